@@ -1,0 +1,92 @@
+"""What others may ask of the owner of an account, and the client they hold.
+
+Implements: design, section 4; interface, "Account endpoints". No rules live here.
+Hold and settle travel over the hot link (hosting.py); everything else is rare and uses ordinary actor calls.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest
+
+SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
+NAMESPACE = "ledger-gateway"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Of the rare requests. refusal: name of an Err, else None; detail: one sentence for the client.
+
+    body: the JSON-ready reply, already in the interface's field names, when there is no refusal.
+    figures: of the account, for the response headers, whenever the account is known.
+    """
+
+    refusal: str | None = None
+    detail: str = ""
+    body: dict[str, Any] | None = None
+    credits_remaining: int | None = None
+    rate_limit: int | None = None
+    rate_remaining: int | None = None
+    rate_reset: int | None = None
+
+
+class AccountsClient(Protocol):
+    """Routes each request to the owner of its account. The same in-process (tests) and over Ray."""
+
+    async def hold(self, request: HoldRequest) -> HoldReply:
+        """Admit one call or batch. Raises OwnerUnavailable when the owner cannot be reached in time."""
+        ...
+
+    async def settle(self, request: SettleRequest) -> SettleReply:
+        """Post or release; for a post, returns when it is durable. Raises OwnerUnavailable when that stays unknown."""
+        ...
+
+    def void(self, request: SettleRequest) -> None:
+        """In the background, until it succeeds: this operation must end costing nothing (charged is ignored).
+
+        Used when an answer could not leave. Not posted: released. Already posted: a refund entry, once.
+        """
+        ...
+
+    async def info(self, proof: Proof) -> Answer:
+        """GET /account/info."""
+        ...
+
+    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
+        """GET /account/ledger, newest first."""
+        ...
+
+    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
+        """GET /account/history, newest first."""
+        ...
+
+    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
+        """POST /account/api-key: creates the account when there is none; proof must be a WalletProof."""
+        ...
+
+    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
+        """POST /auth/verify, after the door verified the signature of a live challenge: burns it, opens a session.
+
+        Refuses with AUTH_FAILED when the challenge was used before. body: {token, expires_in}.
+        """
+        ...
+
+    async def close_session(self, proof: Proof) -> Answer:
+        """POST /auth/logout; proof must be a SessionProof."""
+        ...
+
+    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
+        """Operator: grant (amount above 0) or remove credits, at most what is available. Idempotent by operation."""
+        ...
+
+    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
+        """Operator: `active` or `suspended`."""
+        ...
+
+    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
+        """Operator: per-account overrides; None goes back to the default."""
+        ...
+
+
+class OwnerUnavailable(Exception):
+    """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""

@@ -1,0 +1,117 @@
+"""The nouns that travel from a door to the owner of the account and back.
+
+Implements: interface specification, "Authentication"; decisions, money rule 1.
+Pure vocabulary. msgspec structs, because these cross the hot link (hosting.py) thousands of times a second.
+"""
+
+from enum import IntEnum, unique
+
+import msgspec
+
+OPERATION_BYTES = 16  # 8 random bytes of the edge process, then a counter: unique without asking anyone.
+
+
+class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
+    """An API key was presented. key_hash: SHA-256 of the whole key text; routing: its first 8 decoded bytes."""
+
+    key_hash: bytes
+    routing: bytes
+
+
+class WalletProof(msgspec.Struct, frozen=True, array_like=True, tag="w"):
+    """A wallet signature that the door has already verified, inside its time window; the nonce is not yet taken."""
+
+    pubkey: bytes
+    nonce: str
+    signed_at: int  # Unix seconds, as in the signed message.
+
+
+class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):
+    """A bearer token was presented. token_hash: SHA-256 of the token text; routing: its first 8 decoded bytes."""
+
+    token_hash: bytes
+    routing: bytes
+
+
+Proof = KeyProof | WalletProof | SessionProof
+
+
+class HoldItem(msgspec.Struct, frozen=True, array_like=True):
+    """One call to admit. ceiling: the most it can cost, in whole credits; 0 for free calls that take a rate unit."""
+
+    method: str
+    ceiling: int
+
+
+class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Admit one call or one batch. operation: id of the first item; item i has operation_at(operation, i).
+
+    Asked again with the same operation, the first answer is given again and nothing new is held.
+    """
+
+    operation: bytes
+    proof: Proof
+    items: tuple[HoldItem, ...]
+
+
+class Figures(msgspec.Struct, frozen=True, array_like=True):
+    """What the response headers say (interface, "Limits")."""
+
+    credits_remaining: int  # Balance less everything held, this call included.
+    rate_limit: int  # Requests per second of this account.
+    rate_remaining: int
+    rate_reset: int  # Unix second in which the window ends.
+
+
+class HoldReply(msgspec.Struct, frozen=True, array_like=True):
+    """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
+
+    figures is None when the account is unknown or the credential is not good. epoch: of the owner, for the settle.
+    """
+
+    pubkey: bytes
+    epoch: int
+    refusal: str | None
+    verdicts: tuple[str | None, ...]
+    figures: Figures | None
+
+
+@unique
+class Outcome(IntEnum):
+    """How a held call ended; the ledger keeps it."""
+
+    ANSWERED = 0  # The node or service answered and the client was there.
+    UPSTREAM_ERROR = 1  # The node answered with a JSON-RPC error that is billed as published.
+    CLIENT_GONE = 2  # The node answered, the client had left: charged (hostile input 36).
+    RELEASED = 3  # Nothing is charged.
+
+
+class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
+    """End one hold: post (charged above 0) or release (charged 0). Idempotent by operation.
+
+    Carries all that a successor of the owner needs to accept it without having granted the hold.
+    """
+
+    operation: bytes
+    pubkey: bytes
+    epoch: int
+    method: str
+    ceiling: int
+    charged: int
+    outcome: int
+    held_at: int  # Unix seconds at the edge, when the hold was granted.
+
+
+class SettleReply(msgspec.Struct, frozen=True, array_like=True):
+    """ok: durably posted, or released. Not ok: nothing was charged, and the answer must not leave."""
+
+    ok: bool
+    credits_remaining: int
+
+
+def operation_at(operation: bytes, index: int) -> bytes:
+    """Operation id of item `index` of a request: the counter half moves on, the edge half stays."""
+    if index == 0:
+        return operation
+    counter = int.from_bytes(operation[8:], "big") + index
+    return operation[:8] + counter.to_bytes(8, "big")

@@ -1,0 +1,121 @@
+"""Every method, its class, price and timeout: the one table behind billing, pricing, capabilities and docs.
+
+Implements: interface specification, "Method classes and credits" and "Timeouts"; decisions, "Open facts, settled".
+Pure data. How a method's answer is judged lives in gateway/outcomes.py; parameter checks in gateway/params.py.
+A method that is not here does not exist: a method without a price is refused, never free (money rule 8).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from types import MappingProxyType
+
+from actors.units import Credits
+
+
+@unique
+class MethodClass(Enum):
+    READ_CHEAP = "READ_CHEAP"
+    READ_MEDIUM = "READ_MEDIUM"
+    READ_HEAVY = "READ_HEAVY"
+    SEND = "SEND"
+    SEND_AND_CONFIRM = "SEND_AND_CONFIRM"
+    SEND_BUNDLE = "SEND_BUNDLE"
+    SEND_STATUS = "SEND_STATUS"
+    TRADE_BUILD = "TRADE_BUILD"
+    ARCHIVE_HISTORY = "ARCHIVE_HISTORY"
+    DENIED = "DENIED"
+
+
+@unique
+class Availability(Enum):
+    NODE = "node"  # Answered by the node, after parameter rules.
+    NOT_BUILT = "not_built"  # Published in the table, not offered by this build: -32004, free.
+    ARCHIVE = "archive"  # Not enabled in this profile: -32004, free.
+    DENIED = "denied"  # -32601, free.
+    FORBIDDEN = "forbidden"  # As DENIED, and HTTP 403 METHOD_NOT_ALLOWED.
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    credits: Credits | None  # None: priced by outcome or percentage, or never charged.
+    timeout_ms: int
+
+
+CLASSES: MappingProxyType[MethodClass, ClassRow] = MappingProxyType(
+    {
+        MethodClass.READ_CHEAP: ClassRow(Credits(1), 5_000),
+        MethodClass.READ_MEDIUM: ClassRow(Credits(5), 15_000),
+        MethodClass.READ_HEAVY: ClassRow(Credits(25), 30_000),
+        MethodClass.SEND: ClassRow(Credits(2), 10_000),
+        MethodClass.SEND_AND_CONFIRM: ClassRow(None, 30_000),
+        MethodClass.SEND_BUNDLE: ClassRow(Credits(10), 10_000),
+        MethodClass.SEND_STATUS: ClassRow(Credits(0), 5_000),
+        MethodClass.TRADE_BUILD: ClassRow(None, 15_000),
+        MethodClass.ARCHIVE_HISTORY: ClassRow(None, 30_000),
+        MethodClass.DENIED: ClassRow(None, 5_000),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    name: str
+    method_class: MethodClass
+    availability: Availability
+    credits: Credits | None
+    timeout_ms: int
+
+    @property
+    def callable(self) -> bool:
+        return self.availability is Availability.NODE
+
+
+_READ_CHEAP = """
+getAccountInfo getBalance getBlockCommitment getBlockHeight getBlockProduction getBlockTime getEpochInfo
+getEpochSchedule getFeeForMessage getFirstAvailableBlock getGenesisHash getHealth getHighestSnapshotSlot getIdentity
+getInflationGovernor getInflationRate getLatestBlockhash getLeaderSchedule getMaxRetransmitSlot getMaxShredInsertSlot
+getMinimumBalanceForRentExemption getMultipleAccounts getRecentPerformanceSamples getRecentPrioritizationFees
+getSignatureStatuses getSlot getSlotLeader getSlotLeaders getStakeMinimumDelegation getTokenAccountBalance
+getTokenSupply getTransactionCount getVersion getVoteAccounts isBlockhashValid minimumLedgerSlot
+"""
+_READ_MEDIUM = "simulateTransaction getTransaction getSignaturesForAddress getClusterNodes"
+_READ_HEAVY = "getBlock getBlocks getBlocksWithLimit getTokenAccountsByOwner"
+_ARCHIVE = "getEnrichedTransaction explainTransaction getConfirmedTransaction getConfirmedSignaturesForAddress2"
+_DENIED = """
+getProgramAccounts getSupply getStakeActivation getTokenLargestAccounts getTokenAccountsByDelegate getInflationReward
+"""
+
+
+def _rows(names: str, method_class: MethodClass, availability: Availability = Availability.NODE) -> list[MethodRow]:
+    row = CLASSES[method_class]
+    return [MethodRow(name, method_class, availability, row.credits, row.timeout_ms) for name in names.split()]
+
+
+_TABLE: tuple[MethodRow, ...] = (
+    *_rows(_READ_CHEAP, MethodClass.READ_CHEAP),
+    *_rows("getPriorityFeeEstimate", MethodClass.READ_CHEAP, Availability.NOT_BUILT),
+    *_rows(_READ_MEDIUM, MethodClass.READ_MEDIUM),
+    *_rows("suggestPriorityFee", MethodClass.READ_MEDIUM, Availability.NOT_BUILT),
+    *_rows(_READ_HEAVY, MethodClass.READ_HEAVY),
+    *_rows("simulateBundle getAssetsByOwner getTransactionHistory", MethodClass.READ_HEAVY, Availability.NOT_BUILT),
+    *_rows("sendTransaction", MethodClass.SEND),
+    *_rows("sendSmartTransaction", MethodClass.SEND, Availability.NOT_BUILT),
+    *_rows("sendAndConfirm", MethodClass.SEND_AND_CONFIRM, Availability.NOT_BUILT),
+    *_rows("getSendStatus", MethodClass.SEND_STATUS, Availability.NOT_BUILT),
+    *_rows("sendBundle", MethodClass.SEND_BUNDLE, Availability.NOT_BUILT),
+    *_rows("executeSnipe executeSell", MethodClass.TRADE_BUILD, Availability.NOT_BUILT),
+    *_rows(_ARCHIVE, MethodClass.ARCHIVE_HISTORY, Availability.ARCHIVE),
+    *_rows(_DENIED, MethodClass.DENIED, Availability.DENIED),
+    *_rows("requestAirdrop", MethodClass.DENIED, Availability.FORBIDDEN),
+)
+
+METHODS: MappingProxyType[str, MethodRow] = MappingProxyType({row.name: row for row in _TABLE})
+
+
+def check() -> None:
+    """Refuse to start on a table that could give work away (hostile input 37)."""
+    assert len(METHODS) == len(_TABLE), "a method is listed twice"
+    for row in _TABLE:
+        if row.callable:
+            assert isinstance(row.credits, int) and row.credits > 0, f"{row.name}: a callable method needs a price"
+        assert row.timeout_ms > 0, row

@@ -1,0 +1,54 @@
+"""The only place that reads time.
+
+Implements: house rule "time and randomness are arguments". Shells hold a Clock; pure code gets numbers.
+"""
+
+import time
+from typing import Protocol
+
+from actors.units import UnixMillis, UnixSeconds
+
+
+class Clock(Protocol):
+    def now(self) -> UnixSeconds:
+        """Wall-clock Unix seconds, rounded down."""
+        ...
+
+    def now_ms(self) -> UnixMillis:
+        """Wall-clock Unix milliseconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump; for durations and deadlines only."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> UnixSeconds:
+        return UnixSeconds(int(time.time()))
+
+    def now_ms(self) -> UnixMillis:
+        return UnixMillis(time.time_ns() // 1_000_000)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock for tests: stands still until told to advance."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now(self) -> UnixSeconds:
+        return UnixSeconds(self._now_ms // 1000)
+
+    def now_ms(self) -> UnixMillis:
+        return UnixMillis(self._now_ms)
+
+    def monotonic(self) -> float:
+        return self._now_ms / 1000
+
+    def advance(self, seconds: float) -> None:
+        assert seconds >= 0, seconds
+        self._now_ms += round(seconds * 1000)

@@ -1,0 +1,203 @@
+"""The one configuration tree: read once, validated whole, passed down by branch.
+
+Implements: house rules for configuration. Values come from defaults, then a TOML file, then the environment
+(`LEDGER_<BRANCH>__<FIELD>`), later winning; `Loaded.sources` says where each came from.
+Importing this module reads nothing; nothing else in the project reads the environment for settings.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+ENVIRONMENT_PREFIX = "LEDGER_"
+_Port = Annotated[int, Field(ge=0, le=65535)]
+# Well-known names of the environments that operators already have, beside LEDGER_STORAGE__...
+_ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
+
+
+class ConfigError(Exception):
+    """Every mistake found, one a line, each with the field's full name."""
+
+
+class Branch(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class ServeConfig(Branch):
+    host: str = Field("127.0.0.1", description="address that HTTP, WebSocket and gRPC listen on")
+    http_port: _Port = Field(8080, description="port of HTTP, WebSocket and MCP")
+    grpc_port: _Port = Field(8081, description="port of gRPC")
+    internal_port_first: int = Field(
+        21_000, ge=1024, le=60_000, description="first of 1,000 ports that the cluster uses behind the doors"
+    )
+    public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
+
+
+class StorageConfig(Branch):
+    data_dir: Path | None = Field(None, description="folder of the embedded servers; default under the user's data")
+    postgres_url: SecretStr | None = Field(None, description="PostgreSQL to use in place of the embedded one")
+    redis_url: SecretStr | None = Field(None, description="Redis to use in place of the embedded one")
+    postgres_pool_size: int = Field(4, ge=1, le=64, description="connections per process that talks to PostgreSQL")
+    cluster_secret: SecretStr | None = Field(
+        None, description="shared secret of the cluster's own links and challenges; made and kept when not given"
+    )
+
+
+class AccountsConfig(Branch):
+    shard_actors: int = Field(1, ge=1, le=256, description="actors that own accounts; 1,024 virtual shards over them")
+    requests_per_second: int = Field(100, ge=1, le=1_000_000, description="per account, unless overridden for it")
+    concurrency: int = Field(64, ge=1, le=100_000, description="calls in flight per account, unless overridden")
+    activations_max: int = Field(100_000, ge=10, description="accounts kept in memory by one shard actor")
+    activations_in_flight_max: int = Field(64, ge=1, le=10_000, description="accounts being loaded at once")
+    idle_seconds: int = Field(900, ge=5, description="an account unused for so long leaves memory")
+    unknown_seconds: int = Field(5, ge=0, le=300, description="how long 'no such account' is remembered")
+    hold_seconds: int = Field(60, ge=10, le=600, description="a hold that nobody ends is released after so long")
+
+
+class IdentityConfig(Branch):
+    address_requests_per_minute: int = Field(
+        60, ge=1, le=1_000_000, description="per client address on /account/*, /auth/* and /x402/settle"
+    )
+    trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
+    session_seconds: int = Field(3_600, ge=60, description="sliding life of a session token")
+    challenge_seconds: int = Field(300, ge=30, description="life of a challenge")
+    timestamp_window_seconds: int = Field(60, ge=1, le=600, description="how far a wallet signature's time may be off")
+
+
+class GatewayConfig(Branch):
+    replicas: int = Field(2, ge=1, le=1_000, description="replicas of the doors")
+    body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
+    calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
+    hold_wait_ms: int = Field(5_000, ge=100, description="how long a call waits for the owner of its account")
+    settle_wait_ms: int = Field(15_000, ge=100, description="how long an answer waits for its place in the ledger")
+
+
+class UpstreamConfig(Branch):
+    node_url: str | None = Field(None, description="JSON-RPC URL of the node; the embedded devnode when not given")
+    node_ws_url: str | None = Field(None, description="WebSocket URL of the node")
+    connections_max: int = Field(512, ge=1, le=65_536, description="per replica, to one node")
+    answer_bytes_max: int = Field(128 << 20, ge=1 << 20, description="largest answer taken from a node")
+    probe_seconds: float = Field(1.0, gt=0, le=60, description="pause between health probes of a node")
+    lag_slots_max: int = Field(128, ge=1, description="a node further behind than this is degraded")
+
+
+class PaymentsConfig(Branch):
+    network: Literal["mainnet", "devnet"] | None = Field(None, description="mainnet with a real node, else devnet")
+    usdc_mint: str | None = Field(None, description="mint that deposits are made in; the network's USDC by default")
+    deposit_wallet: str | None = Field(None, description="public key that USDC is sent to; made in a local run")
+    sponsor_pubkey: str | None = Field(None, description="public key that pays network fees of x402 payments")
+    credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
+    credit_expiry_days: int = Field(365, ge=1, le=36_500, description="life of a deposited batch of credits")
+    minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
+
+
+class PricingConfig(Branch):
+    landing_credits: int = Field(50, ge=1, description="sendAndConfirm that landed")
+    base_credits: int = Field(2, ge=1, description="sendAndConfirm that did not")
+
+
+class DevnodeConfig(Branch):
+    http_port: _Port = Field(8899, description="JSON-RPC port of the embedded chain; WebSocket is beside it")
+    slot_ms: int = Field(400, ge=10, le=60_000, description="length of a slot")
+    seed: int = Field(0, ge=0, description="randomness of the embedded chain")
+
+
+class TelemetryConfig(Branch):
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="what the logs keep")
+
+
+class Config(Branch):
+    serve: ServeConfig = ServeConfig()
+    storage: StorageConfig = StorageConfig()
+    accounts: AccountsConfig = AccountsConfig()
+    identity: IdentityConfig = IdentityConfig()
+    gateway: GatewayConfig = GatewayConfig()
+    upstream: UpstreamConfig = UpstreamConfig()
+    payments: PaymentsConfig = PaymentsConfig()
+    pricing: PricingConfig = PricingConfig()
+    devnode: DevnodeConfig = DevnodeConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    config: Config
+    sources: Mapping[str, str]  # "branch.field" to "default", "file NAME" or "environment NAME".
+
+
+def load(environ: Mapping[str, str], toml_path: Path | None = None) -> Loaded:
+    """Read defaults, then the file, then the environment. Raises ConfigError with every mistake at once."""
+    if not __debug__:
+        raise ConfigError("python -O removes the assertions that guard the ledger: start without -O and PYTHONOPTIMIZE")
+    tree: dict[str, dict[str, Any]] = {}
+    sources: dict[str, str] = {}
+    mistakes: list[str] = []
+    if toml_path is not None:
+        _merge_file(toml_path, tree, sources, mistakes)
+    _merge_environment(environ, tree, sources, mistakes)
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_sentence(row, sources) for row in error.errors(include_url=False))) from None
+    for branch, fields in Config.model_fields.items():
+        assert fields.annotation is not None
+        for field in fields.annotation.model_fields:
+            sources.setdefault(f"{branch}.{field}", "default")
+    return Loaded(config, sources)
+
+
+def _merge_file(path: Path, tree: dict[str, dict[str, Any]], sources: dict[str, str], mistakes: list[str]) -> None:
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        mistakes.append(f"{path}: cannot be read ({error.strerror}); give an existing file to --config")
+        return
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        mistakes.append(f"{path}: not valid TOML: {error}")
+        return
+    for branch, fields in text.items():
+        if not isinstance(fields, dict):
+            mistakes.append(f"{path}: {branch}: wanted a table such as [accounts]")
+            continue
+        for field, value in fields.items():
+            tree.setdefault(branch, {})[field] = value
+            sources[f"{branch}.{field}"] = f"file {path.name}"
+
+
+def _merge_environment(
+    environ: Mapping[str, str], tree: dict[str, dict[str, Any]], sources: dict[str, str], mistakes: list[str]
+) -> None:
+    for name, value in sorted(environ.items()):
+        target = _ALIASES.get(name)
+        if target is None:
+            if not name.startswith(ENVIRONMENT_PREFIX):
+                continue
+            target = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".", 1)
+        branch, _, field = target.partition(".")
+        if not field:
+            mistakes.append(f"{name}: wanted {ENVIRONMENT_PREFIX}<BRANCH>__<FIELD>, as `config --show` lists them")
+            continue
+        parsed: Any = [part.strip() for part in value.split(",") if part.strip()] if _is_list(branch, field) else value
+        tree.setdefault(branch, {})[field] = parsed
+        sources[f"{branch}.{field}"] = f"environment {name}"
+
+
+def _is_list(branch: str, field: str) -> bool:
+    info = Config.model_fields.get(branch)
+    if info is None or info.annotation is None or field not in info.annotation.model_fields:
+        return False
+    return bool(info.annotation.model_fields[field].annotation == tuple[str, ...])
+
+
+def _sentence(row: Any, sources: Mapping[str, str]) -> str:
+    name = ".".join(str(part) for part in row["loc"])
+    where = f" (from {sources[name]})" if name in sources else ""
+    if row["type"] == "extra_forbidden":
+        return f"{name}: no such setting{where}; `config --show` lists them all"
+    return f"{name}: {row['msg']}{where}"

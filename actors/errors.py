@@ -1,0 +1,58 @@
+"""The one error table: every no that this service itself can say.
+
+Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies".
+Pure. Upstream errors are not here: they pass through untouched.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, unique
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    http: int
+    code: int | None  # JSON-RPC code; None where the interface gives none: the body is then a plain HTTP error.
+    message: str
+    retry_seconds: int | None = None  # None: asking again changes nothing.
+    hint: str = ""  # What the caller can do about it; travels in data.hint, as the interface fixes some messages.
+
+
+@unique  # Without it, two names with equal rows silently become one member.
+class Err(Enum):
+    INSUFFICIENT_CREDITS = ErrorRow(402, -32010, "insufficient credits", hint="deposit USDC, then call again")
+    PAYMENT_REQUIRED = ErrorRow(402, -32002, "payment required", hint="deposit USDC from this wallet, then call again")
+    RATE_LIMITED = ErrorRow(429, -32005, "rate limit exceeded", retry_seconds=1)
+    CONCURRENCY_LIMITED = ErrorRow(429, -32005, "concurrency limit exceeded", retry_seconds=1)
+    BACKEND_UNAVAILABLE = ErrorRow(502, -32003, "backend unavailable", retry_seconds=2)
+    SERVICE_TEMPORARILY_UNAVAILABLE = ErrorRow(503, -32003, "service temporarily unavailable", retry_seconds=5)
+    TIMEOUT = ErrorRow(504, -32007, "method timeout exceeded", retry_seconds=1)
+    METHOD_NOT_ALLOWED = ErrorRow(403, -32001, "method not allowed")
+    SERVICE_PROFILE_DISABLED = ErrorRow(200, -32004, "method is disabled in this service profile")
+    NONCE_REUSED = ErrorRow(403, None, "nonce already used", hint="sign again with a fresh X-Nonce")
+    AUTH_FAILED = ErrorRow(401, None, "authentication failed")
+    INVALID_REQUEST = ErrorRow(400, None, "invalid request")
+    ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")
+    NOT_FOUND = ErrorRow(404, None, "no such path", hint="GET /capabilities lists what this service offers")
+    METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
+    INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
+    INTERNAL_ERROR = ErrorRow(200, -32603, "internal error", retry_seconds=1)
+
+    @property
+    def row(self) -> ErrorRow:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A client-caused no. A value, because values cross processes unharmed.
+
+    detail: one sentence for the client, never a secret, never an exception's text.
+    """
+
+    err: Err
+    detail: str = ""
+
+    @property
+    def message(self) -> str:
+        """The table's message alone where the interface fixes it; with the detail behind a colon otherwise."""
+        return f"{self.err.row.message}: {self.detail}" if self.detail else self.err.row.message

@@ -1,0 +1,43 @@
+"""Domain events that other contexts may listen to, and the sink they go into.
+
+Implements: interface specification, "Lifecycle events". Pure vocabulary; delivery lives with the listener.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.units import Credits, Pubkey, UnixSeconds
+
+LOW_BALANCE_CREDITS = Credits(1_000)  # Interface, "Low-credit flag".
+
+
+@dataclass(frozen=True, slots=True)
+class LowBalance:
+    """The balance fell from at least 1,000 credits to below."""
+
+    pubkey: Pubkey
+    balance: Credits
+    at: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyRotated:
+    pubkey: Pubkey
+    key_prefix: str  # The first characters of the new key; never the key.
+    at: UnixSeconds
+
+
+Event = LowBalance | ApiKeyRotated
+
+
+class EventSink(Protocol):
+    def emit(self, event: Event) -> None:
+        """Takes the event without waiting; may drop it when its own queue is full (and counts the drop)."""
+        ...
+
+
+class NullSink:
+    """Nobody listens yet."""
+
+    def emit(self, event: Event) -> None:
+        del event
