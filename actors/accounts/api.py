@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest
+from actors.hotlink import Kind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
-NAMESPACE = "ledger-gateway"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -90,3 +90,9 @@ class AccountsClient(Protocol):
 
 class OwnerUnavailable(Exception):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
+
+
+HOLD = Kind(1, HoldRequest, HoldReply)
+SETTLE = Kind(2, SettleRequest, SettleReply)
+VOID = Kind(3, SettleRequest, SettleReply)
+LINK_KINDS = (HOLD, SETTLE, VOID)

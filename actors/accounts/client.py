@@ -1,0 +1,155 @@
+"""The client that edges hold: routes every request to the actor that owns the account.
+
+Implements: api.AccountsClient over hot links (hold, settle, void) and ordinary actor calls (everything rare).
+Not here: any rule about credits; the owner decides.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from actors import hosting
+from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
+from actors.accounts.host import AccountShardActor
+from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest, WalletProof, operation_at
+from actors.config import Config
+from actors.hotlink import Kind, Link, LinkFull, LinkTimeout
+from actors.units import routing_bytes
+
+logger = logging.getLogger(__name__)
+
+_VOID_WAIT_MS = 30_000
+_VOID_TRIES = 20  # Ten minutes of an owner that cannot be reached; holds of that age have long expired.
+
+
+def place_shards(config: Config) -> list[Any]:
+    """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
+    count = config.accounts.shard_actors
+    return [
+        hosting.place(AccountShardActor, SHARD_ACTOR_NAME.format(index=index), config, index) for index in range(count)
+    ]
+
+
+class ShardedAccounts:
+    """One link and one actor handle per shard actor; stateless otherwise, so any replica can hold one."""
+
+    def __init__(self, config: Config, handles: list[Any]) -> None:
+        assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
+        secret = config.storage.cluster_secret.get_secret_value().encode()
+        self._hold_wait_ms = config.gateway.hold_wait_ms
+        self._settle_wait_ms = config.gateway.settle_wait_ms
+        self._handles = handles
+        self._links = [Link(secret, LINK_KINDS, self._resolver(handle)) for handle in handles]
+        self._background: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        for link in self._links:
+            link.start()
+
+    async def stop(self) -> None:
+        """Voids still under way get a moment; what remains expires with its hold."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=2)
+        for link in self._links:
+            await link.stop()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether every owner has a live link; the status pages ask."""
+        return all(link.connected for link in self._links)
+
+    async def hold(self, request: HoldRequest) -> HoldReply:
+        proof = request.proof
+        routing = routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing
+        try:
+            reply: HoldReply = await self._call(HOLD, routing, request, self._hold_wait_ms)
+        except (OwnerUnavailable, asyncio.CancelledError):
+            self._forget(request)
+            raise
+        return reply
+
+    async def settle(self, request: SettleRequest) -> SettleReply:
+        reply: SettleReply = await self._call(SETTLE, routing_bytes(request.pubkey), request, self._settle_wait_ms)
+        return reply
+
+    def void(self, request: SettleRequest) -> None:
+        task = asyncio.create_task(self._void(request))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def info(self, proof: Proof) -> Answer:
+        return await self._ask(proof, "info", proof)
+
+    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await self._ask(proof, "ledger", proof, offset, limit)
+
+    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await self._ask(proof, "history", proof, offset, limit)
+
+    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
+        return await self._ask(proof, "issue_key", proof, ref_code)
+
+    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
+        return await self._ask(pubkey, "open_session", pubkey, challenge_id)
+
+    async def close_session(self, proof: Proof) -> Answer:
+        return await self._ask(proof, "close_session", proof)
+
+    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
+        return await self._ask(pubkey, "adjust", pubkey, amount, reason, operation)
+
+    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
+        return await self._ask(pubkey, "set_status", pubkey, status, reason)
+
+    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
+        return await self._ask(pubkey, "set_limits", pubkey, requests_per_second, concurrency)
+
+    async def _call(self, kind: Kind, routing: bytes, request: Any, wait_ms: int) -> Any:
+        link = self._links[hosting.owner_index(routing, len(self._links))]
+        try:
+            return await link.call(kind, request, wait_ms)
+        except (LinkFull, LinkTimeout) as error:
+            raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
+
+    async def _ask(self, whose: Proof | bytes, method: str, *arguments: Any) -> Answer:
+        if isinstance(whose, bytes):
+            routing = routing_bytes(whose)
+        else:
+            routing = routing_bytes(whose.pubkey) if isinstance(whose, WalletProof) else whose.routing
+        handle = self._handles[hosting.owner_index(routing, len(self._handles))]
+        try:
+            answer: Answer = await hosting.ask(handle, method, *arguments)
+        except hosting.ActorUnreachable as error:
+            raise OwnerUnavailable(str(error)) from error
+        return answer
+
+    def _forget(self, request: HoldRequest) -> None:
+        """Nobody will use these holds: without this they would sit on the customer's credits until they expire.
+
+        Only a wallet's requests name their account; a key's or a session's holds, whose account this side does not
+        know, are left to their expiry.
+        """
+        if isinstance(request.proof, WalletProof):
+            for index, item in enumerate(request.items):
+                operation = operation_at(request.operation, index)
+                self.void(SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, 3, 0))
+
+    async def _void(self, request: SettleRequest) -> None:
+        for _ in range(_VOID_TRIES):
+            try:
+                await self._call(VOID, routing_bytes(request.pubkey), request, _VOID_WAIT_MS)
+            except OwnerUnavailable:
+                continue
+            return
+        logger.error("gave up voiding operation %s of one account", request.operation.hex())
+
+    @staticmethod
+    def _resolver(handle: Any) -> Any:
+        async def resolve() -> tuple[str, int]:
+            try:
+                host, port = await hosting.ask(handle, "address", wait_seconds=5)
+            except hosting.ActorUnreachable as error:
+                raise OSError(str(error)) from error
+            return host, port
+
+        return resolve

@@ -1,0 +1,64 @@
+"""Plain classes as Ray actors: naming, placing, finding, and which actor owns which virtual shard.
+
+Implements: design, section 2 ("Ray places, names, supervises and restarts the shard actors and tells their
+addresses") and section 6 (virtual shards). The only shared module that imports Ray. In tests the same plain class is
+used as it is; nothing here is needed for that.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
+
+NAMESPACE = "ledger-gateway"
+_ANSWER_SECONDS = 10.0
+
+
+class ActorUnreachable(Exception):
+    """The actor did not answer in time; whether it did the work is not known."""
+
+
+def owner_index(routing: bytes, actors: int) -> int:
+    """Which of `actors` owns the account with these routing bytes."""
+    return virtual_shard(routing) % actors
+
+
+def owner_index_of(pubkey: bytes, actors: int) -> int:
+    return owner_index(routing_bytes(pubkey), actors)
+
+
+def owned_shards(index: int, actors: int) -> Sequence[VirtualShard]:
+    """The virtual shards of the actor with this index: every n-th, so that any number of actors shares evenly."""
+    assert 0 <= index < actors, (index, actors)
+    return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, actors))
+
+
+def place(plain_class: type, name: str, *arguments: Any) -> Any:
+    """The named actor of this class: found, or made where there is none.
+
+    Detached and restarted for ever: it outlives the process that placed it, and its state is in the stores, so a
+    fresh process simply loads it again. Takes no CPU of its own in Ray's accounting: it waits more than it works.
+    """
+    remote = ray.remote(plain_class)
+    return remote.options(
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        max_task_retries=0,
+        num_cpus=0,
+    ).remote(*arguments)
+
+
+async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
+    """One ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow."""
+    try:
+        async with asyncio.timeout(wait_seconds):
+            return await getattr(handle, method).remote(*arguments)
+    except (RayError, TimeoutError) as error:
+        raise ActorUnreachable(f"{method}: {type(error).__name__}") from error

@@ -1,0 +1,161 @@
+"""Guards the hot link: coalescing, flow control, proof of the cluster's secret, and asking again after a break."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import hotlink
+from actors.hotlink import Kind, Link, LinkFull, LinkServer, LinkTimeout
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    text: str
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    text: str
+
+
+ECHO = Kind(1, Ask, Told)
+COMMIT = Kind(2, Ask, Told)
+
+
+class Owner:
+    """A link server whose commits finish when the test says so."""
+
+    def __init__(self, secret: bytes = b"secret") -> None:
+        self.frames: list[list[str]] = []
+        self.commits: list[asyncio.Future[None]] = []
+        self.server = LinkServer(secret, {ECHO: self.echo, COMMIT: self.commit})
+        self.port = 0
+
+    async def start(self) -> "Owner":
+        self.port = await self.server.start("127.0.0.1", self.port)
+        return self
+
+    def echo(self, items: list[Ask]) -> list[Any]:
+        self.frames.append([item.text for item in items])
+        return [self._slow(item) if item.text.startswith("slow") else Told(item.text.upper()) for item in items]
+
+    async def _slow(self, item: Ask) -> Told:
+        await asyncio.sleep(0)
+        return Told(item.text.upper())
+
+    def commit(self, items: list[Ask]) -> list[Any]:
+        self.frames.append([item.text for item in items])
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.commits.append(future)
+        return [(Told(item.text), future) for item in items]
+
+
+def linked(owner: Owner, secret: bytes = b"secret") -> Link:
+    async def resolve() -> tuple[str, int]:
+        return "127.0.0.1", owner.port
+
+    link = Link(secret, (ECHO, COMMIT), resolve)
+    link.start()
+    return link
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_what_gathers_goes_in_one_frame() -> None:
+    """Rule: never one message per item; everything that waits when the link is ready is one frame."""
+    owner = await Owner().start()
+    link = linked(owner)
+    answers = await asyncio.gather(*(link.call(ECHO, Ask(f"a{n}"), 5_000) for n in range(50)))
+    assert [answer.text for answer in answers] == [f"A{n}" for n in range(50)]
+    assert len(owner.frames) == 1, "all fifty waited for the connection, so one frame carries them"
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_slow_items_do_not_hold_up_the_others() -> None:
+    """Rule: an account that must be loaded first does not delay accounts that are ready."""
+    owner = await Owner().start()
+    link = linked(owner)
+    slow, fast = link.call(ECHO, Ask("slow"), 5_000), link.call(ECHO, Ask("fast"), 5_000)
+    assert (await fast).text == "FAST"
+    assert (await slow).text == "SLOW"
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_a_commit_is_awaited_and_at_most_two_frames_fly() -> None:
+    """Rule: a post is answered only when its group is durable; at most two frames of a kind are in flight."""
+    owner = await Owner().start()
+    link = linked(owner)
+    futures = []
+    for n in range(4):
+        futures.append(link.call(COMMIT, Ask(str(n)), 5_000))
+        await until(lambda count=min(n + 1, 2): len(owner.commits) == count)
+    assert not any(future.done() for future in futures)
+    owner.commits[0].set_result(None)
+    await futures[0]
+    await until(lambda: len(owner.frames) == 3)
+    assert owner.frames[2] == ["2", "3"], "what gathered while two flew is one frame"
+    for commit in owner.commits[1:]:
+        commit.set_result(None)
+    await asyncio.gather(*futures)
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_a_failed_commit_is_asked_again() -> None:
+    """Rule: nobody is answered from state that was not written; the edge asks again by operation id."""
+    owner = await Owner().start()
+    link = linked(owner)
+    future = link.call(COMMIT, Ask("x"), 5_000)
+    await until(lambda: len(owner.commits) == 1)
+    owner.commits[0].set_exception(ConnectionError("commit failed"))
+    await until(lambda: len(owner.commits) == 2)
+    owner.commits[1].set_result(None)
+    assert (await future).text == "x"
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_a_broken_link_asks_again_at_the_new_owner() -> None:
+    """Rule: on a broken link the edge finds the owner again and re-sends what is unanswered."""
+    first = await Owner().start()
+    link = linked(first)
+    future = link.call(COMMIT, Ask("kept"), 20_000)
+    await until(lambda: len(first.commits) == 1)
+    await first.server.stop()
+    second = Owner()
+    second.port = 0
+    await second.start()
+    first.port = second.port
+    await until(lambda: len(second.commits) == 1)
+    second.commits[0].set_result(None)
+    assert (await future).text == "kept"
+    await link.stop()
+    await second.server.stop()
+
+
+async def test_a_wrong_secret_gets_no_answers() -> None:
+    """Rule: the link's first frame proves the secret of the cluster."""
+    owner = await Owner().start()
+    link = linked(owner, secret=b"guess")
+    future = link.call(ECHO, Ask("x"), 1)
+    with pytest.raises(LinkTimeout):
+        await future
+    assert owner.frames == []
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_a_full_link_refuses_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: bounded queues everywhere; a full link refuses instead of growing."""
+    monkeypatch.setattr(hotlink, "UNANSWERED_MAX", 2)
+    link = Link(b"secret", (ECHO,), lambda: asyncio.sleep(0))  # type: ignore[arg-type,return-value]
+    link.call(ECHO, Ask("1"), 1)
+    link.call(ECHO, Ask("2"), 1)
+    with pytest.raises(LinkFull):
+        link.call(ECHO, Ask("3"), 1)
