@@ -1,0 +1,110 @@
+"""API keys and session tokens: how they are made, recognised, hashed and kept out of texts.
+
+Implements: interface specification, "API key" and "Session token"; decisions, "API key for new accounts".
+Pure: randomness is an argument. Whether a key or token is good is the account's owner's to say; here only its form is
+judged. Hashes are over the exact text, so another spelling of the same bytes is another, unknown, credential.
+"""
+
+import hashlib
+import re
+from base64 import urlsafe_b64encode
+from binascii import Error as NotEncoded
+from binascii import a2b_base64, unhexlify
+
+from actors.calls import KeyProof, SessionProof
+from actors.units import ROUTING_BYTES, routing_bytes
+
+RANDOM_BYTES = 24  # 192 bits: beyond guessing even by one who knows the routing bytes, which are public.
+KEY_PREFIX = "srpc_live_"
+TOKEN_CHARACTERS = 64  # Interface: session tokens and legacy keys are 64 hexadecimal characters.
+
+_KEY_PREFIX_BYTES = KEY_PREFIX.encode()
+_KEY_PREFIX_SIZE = len(KEY_PREFIX)
+_KEY_CHARACTERS = _KEY_PREFIX_SIZE + 43  # 32 bytes are 43 characters of base64 without padding.
+# The decoder knows the standard alphabet only; its "+" and "/" do not belong in a key and become "!", which it refuses.
+_URLSAFE_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
+# The routing part (11 and 16 characters) is the same in every key of an account; four more tell two keys apart.
+_SHOWN_CHARACTERS = _KEY_PREFIX_SIZE + 11 + 4
+_SHOWN_LEGACY_CHARACTERS = 16 + 4
+
+_REDACTED = "[redacted]"
+_SECRETS = (
+    # The value goes up to whatever ends a query parameter or a quoted text, whatever it looks like.
+    (re.compile(r"(api[-_]?key=)[^&\s\"'<>#;,]*", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
+    (re.compile(r"\b(bearer[ \t]+)[^\s\"',;]+", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
+    (re.compile(r"(srpc(?:_|%5f)live(?:_|%5f))[A-Za-z0-9_%-]+", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
+    (re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{64,}(?![0-9A-Za-z])"), _REDACTED),
+)
+
+
+def new_api_key(pubkey: bytes, randomness: bytes) -> str:
+    """A key of the account of `pubkey` (32 bytes). randomness: 24 bytes from a secure source, used once."""
+    assert len(randomness) == RANDOM_BYTES, len(randomness)
+    return KEY_PREFIX + urlsafe_b64encode(routing_bytes(pubkey) + randomness).decode().rstrip("=")
+
+
+def parse_api_key(text: str) -> KeyProof | None:
+    """The proof behind a key of either format, or None when the text has neither form."""
+    return parse_api_key_bytes(text.encode()) if len(text) <= TOKEN_CHARACTERS else None
+
+
+def parse_api_key_bytes(raw: bytes) -> KeyProof | None:
+    """As parse_api_key, from a header's bytes: the hot path, so no text is made of them."""
+    size = len(raw)
+    try:
+        if size == _KEY_CHARACTERS and raw.startswith(_KEY_PREFIX_BYTES):
+            decoded = a2b_base64(raw[_KEY_PREFIX_SIZE:].translate(_URLSAFE_TO_STANDARD) + b"=", strict_mode=True)
+        elif size == TOKEN_CHARACTERS:
+            decoded = unhexlify(raw)
+        else:
+            return None
+    except NotEncoded:
+        return None
+    return KeyProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES])
+
+
+def key_hash(text: str) -> bytes:
+    """What is stored in place of a key: SHA-256 of its text. Keys are random, so no salt or slow hash is needed."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def key_prefix(text: str) -> str:
+    """The first characters of a key: enough to tell it from the account's other keys, useless for a call."""
+    return text[: _SHOWN_CHARACTERS if text.startswith(KEY_PREFIX) else _SHOWN_LEGACY_CHARACTERS]
+
+
+def new_session_token(pubkey: bytes, randomness: bytes) -> str:
+    """A session token of the account of `pubkey` (32 bytes). randomness: 24 bytes from a secure source, used once."""
+    assert len(randomness) == RANDOM_BYTES, len(randomness)
+    return (routing_bytes(pubkey) + randomness).hex()
+
+
+def parse_session_token(text: str) -> SessionProof | None:
+    """The proof behind a session token, or None when the text is not 64 hexadecimal characters."""
+    return parse_session_token_bytes(text.encode()) if len(text) == TOKEN_CHARACTERS else None
+
+
+def parse_session_token_bytes(raw: bytes) -> SessionProof | None:
+    """As parse_session_token, from a header's bytes."""
+    if len(raw) != TOKEN_CHARACTERS:
+        return None
+    try:
+        decoded = unhexlify(raw)
+    except NotEncoded:
+        return None
+    return SessionProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES])
+
+
+def token_hash(text: str) -> bytes:
+    """What is stored in place of a session token."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def redact(text: str) -> str:
+    """The text without API keys, session tokens and the values of api-key parameters and bearer headers.
+
+    Any run of 64 or more hexadecimal characters goes, as it may be a legacy key: a log loses a digest now and then.
+    """
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text

@@ -1,0 +1,138 @@
+"""Which credential a request carries: from headers to a Proof, in the interface's order.
+
+Implements: interface specification, "Priority and failure".
+Pure. Forms and wallet signatures are decided here; whether a key or a session is alive, and whether a nonce is
+fresh, the account's owner decides. prove() is on the path of every call: one pass over the headers, no patterns.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, unique
+from urllib.parse import unquote_to_bytes
+
+from actors.calls import Proof
+from actors.config import IdentityConfig
+from actors.errors import Err, Refusal
+from actors.identity.keys import parse_api_key_bytes, parse_session_token_bytes
+from actors.identity.wallet import WalletHeaders, verify_wallet
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_CREDENTIAL_HEADERS = frozenset(
+    (b"x-api-key", b"x-pubkey", b"x-signature", b"x-timestamp", b"x-nonce", b"authorization")
+)
+_URL_KEY = b"api-key"
+_URL_KEY_CHARACTERS_MAX = 3 * 64  # Every character of the longest key escaped.
+
+
+@unique
+class Accept(Enum):
+    """Which kinds of credential a path takes; others are passed over, and refused when they come alone."""
+
+    ANY = "any"
+    WALLET = "wallet"  # POST /account/api-key: who holds the key may not replace it.
+    SESSION = "session"  # POST /auth/logout: revokes the very token that it is sent with.
+
+
+_DUPLICATE_HEADER = Refusal(Err.AUTH_FAILED, "a credential header was sent twice")
+_DUPLICATE_URL_KEY = Refusal(Err.AUTH_FAILED, "the api-key parameter was sent twice")
+_BAD_KEY = Refusal(Err.AUTH_FAILED, "the API key has neither of the two key formats")
+_BAD_SCHEME = Refusal(Err.AUTH_FAILED, "Authorization takes 'Bearer <session token>'")
+_BAD_TOKEN = Refusal(Err.AUTH_FAILED, "the bearer token is not 64 hexadecimal characters")
+_KEY_AS_TOKEN = Refusal(Err.AUTH_FAILED, "an API key goes into X-Api-Key; Authorization takes a session token")
+_NO_PUBKEY = Refusal(Err.AUTH_FAILED, "X-Signature came without X-Pubkey")
+_ONLY_WALLET = Refusal(Err.AUTH_FAILED, "this path takes a wallet signature only (X-Pubkey and its headers)")
+_ONLY_SESSION = Refusal(Err.AUTH_FAILED, "this path takes a session token only (Authorization: Bearer)")
+
+
+def prove(
+    headers: Headers,
+    query_string: bytes,
+    method: str,
+    raw_path: bytes,
+    body: bytes,
+    now: int,
+    config: IdentityConfig,
+    accept: Accept = Accept.ANY,
+) -> Proof | Refusal | None:
+    """The request's credential: API key, else wallet signature, else bearer token. None: it carries none at all.
+
+    headers: as ASGI gives them, names in lower case. raw_path: undecoded, without the query. now: Unix seconds.
+    The first kind that is present decides; a bad one is AUTH_FAILED and never falls through to the next.
+    A credential header that comes twice is AUTH_FAILED, as two readers could pick different ones.
+    """
+    sent: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _CREDENTIAL_HEADERS:
+            if name in sent:
+                return _DUPLICATE_HEADER
+            sent[name] = value
+    if accept is Accept.ANY:
+        key = sent.get(b"x-api-key")
+        if key is not None:
+            return parse_api_key_bytes(key) or _BAD_KEY
+        if query_string:
+            key_proof = _url_key_proof(query_string)
+            if key_proof is not None:
+                return key_proof
+    if not sent:
+        return _alone(accept) if accept is not Accept.ANY and url_keys(query_string) else None
+    if accept is not Accept.SESSION and b"x-pubkey" in sent:
+        return _wallet_proof(sent, method, raw_path, body, now, config)
+    if accept is not Accept.WALLET and b"authorization" in sent:
+        return _session_proof(sent[b"authorization"])
+    if accept is not Accept.ANY:
+        return _alone(accept)
+    return _NO_PUBKEY if b"x-signature" in sent else None
+
+
+def url_keys(query_string: bytes) -> list[bytes]:
+    """Raw values of the api-key parameters. The name counts only as it is written, which is how logs know it."""
+    if _URL_KEY not in query_string:
+        return []
+    pairs = (part.partition(b"=") for part in query_string.split(b"&"))
+    return [value for name, _, value in pairs if name == _URL_KEY]
+
+
+def uses_url_key(headers: Headers, query_string: bytes) -> bool:
+    """Whether the API key that counts came in the URL, where logs and referrers can keep it: the reply then warns."""
+    if not query_string or not url_keys(query_string):
+        return False
+    return all(name != b"x-api-key" for name, _ in headers)
+
+
+def _url_key_proof(query_string: bytes) -> Proof | Refusal | None:
+    keys = url_keys(query_string)
+    if not keys:
+        return None
+    if len(keys) > 1:
+        return _DUPLICATE_URL_KEY
+    key = keys[0]
+    if len(key) > _URL_KEY_CHARACTERS_MAX:
+        return _BAD_KEY
+    return parse_api_key_bytes(unquote_to_bytes(key) if b"%" in key else key) or _BAD_KEY
+
+
+def _wallet_proof(
+    sent: dict[bytes, bytes], method: str, raw_path: bytes, body: bytes, now: int, config: IdentityConfig
+) -> Proof | Refusal:
+    wallet = WalletHeaders(
+        pubkey=sent[b"x-pubkey"],
+        signature=sent.get(b"x-signature"),
+        timestamp=sent.get(b"x-timestamp"),
+        nonce=sent.get(b"x-nonce"),
+    )
+    return verify_wallet(wallet, method, raw_path, body, now, config.timestamp_window_seconds)
+
+
+def _session_proof(value: bytes) -> Proof | Refusal:
+    scheme, _, token = value[:256].partition(b" ")
+    if scheme.lower() != b"bearer":
+        return _BAD_SCHEME
+    token = token.strip(b" ")
+    if token.startswith(b"srpc_live_"):
+        return _KEY_AS_TOKEN
+    return parse_session_token_bytes(token) or _BAD_TOKEN
+
+
+def _alone(accept: Accept) -> Refusal:
+    return _ONLY_WALLET if accept is Accept.WALLET else _ONLY_SESSION

@@ -1,0 +1,99 @@
+"""The per-request wallet signature.
+
+Implements: interface specification, "Per-request wallet signature".
+Pure. Nonces are not taken here: the account's owner takes them after this check, so a bad signature burns none.
+"""
+
+import hashlib
+import string
+from dataclasses import dataclass
+
+from actors.calls import WalletProof
+from actors.errors import Err, Refusal
+from actors.identity.signatures import is_signed, parse_signature
+from actors.units import parse_pubkey
+
+SIGNING_TAG = b"ledger-svc:v2"
+NONCE_CHARACTERS_MAX = 128
+_TIMESTAMP_DIGITS_MAX = 12  # Year 33,658; keeps absurd numbers from being parsed at all.
+_NONCE_ALPHABET = (string.ascii_letters + string.digits + "-_:.,").encode()
+_PATH_ALPHABET = (string.ascii_letters + string.digits + "-_.~/").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class WalletHeaders:
+    """The raw header values; None: not sent."""
+
+    pubkey: bytes
+    signature: bytes | None
+    timestamp: bytes | None
+    nonce: bytes | None
+
+
+def _failed(detail: str) -> Refusal:
+    return Refusal(Err.AUTH_FAILED, detail)
+
+
+_BAD_PUBKEY = _failed("X-Pubkey is not the base58 text of a 32-byte public key")
+_BAD_SIGNATURE_TEXT = _failed("X-Signature is not the base58 text of a 64-byte signature")
+_BAD_TIMESTAMP = _failed("X-Timestamp is not Unix seconds in plain digits")
+_BAD_NONCE = _failed("X-Nonce is not 1 to 128 letters, digits or -_:.,")
+_BAD_PATH = _failed("the path has more than one spelling; send and sign it without escapes, empty or dot segments")
+_BAD_SIGNATURE = _failed("the signature does not match this method, path, timestamp, nonce and body")
+
+
+def signing_message(method: str, raw_path: bytes, timestamp: bytes, nonce: bytes, body: bytes) -> bytes:
+    """What the wallet signs. body: the raw bytes as received; they are not part of the message of a GET."""
+    body_hash = b"" if method == "GET" else hashlib.sha256(body).hexdigest().encode()
+    return b":".join((SIGNING_TAG, method.encode(), raw_path, timestamp, nonce, body_hash))
+
+
+def is_plain_path(raw_path: bytes) -> bool:
+    """Whether no middle box could read another path in these bytes.
+
+    No escapes, no empty or dot segments, and no colon, which would let one signed message mean two requests.
+    """
+    return (
+        raw_path.startswith(b"/")
+        and not raw_path.translate(None, _PATH_ALPHABET)
+        and b"//" not in raw_path
+        and b"/." not in raw_path
+    )
+
+
+def verify_wallet(
+    headers: WalletHeaders, method: str, raw_path: bytes, body: bytes, now: int, window_seconds: int = 60
+) -> WalletProof | Refusal:
+    """Check forms and time first, which is cheap, and the signature last.
+
+    raw_path: as the client sent it, undecoded, without the query. now: Unix seconds. A time exactly window_seconds
+    off is still good. Refuses with AUTH_FAILED only.
+    """
+    for value, name in (
+        (headers.signature, "X-Signature"),
+        (headers.timestamp, "X-Timestamp"),
+        (headers.nonce, "X-Nonce"),
+    ):
+        if value is None:
+            return _failed(f"{name} is missing beside X-Pubkey")
+    assert headers.signature is not None and headers.timestamp is not None and headers.nonce is not None
+    timestamp, nonce = headers.timestamp, headers.nonce
+    # bytes.isdigit knows ASCII digits only: no sign, no space, no digits of other scripts.
+    if not (len(timestamp) <= _TIMESTAMP_DIGITS_MAX and timestamp.isdigit()):
+        return _BAD_TIMESTAMP
+    signed_at = int(timestamp)
+    if abs(now - signed_at) > window_seconds:
+        return _failed(f"X-Timestamp is more than {window_seconds} seconds from this server's time, {now}")
+    if not 1 <= len(nonce) <= NONCE_CHARACTERS_MAX or nonce.translate(None, _NONCE_ALPHABET):
+        return _BAD_NONCE
+    if not is_plain_path(raw_path):
+        return _BAD_PATH
+    pubkey = parse_pubkey(headers.pubkey.decode("latin-1"))
+    if pubkey is None:
+        return _BAD_PUBKEY
+    signature = parse_signature(headers.signature.decode("latin-1"))
+    if signature is None:
+        return _BAD_SIGNATURE_TEXT
+    if not is_signed(pubkey, signing_message(method, raw_path, timestamp, nonce, body), signature):
+        return _BAD_SIGNATURE
+    return WalletProof(pubkey, nonce.decode("ascii"), signed_at)
