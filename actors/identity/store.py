@@ -8,9 +8,9 @@ Redis 6.2 is enough. Lifetimes are given to Redis as durations from this process
 a Redis whose clock is off keeps nothing too short. Everything expires by itself.
 """
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -162,7 +162,8 @@ class RedisIdentityStore:
     async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
         now = self._clock.now()
         with _unavailable_on_failure():
-            rows = await self._client.zrangebyscore(_nonces_key(pubkey), f"({now}", "+inf", withscores=True)
+            reply: Any = await self._client.zrangebyscore(_nonces_key(pubkey), f"({now}", "+inf", withscores=True)
+        rows: list[tuple[bytes | str, float]] = reply
         return [(_text(nonce), int(expires_at)) for nonce, expires_at in rows]
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None:
@@ -209,7 +210,7 @@ class RedisIdentityStore:
 
     async def _eval(self, script: str, keys: list[str], arguments: list[str | int]) -> None:
         # EVAL with the text, not its digest: a Redis that was restarted knows no digests, and the text is short.
-        await cast("Awaitable[Any]", self._client.eval(script, len(keys), *keys, *arguments))
+        await self._client.eval(script, len(keys), *keys, *arguments)
 
 
 def _nonces_key(pubkey: bytes) -> str:
