@@ -1,0 +1,74 @@
+"""How well a node does: what its probes say, in a row and on average.
+
+Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
+Pure. One score per node, so that a pool is a list of them and best() chooses; with one node it chooses that one.
+What the scores mean for the public health page is status/core.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+_LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not look like a slow node.
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One look at a node. answered: it gave its slot. None: it did not say."""
+
+    answered: bool
+    slot: int | None = None
+    block_height: int | None = None
+    version: str | None = None
+    latency_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    name: str  # Safe to show: host and port, never the whole URL, which may carry a key.
+    failures_in_a_row: int = 0
+    successes_in_a_row: int = 0
+    latency_ms: int | None = None  # Running average; None: no probe was ever answered.
+    last: Probe | None = None
+    best_slot: int | None = None  # Highest slot that this node ever named.
+
+    def after(self, probe: Probe) -> "NodeScore":
+        """The score once this probe is taken in. What a failed probe cannot say stays as it was known last."""
+        if not probe.answered:
+            return replace(self, failures_in_a_row=self.failures_in_a_row + 1, successes_in_a_row=0, last=probe)
+        latency_ms = self.latency_ms
+        if probe.latency_ms is not None:
+            latency_ms = (
+                probe.latency_ms
+                if latency_ms is None
+                else (latency_ms * (_LATENCY_WEIGHT - 1) + probe.latency_ms) // _LATENCY_WEIGHT
+            )
+        slots = [slot for slot in (self.best_slot, probe.slot) if slot is not None]
+        return replace(
+            self,
+            failures_in_a_row=0,
+            successes_in_a_row=self.successes_in_a_row + 1,
+            latency_ms=latency_ms,
+            last=probe,
+            best_slot=max(slots, default=None),
+        )
+
+
+def lag_slots(score: NodeScore, scores: Sequence[NodeScore]) -> int:
+    """How far this node's last named slot is behind the best slot that any node ever named."""
+    known = [other.best_slot for other in scores if other.best_slot is not None]
+    if not known or score.last is None or score.last.slot is None:
+        return 0
+    return max(0, max(known) - score.last.slot)
+
+
+def best(scores: Sequence[NodeScore], lag_slots_max: int) -> NodeScore:
+    """The node to ask: fewest failures in a row, then not lagging, then fastest; the first listed wins a tie."""
+    assert scores, "there is no node"
+    return min(
+        scores,
+        key=lambda score: (
+            score.failures_in_a_row,
+            lag_slots(score, scores) > lag_slots_max,
+            score.latency_ms if score.latency_ms is not None else 1 << 31,
+        ),
+    )

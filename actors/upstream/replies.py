@@ -1,0 +1,133 @@
+"""What a node's answer means: result, error or garbage; and the same bytes again under the client's own id.
+
+Implements: decisions 3.1 (upstream errors pass through untouched), hostile inputs 14 and 15 (invalid JSON, wrong id).
+Pure. The only module that reads a node's error texts; what an answer costs is gateway/outcomes.py.
+
+A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is exchanged.
+"""
+
+from enum import IntEnum, unique
+
+import msgspec
+
+REQUEST_ID = b"1"  # One call is in flight per connection, so one id is enough to notice an answer that is not ours.
+_VALIDATED_BYTES_MAX = 256 << 10  # Below: every byte is checked, about 0.3 ms at most. Above: both ends are.
+_RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
+_ID_TAIL = b',"id":' + REQUEST_ID + b"}"
+_ID_HEAD = b'{"jsonrpc":"2.0","id":' + REQUEST_ID + b","
+_ID_FIRST_RESULT_HEAD = _ID_HEAD + b'"result":'
+_PURGED_BLOCK_CODES = (-32001, -32004)  # Agave says the first, the interface the second (decisions 3.1).
+_PURGED_BLOCK_TEXT = "cleaned up"
+
+
+@unique
+class AnswerKind(IntEnum):
+    RESULT = 0  # The node did the work.
+    ERROR = 1  # The node answered with a JSON-RPC error.
+    GARBAGE = 2  # Bytes that are no answer to this call; the connection is not to be used again.
+    UNREACHABLE = 3  # No connection, or it broke, or the node's own door said no.
+    TIMED_OUT = 4  # Nothing whole within the time of the method's class.
+    OVERSIZED = 5  # More than upstream.answer_bytes_max.
+
+
+class NodeAnswer(msgspec.Struct, frozen=True):
+    """Body and the place of the id in it are there for RESULT and ERROR only."""
+
+    kind: AnswerKind
+    body: bytes = b""
+    id_start: int = 0
+    id_end: int = 0
+    error_code: int = 0
+    error_message: str = ""
+
+    @property
+    def answered(self) -> bool:
+        return self.kind <= AnswerKind.ERROR
+
+    def reply(self, raw_id: bytes) -> bytes:
+        """The JSON-RPC response for a client whose request carried this id, byte for byte."""
+        assert self.answered, self.kind
+        return self.body[: self.id_start] + raw_id + self.body[self.id_end :]
+
+    def value(self) -> bytes:
+        """The exact bytes of the result, or of the error object: for doors that wrap them in something else."""
+        assert self.answered, self.kind
+        parsed = _RAW_DECODER.decode(self.body)
+        return bytes(parsed.result if self.kind is AnswerKind.RESULT else parsed.error)
+
+
+GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
+UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
+TIMED_OUT = NodeAnswer(AnswerKind.TIMED_OUT)
+OVERSIZED = NodeAnswer(AnswerKind.OVERSIZED)
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw()
+    result: msgspec.Raw = msgspec.Raw()
+    error: _Error | None = None
+
+
+class _RawEnvelope(msgspec.Struct):
+    result: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_DECODER = msgspec.json.Decoder(_Envelope)
+_RAW_DECODER = msgspec.json.Decoder(_RawEnvelope)
+
+
+def judge(body: bytes) -> NodeAnswer:
+    """Read one whole response body to a request whose id was REQUEST_ID.
+
+    GARBAGE when it is not JSON in UTF-8, not one object, has both or neither of result and error, or another id
+    (null too: it says that the node could not read our request, and nobody pays for that).
+    """
+    if body.endswith(b"\n"):  # Agave ends its bodies with one.
+        body = body[:-1]
+    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body)) is not None:
+        return trusted
+    try:
+        if not body.isascii():
+            body.decode()
+        parsed = _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return GARBAGE
+    result, error = bytes(parsed.result), parsed.error
+    whole = bool(result) if error is None else result in (b"", b"null")  # Some nodes send the absent half as null.
+    if not whole or bytes(parsed.id) != REQUEST_ID:
+        return GARBAGE
+    code, message = (0, "") if error is None else (error.code, error.message)
+    kind = AnswerKind.RESULT if error is None else AnswerKind.ERROR
+    if body.endswith(_ID_TAIL):
+        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, code, message)
+    if body.startswith(_ID_HEAD):
+        return NodeAnswer(kind, body, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1, code, message)
+    return _reordered(kind, body, code, message)
+
+
+def is_purged_block(code: int, message: str) -> bool:
+    """Whether a getBlock error says that the slot is older than what the node keeps."""
+    return code in _PURGED_BLOCK_CODES and _PURGED_BLOCK_TEXT in message
+
+
+def _judge_ends(body: bytes) -> NodeAnswer | None:
+    """A large result in one of the two usual layouts. Its middle is framed by HTTP, so it is whole."""
+    if body.startswith(_RESULT_HEAD) and body.endswith(_ID_TAIL):
+        return NodeAnswer(AnswerKind.RESULT, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1)
+    if body.startswith(_ID_FIRST_RESULT_HEAD) and body.endswith(b"}"):
+        return NodeAnswer(AnswerKind.RESULT, body, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1)
+    return None
+
+
+def _reordered(kind: AnswerKind, body: bytes, code: int, message: str) -> NodeAnswer:
+    """Another layout (spaces, other order): the same result or error bytes in a layout whose id is easy to find."""
+    raw = _RAW_DECODER.decode(body)
+    name, value = (b'"result":', raw.result) if kind is AnswerKind.RESULT else (b'"error":', raw.error)
+    rebuilt = _ID_HEAD + name + bytes(value) + b"}"
+    return NodeAnswer(kind, rebuilt, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1, code, message)
