@@ -1,0 +1,312 @@
+"""The folder that a local run keeps everything in: who may use it, what is in it, how it is removed.
+
+Implements: design, section 1 (one command runs the whole product on a bare machine).
+Not here: what the servers write into their folders (embedded.py).
+
+As root, PostgreSQL refuses to run, so the servers run as an ordinary user of the system, who must be able to reach
+their folder. Where the data folder is closed to others (`/root` usually is), the servers' files go to
+`/var/lib/ledger-gateway/<id>` instead, and `servers` says so. Nobody's permissions are ever changed to get there.
+"""
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import pwd
+import secrets
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from actors.children import RunAs
+
+logger = logging.getLogger(__name__)
+
+PRODUCT = "ledger-gateway"
+MARKER_NAME = f"{PRODUCT}.json"
+_MARKER_NEW = f"{MARKER_NAME}.new"
+LOCK_NAME = f"{PRODUCT}.lock"
+SYSTEM_FOLDER = Path("/var/lib") / PRODUCT
+# All that this product ever puts into a data folder. `remove` deletes these and nothing else.
+FOLDER_NAMES = frozenset(
+    {"postgres", "postgres.new", "redis", "run", "settings", "programs", "logs", "devnode", "secrets", "ray"}
+)
+_FORMAT = 1
+_ID_BYTES = 8
+_SERVER_USERS = ("nobody", "postgres", "daemon")  # Tried in this order when we are root; the first exists everywhere.
+
+
+class DataDirError(Exception):
+    """The data folder cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the embedded servers keep their files, and as whom they run. run_as None: as ourselves."""
+
+    folder: Path
+    run_as: RunAs | None
+
+
+def default_path(environ: Mapping[str, str]) -> Path:
+    """`$XDG_DATA_HOME/ledger-gateway`, by default `~/.local/share/ledger-gateway`."""
+    base = environ.get("XDG_DATA_HOME", "")
+    if base and Path(base).is_absolute():  # The XDG rule: a relative value is ignored.
+        return Path(base) / PRODUCT
+    return Path.home() / ".local" / "share" / PRODUCT
+
+
+class DataDir:
+    """A data folder in use: made if missing, marked as ours, locked against a second run. Use as `with DataDir(path)`.
+
+    Raises DataDirError when the folder is in use, is somebody else's, or cannot be written.
+    """
+
+    def __init__(self, path: Path, system_folder: Path = SYSTEM_FOLDER) -> None:
+        self.path = path.expanduser().absolute()
+        self._locks: list[int] = []
+        try:
+            _make_folder(self.path)
+            _refuse_foreign(self.path)
+            self._locks.append(_lock(self.path))
+            self.id = _claim(self.path)
+            self.servers = self._place_servers(system_folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the lock. The files stay."""
+        while self._locks:
+            os.close(self._locks.pop())
+
+    def folder(self, name: str) -> Path:
+        """One of FOLDER_NAMES below the data folder, made if missing, closed to other users."""
+        assert name in FOLDER_NAMES, name
+        folder = self.path / name
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _unusable(folder, error) from error
+        return folder
+
+    @property
+    def logs(self) -> Path:
+        return self.folder("logs")
+
+    def _place_servers(self, system_folder: Path) -> Servers:
+        if os.geteuid() != 0:
+            return Servers(self.path, None)
+        run_as = _owner(self.path) or _server_user()
+        blocked = _first_closed(self.path, run_as)
+        if blocked is None:
+            return Servers(self.path, run_as)
+        folder = system_folder / self.id
+        _make_folder(folder)
+        if (closed := _first_closed(folder, run_as)) is not None:
+            raise DataDirError(
+                f"{self.path}: PostgreSQL does not run as root, and its user {run_as.name} may enter neither {blocked} "
+                f"nor {closed}; give a data folder that others may enter, or set DATABASE_URL and REDIS_URL"
+            )
+        self._locks.append(_lock(folder))
+        _mark(folder, self.id)
+        logger.info("%s is closed to user %s: the servers' files are in %s", blocked, run_as.name, folder)
+        return Servers(folder, run_as)
+
+
+def remove(path: Path, system_folder: Path = SYSTEM_FOLDER) -> bool:
+    """Delete what this product wrote into the folder (`--fresh`); False when there was nothing.
+
+    Refuses with DataDirError when the folder lacks our marker or is in use. Files that are not ours stay, and then
+    the folder too.
+    """
+    path = path.expanduser().absolute()
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return False
+    data_id = _read_marker(path)
+    if data_id is None:
+        raise DataDirError(
+            f"{path}: not removed, because it has no {MARKER_NAME}: this product did not make it; "
+            "delete it yourself if that is what you want, or give another data folder"
+        )
+    for folder in (system_folder / data_id, path):
+        if folder.exists() and _read_marker(folder) == data_id:
+            _remove_ours(folder)
+    return True
+
+
+def _remove_ours(folder: Path) -> None:
+    lock = _lock(folder)
+    try:
+        for name in sorted(FOLDER_NAMES):
+            target = folder / name
+            if target.is_symlink():
+                target.unlink()
+            elif target.exists():
+                shutil.rmtree(target)
+        (folder / MARKER_NAME).unlink(missing_ok=True)
+        (folder / LOCK_NAME).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    finally:
+        os.close(lock)
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder and its missing parents. As root they are open for passing through, since servers must."""
+    mode = 0o711 if os.geteuid() == 0 else 0o700
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(mode)  # Just made by us; mkdir's own mode is cut by the umask.
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: OSError) -> DataDirError:
+    where = error.filename or path
+    return DataDirError(
+        f"{path}: cannot be used as the data folder: {error.strerror} ({where}, as user {_user_name()}); "
+        "give another folder with --data-dir or LEDGER_STORAGE__DATA_DIR, or make this one writable"
+    )
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _lock(folder: Path) -> int:
+    """Take the folder for this process. The lock goes away with the process, however it ends."""
+    path = folder / LOCK_NAME
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise DataDirError(
+            f"{folder}: already in use by process {holder}; stop that one, or give another data folder"
+        ) from None
+    except OSError as error:
+        os.close(descriptor)
+        raise _unusable(folder, error) from error
+    return descriptor
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Before anything is written: a folder with files in it must have our marker."""
+    ours = {LOCK_NAME, MARKER_NAME, _MARKER_NEW}
+    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in ours)
+    if foreign and _read_marker(path) is None:
+        raise DataDirError(
+            f"{path}: not empty ({foreign[0]}{', ...' if len(foreign) > 1 else ''}) and without {MARKER_NAME}, "
+            "so it belongs to something else; give an empty or a new folder"
+        )
+
+
+def _claim(path: Path) -> str:
+    """The folder's own id, made when the folder is new."""
+    data_id = _read_marker(path)
+    if data_id is None:
+        data_id = secrets.token_hex(_ID_BYTES)
+        _mark(path, data_id)
+    return data_id
+
+
+def _mark(folder: Path, data_id: str) -> None:
+    text = json.dumps({"product": PRODUCT, "format": _FORMAT, "id": data_id}) + "\n"
+    temporary = folder / _MARKER_NEW
+    try:
+        temporary.write_text(text, encoding="ascii")
+        temporary.replace(folder / MARKER_NAME)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _read_marker(folder: Path) -> str | None:
+    """The id in the folder's marker; None when there is no marker of this product."""
+    try:
+        marker = json.loads((folder / MARKER_NAME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    if not isinstance(marker, dict) or marker.get("product") != PRODUCT:
+        return None
+    if marker.get("format") != _FORMAT:
+        raise DataDirError(
+            f"{folder}: was written by another version of this product (format {marker.get('format')}, this one "
+            f"knows {_FORMAT}); run that version, or start afresh with --fresh"
+        )
+    data_id = str(marker.get("id", ""))
+    if len(data_id) != 2 * _ID_BYTES or not set(data_id) <= set("0123456789abcdef"):
+        return None  # The id becomes part of a path that is deleted: nothing but our own hex.
+    return data_id
+
+
+def _owner(path: Path) -> RunAs | None:
+    """The ordinary user whose folder this is: what was made without root goes on working as that user."""
+    status = path.stat()
+    try:
+        return RunAs(pwd.getpwuid(status.st_uid).pw_name, status.st_uid, status.st_gid) if status.st_uid else None
+    except KeyError:
+        return None  # PostgreSQL needs a user with a name.
+
+
+def _server_user() -> RunAs:
+    for name in _SERVER_USERS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return RunAs(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    raise DataDirError(
+        f"PostgreSQL does not run as root, and this system has none of the users {', '.join(_SERVER_USERS)}; "
+        "run as an ordinary user, or set DATABASE_URL and REDIS_URL"
+    )
+
+
+def _first_closed(path: Path, user: RunAs) -> Path | None:
+    """The outermost folder on the way to path, path included, that this user may not pass through."""
+    resolved = path.resolve()
+    for folder in (*reversed(resolved.parents), resolved):
+        if not may_enter(folder.stat(), user):
+            return folder
+    return None
+
+
+def may_enter(status: os.stat_result, user: RunAs) -> bool:
+    """Whether the permission bits let this user, who is in no further group, pass through a folder or run a file."""
+    if status.st_uid == user.uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid == user.gid:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)

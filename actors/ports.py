@@ -1,0 +1,63 @@
+"""Whether a port can be listened on, and who has it when it cannot.
+
+Implements: design, section 2 (fixed ports collide; say so before anything is started).
+"""
+
+import errno
+import socket
+
+import psutil
+
+
+class PortTaken(Exception):
+    """The text names the port, who holds it, and the setting that changes it."""
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could listen on this address now. Port 0, "any", is always free.
+
+    Raises OSError when the host itself is not an address of this machine.
+    """
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, protocol) as probe:
+            # As servers do: a closed connection's leftovers on the port are no obstacle.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                probe.bind(address)
+                probe.listen(1)  # With SO_REUSEADDR, two may bind on some systems; only one may listen.
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    return False
+                raise
+    return True
+
+
+def require_free_port(host: str, port: int, purpose: str, setting: str) -> None:
+    """Raises PortTaken when `purpose` could not listen there. setting: name of what changes the port."""
+    try:
+        if port_is_free(host, port):
+            return
+    except OSError as error:
+        raise PortTaken(f"{host}:{port}: cannot listen there for {purpose}: {error.strerror}; see {setting}") from error
+    holder = _holder(port)
+    if holder is None and port < 1024:
+        raise PortTaken(f"{host}:{port}: ports below 1024 are for root; set {setting} to a higher one for {purpose}")
+    raise PortTaken(
+        f"{host}:{port}: taken{f' by {holder}' if holder else ''}; it is wanted for {purpose}: "
+        f"stop that one, or set {setting} to a free port"
+    )
+
+
+def _holder(port: int) -> str | None:
+    """Name and id of the process that listens on the port, where the system lets us see it."""
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,) and connection.pid:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+    except psutil.Error:
+        return None
+    return None

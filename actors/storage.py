@@ -1,0 +1,301 @@
+"""Connections to PostgreSQL and Redis, and the schema files that are applied to the database.
+
+Implements: design, section 3 (storage) and section 5 (both may be away for a minute: everything here has a deadline).
+Not here: what is stored (each context's store.py), the embedded servers (embedded.py).
+
+Every statement has a time limit on both sides, so that a lost server is an exception within seconds and never a call
+that hangs. Connections keep session state only at their start: a transaction-mode pooler in between is not supported.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import redis.asyncio
+import redis.exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+
+from actors.clock import Clock, SystemClock
+
+logger = logging.getLogger(__name__)
+
+POSTGRES_MAJOR_MIN = 14
+REDIS_VERSION_MIN = (6, 2)
+STATEMENT_SECONDS = 10.0  # Group commits take milliseconds; what takes longer than this has lost its server.
+_CONNECT_SECONDS = 5.0
+_CONNECTION_IDLE_SECONDS = 300.0
+_STATEMENTS_CACHED = 256  # More than all contexts have together.
+_REDIS_CONNECTIONS_MAX = 64
+_REDIS_SECONDS = 3.0
+_REDIS_RETRIES = 2
+_REDIS_CHECK_SECONDS = 15  # A connection unused for so long is probed before it is trusted.
+_RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
+_MIGRATIONS_LOCK = 0x6C65_6467_6572  # "ledger"; any fixed number that nothing else in the database uses.
+_MIGRATIONS_WAIT_SECONDS = 120.0
+# What asking again cannot change: credentials, rights, names.
+_POSTGRES_HOPELESS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
+_POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
+
+
+class StoreUnreachable(Exception):
+    """A store cannot be used. The text says which, why, and what to do; it never has a password in it."""
+
+
+class SchemaMismatch(Exception):
+    """The database's schema is not one that this version can work with; the text says what to do."""
+
+
+async def connect_postgres(
+    url: str, *, connections_max: int, application: str, deadline_seconds: float = 30.0, clock: Clock | None = None
+) -> asyncpg.Pool:
+    """A pool of connections to a server that has answered, trying until the deadline.
+
+    application: shown in pg_stat_activity. Raises StoreUnreachable. Close it with `await pool.close()`.
+    """
+    clock = clock or SystemClock()
+    where = describe_url(url)
+    deadline = clock.monotonic() + deadline_seconds
+    attempt = 0
+    while True:
+        try:
+            pool = await _open_pool(url, connections_max, application)
+        except _POSTGRES_HOPELESS as error:
+            raise StoreUnreachable(
+                f"PostgreSQL at {where}: {error}; check DATABASE_URL and the user's rights"
+            ) from error
+        except ValueError as error:  # asyncpg's word for a URL it cannot read; the text may quote the password.
+            raise StoreUnreachable(f"PostgreSQL at {where}: DATABASE_URL is not a PostgreSQL URL") from error
+        except _POSTGRES_AWAY as error:
+            pause_seconds = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+            attempt += 1
+            if clock.monotonic() + pause_seconds > deadline:
+                raise StoreUnreachable(
+                    f"PostgreSQL at {where}: no connection within {deadline_seconds:g} s: {_reason(error)}; "
+                    "start it, or correct DATABASE_URL"
+                ) from error
+            await asyncio.sleep(pause_seconds)
+        else:
+            return await _checked_pool(pool, where)
+
+
+async def _open_pool(url: str, connections_max: int, application: str) -> asyncpg.Pool:
+    return await asyncpg.create_pool(
+        url,
+        min_size=1,
+        max_size=connections_max,
+        timeout=_CONNECT_SECONDS,
+        command_timeout=STATEMENT_SECONDS,
+        statement_cache_size=_STATEMENTS_CACHED,
+        max_inactive_connection_lifetime=_CONNECTION_IDLE_SECONDS,
+        reset=_reset,
+        server_settings={
+            "application_name": application[:63],
+            # The server gives up a little before we do, so that its own, clearer error is the one that is seen.
+            "statement_timeout": str(round((STATEMENT_SECONDS - 1) * 1000)),
+            "idle_in_transaction_session_timeout": str(round(STATEMENT_SECONDS * 1000)),
+            "jit": "off",
+        },
+    )
+
+
+async def _reset(connection: asyncpg.Connection) -> None:
+    """Nothing here leaves session state behind, so the usual reset, a round trip per use, is only for open ends."""
+    if connection.is_in_transaction():
+        await connection.reset()
+
+
+async def _checked_pool(pool: asyncpg.Pool, where: str) -> asyncpg.Pool:
+    async with pool.acquire() as connection:
+        version = connection.get_server_version()
+        read_only = await connection.fetchval("SELECT current_setting('transaction_read_only') = 'on'")
+    if version.major < POSTGRES_MAJOR_MIN:
+        await pool.close()
+        raise StoreUnreachable(
+            f"PostgreSQL at {where} is version {version.major}; {POSTGRES_MAJOR_MIN} or newer is needed"
+        )
+    if read_only:
+        await pool.close()
+        raise StoreUnreachable(f"PostgreSQL at {where} takes no writes (a replica?); set DATABASE_URL to the primary")
+    return pool
+
+
+def open_redis(url: str) -> redis.asyncio.Redis:
+    """A client that connects when first used; a lost connection is made again by the library.
+
+    A command may have been carried out although it raised, and the library tries twice more by itself: send only
+    commands that may be repeated, or whose second answer says that the first one counted.
+    """
+    return redis.asyncio.Redis.from_url(
+        url,
+        max_connections=_REDIS_CONNECTIONS_MAX,
+        socket_connect_timeout=_REDIS_SECONDS,
+        socket_timeout=_REDIS_SECONDS,
+        health_check_interval=_REDIS_CHECK_SECONDS,
+        retry=Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), _REDIS_RETRIES),
+        retry_on_error=[redis.exceptions.ConnectionError, redis.exceptions.TimeoutError],
+    )
+
+
+async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Clock | None = None) -> redis.asyncio.Redis:
+    """A client of a server that has answered, trying until the deadline. Raises StoreUnreachable.
+
+    Close it with `await client.aclose()`.
+    """
+    clock = clock or SystemClock()
+    where = describe_url(url)
+    deadline = clock.monotonic() + deadline_seconds
+    try:
+        client = open_redis(url)
+    except ValueError as error:
+        raise StoreUnreachable(f"Redis at {where}: REDIS_URL is not a redis://, rediss:// or unix:// URL") from error
+    attempt = 0
+    while True:
+        try:
+            about = await client.info()
+        except _REDIS_HOPELESS as error:
+            await client.aclose()
+            raise StoreUnreachable(f"Redis at {where}: {error}; check the user and password in REDIS_URL") from error
+        except (redis.exceptions.RedisError, OSError) as error:
+            pause_seconds = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+            attempt += 1
+            if clock.monotonic() + pause_seconds > deadline:
+                await client.aclose()
+                raise StoreUnreachable(
+                    f"Redis at {where}: no answer within {deadline_seconds:g} s: {_reason(error)}; "
+                    "start it, or correct REDIS_URL"
+                ) from error
+            await asyncio.sleep(pause_seconds)
+        else:
+            return await _checked_redis(client, about, where)
+
+
+async def _checked_redis(client: redis.asyncio.Redis, about: dict[str, object], where: str) -> redis.asyncio.Redis:
+    text = str(about.get("redis_version", "0"))
+    version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+    if version < REDIS_VERSION_MIN:
+        await client.aclose()
+        needed = ".".join(map(str, REDIS_VERSION_MIN))
+        raise StoreUnreachable(f"Redis at {where} is version {text}; {needed} or newer is needed")
+    if about.get("maxmemory_policy", "noeviction") != "noeviction":
+        logger.warning(
+            "Redis at %s evicts keys (%s): an evicted nonce could be used again; set maxmemory-policy noeviction",
+            where,
+            about.get("maxmemory_policy"),
+        )
+    if about.get("aof_enabled") == 0:
+        logger.warning("Redis at %s keeps no append-only file: nonces and sessions are lost when it stops", where)
+    return client
+
+
+def describe_url(url: str) -> str:
+    """A store's URL without its password, for messages."""
+    try:
+        parts = urlsplit(url)
+        user = f"{parts.username}@" if parts.username else ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an unreadable URL"
+    if parts.scheme == "unix":
+        return parts.path
+    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]  # asyncpg takes a socket's folder there.
+    return f"{user}{host}{port}{parts.path}"
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One schema file. name: `context/file.sql`, for good: it is how the database remembers the file."""
+
+    name: str
+    sql: str
+
+    @property
+    def context(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def read_migrations(package: str) -> tuple[Migration, ...]:
+    """The schema files of a context, in the order in which they are applied.
+
+    package: such as "actors.accounts". First `schema.sql`, then `schema_002_<words>.sql` and so on, by name.
+    """
+    context = package.rpartition(".")[2]
+    files = [
+        file
+        for file in resources.files(package).iterdir()
+        if file.name.startswith("schema") and file.name.endswith(".sql")
+    ]
+    files.sort(key=lambda file: (file.name != "schema.sql", file.name))
+    return tuple(Migration(f"{context}/{file.name}", file.read_text(encoding="utf-8")) for file in files)
+
+
+async def migrate(pool: asyncpg.Pool, migrations: Sequence[Migration]) -> tuple[str, ...]:
+    """Bring the database up to these files; returns the names of those applied now. Many processes may call it at once.
+
+    Each file is applied once, in a transaction of its own. Raises SchemaMismatch when a file was changed after it was
+    applied, or when the database has files of these contexts that are not in the list (it is of a newer version).
+    """
+    assert len({migration.name for migration in migrations}) == len(migrations), "a schema file is listed twice"
+    async with pool.acquire() as connection:
+        await connection.execute("SET statement_timeout = 0")  # Building an index on a large table takes its time.
+        await connection.execute("SELECT pg_advisory_lock($1)", _MIGRATIONS_LOCK, timeout=_MIGRATIONS_WAIT_SECONDS)
+        try:
+            return await _migrate_locked(connection, migrations)
+        finally:
+            await connection.execute("SELECT pg_advisory_unlock($1)", _MIGRATIONS_LOCK)
+            await connection.execute("RESET statement_timeout")
+
+
+async def _migrate_locked(
+    connection: asyncpg.pool.PoolConnectionProxy, migrations: Sequence[Migration]
+) -> tuple[str, ...]:
+    await connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_files ("
+        "name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+    )
+    rows = await connection.fetch("SELECT name, checksum FROM schema_files")
+    applied = {row["name"]: row["checksum"] for row in rows}
+    _check_applied(applied, migrations)
+    news = [migration for migration in migrations if migration.name not in applied]
+    for migration in news:
+        async with connection.transaction():
+            await connection.execute(migration.sql, timeout=None)
+            await connection.execute(
+                "INSERT INTO schema_files (name, checksum) VALUES ($1, $2)", migration.name, migration.checksum
+            )
+        logger.info("database: applied %s", migration.name)
+    return tuple(migration.name for migration in news)
+
+
+def _check_applied(applied: dict[str, str], migrations: Sequence[Migration]) -> None:
+    known = {migration.name: migration for migration in migrations}
+    contexts = {migration.context for migration in migrations}
+    for name, checksum in sorted(applied.items()):
+        if name in known:
+            if known[name].checksum != checksum:
+                raise SchemaMismatch(
+                    f"{name} was changed after this database applied it: put the change into a new file "
+                    f"{name.partition('/')[0]}/schema_<number>_<words>.sql; a local run may start afresh with --fresh"
+                )
+        elif name.partition("/")[0] in contexts:
+            raise SchemaMismatch(
+                f"this database has {name}, which this version does not know: a newer version used it; run that one"
+            )

@@ -1,0 +1,97 @@
+"""Fixtures for every ring: real stores, started once a session by the product's own means."""
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import redis
+
+from actors.children import Supervisor
+from actors.datadir import DataDir
+from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+
+_database_numbers = itertools.count(1)
+
+
+def in_a_thread(work: Callable[[], Awaitable[None]]) -> None:
+    """Run a coroutine from a synchronous fixture without touching the event loops of the tests."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        async def outer() -> None:
+            await work()
+
+        try:
+            asyncio.run(outer())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the fixture.
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Iterator[DataDir]:
+    """A data folder for the session. Not below pytest's own folder, which is closed to the user the servers run as."""
+    path = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
+    path.chmod(0o711)
+    try:
+        with DataDir(path) as data:
+            yield data
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def supervisor(data_dir: DataDir) -> Iterator[Supervisor]:
+    with Supervisor() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def postgres_server(data_dir: DataDir, supervisor: Supervisor) -> EmbeddedPostgres:
+    server = EmbeddedPostgres(data_dir)
+    supervisor.start(server.child)
+    return server
+
+
+@pytest.fixture(scope="session")
+def redis_server(data_dir: DataDir, supervisor: Supervisor) -> EmbeddedRedis:
+    server = EmbeddedRedis(data_dir)
+    supervisor.start(server.child)
+    return server
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
+    """URL of an empty database of this test module's own."""
+    name = f"test_{next(_database_numbers)}"
+    url = postgres_server.url.replace("@/postgres?", f"@/{name}?")
+
+    async def execute(statement: str) -> None:
+        connection = await asyncpg.connect(postgres_server.url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    in_a_thread(lambda: execute(f"CREATE DATABASE {name}"))
+    yield url
+    in_a_thread(lambda: execute(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(scope="module")
+def redis_url(redis_server: EmbeddedRedis) -> str:
+    """URL of a real Redis, empty at the start of this test module."""
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.flushall()
+    return redis_server.url
