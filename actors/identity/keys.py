@@ -21,8 +21,8 @@ TOKEN_CHARACTERS = 64  # Interface: session tokens and legacy keys are 64 hexade
 _KEY_PREFIX_BYTES = KEY_PREFIX.encode()
 _KEY_PREFIX_SIZE = len(KEY_PREFIX)
 _KEY_CHARACTERS = _KEY_PREFIX_SIZE + 43  # 32 bytes are 43 characters of base64 without padding.
-# The decoder knows the standard alphabet only; its "+" and "/" do not belong in a key and become "!", which it refuses.
-_URLSAFE_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
+# The decoder knows the standard alphabet only; what belongs to that but not into a key becomes "!", which it refuses.
+_URLSAFE_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
 # The routing part (11 and 16 characters) is the same in every key of an account; four more tell two keys apart.
 _SHOWN_CHARACTERS = _KEY_PREFIX_SIZE + 11 + 4
 _SHOWN_LEGACY_CHARACTERS = 16 + 4

@@ -1,0 +1,109 @@
+"""What the session paths take and give. Interface, "Session endpoints"."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import Err, Refusal
+from actors.identity import endpoints
+from actors.identity.challenge import check_challenge, new_challenge
+
+from .wallets import NOW, wallet
+
+SECRET = b"secret"
+PUBKEY_TEXT = wallet().pubkey_text
+
+
+def verify_body(**changes: object) -> bytes:
+    challenge = new_challenge(SECRET, wallet().pubkey, NOW, b"rand")
+    fields = {"pubkey": PUBKEY_TEXT, "challenge": challenge, "signature": wallet().sign_text(challenge)}
+    return orjson.dumps(fields | changes)
+
+
+def assert_refused(result: object, err: Err, word: str = "") -> None:
+    assert isinstance(result, Refusal)
+    assert result.err is err
+    assert result.detail
+    assert word in result.detail
+
+
+def test_a_challenge_request() -> None:
+    body = orjson.dumps({"pubkey": PUBKEY_TEXT, "more": [1]})
+    assert endpoints.parse_challenge_request(body) == wallet().pubkey
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        (b"", "JSON"),
+        (b"{", "JSON"),
+        (b"\xff", "JSON"),
+        (b'{"pubkey": "\\ud800"}', "JSON"),
+        (b"[" * 2_000, "JSON"),
+        (b"[]", "object"),
+        (b"null", "object"),
+        (b"{}", "pubkey is missing"),
+        (b'{"pubkey": 1}', "pubkey: wanted a string"),
+        (b'{"pubkey": null}', "pubkey: wanted a string"),
+        (b" " * 5_000, "4096"),
+    ],
+)
+def test_bodies_of_another_shape_are_invalid_requests(body: bytes, word: str) -> None:
+    assert_refused(endpoints.parse_challenge_request(body), Err.INVALID_REQUEST, word)
+    assert_refused(endpoints.parse_verify_request(body), Err.INVALID_REQUEST, word)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "0" * 44, PUBKEY_TEXT + "1", "é" * 40, "1" * 31, "z" * 3_000])
+def test_a_malformed_public_key_is_an_authentication_failure(text: str) -> None:
+    """Interface, HTTP statuses: 401 for a malformed public key."""
+    assert_refused(endpoints.parse_challenge_request(orjson.dumps({"pubkey": text})), Err.AUTH_FAILED, "pubkey")
+    assert_refused(endpoints.parse_verify_request(verify_body(pubkey=text)), Err.AUTH_FAILED, "pubkey")
+
+
+@given(body=st.binary(max_size=200))
+def test_any_bytes_are_judged_without_an_exception(body: bytes) -> None:
+    for parse in (endpoints.parse_challenge_request, endpoints.parse_verify_request):
+        assert isinstance(parse(body), Refusal)
+    endpoints.parse_logout_request(body)
+
+
+def test_a_verified_request_gives_the_challenge_to_burn() -> None:
+    request = endpoints.parse_verify_request(verify_body())
+    assert isinstance(request, endpoints.VerifyRequest)
+    challenge_id = endpoints.check_verify_request(request, SECRET, NOW, 300)
+    assert challenge_id == check_challenge(SECRET, request.challenge, wallet().pubkey, NOW, 300)
+
+
+def test_a_dead_foreign_or_unsigned_challenge_is_refused() -> None:
+    def result(now: int = NOW, **changes: object) -> object:
+        request = endpoints.parse_verify_request(verify_body(**changes))
+        assert isinstance(request, endpoints.VerifyRequest)
+        return endpoints.check_verify_request(request, SECRET, now, 300)
+
+    assert_refused(result(now=NOW + 300), Err.AUTH_FAILED, "expired")
+    assert_refused(result(challenge="ab" * 32), Err.AUTH_FAILED, "expired")
+    assert_refused(result(challenge=""), Err.AUTH_FAILED, "expired")
+    assert_refused(result(pubkey=wallet(2).pubkey_text), Err.AUTH_FAILED, "expired")
+    assert_refused(result(signature="1" * 64), Err.AUTH_FAILED, "signature")
+    assert_refused(result(signature="é"), Err.AUTH_FAILED, "signature")
+
+
+@pytest.mark.parametrize("field", ["challenge", "signature"])
+def test_every_field_of_verify_is_required(field: str) -> None:
+    body = orjson.loads(verify_body())
+    del body[field]
+    assert_refused(endpoints.parse_verify_request(orjson.dumps(body)), Err.INVALID_REQUEST, f"{field} is missing")
+
+
+def test_logout_takes_an_empty_object_or_nothing() -> None:
+    assert endpoints.parse_logout_request(b"{}") is None
+    assert endpoints.parse_logout_request(b"") is None
+    assert_refused(endpoints.parse_logout_request(b"[]"), Err.INVALID_REQUEST)
+    assert_refused(endpoints.parse_logout_request(b"{"), Err.INVALID_REQUEST)
+
+
+def test_the_replies_are_the_interfaces() -> None:
+    assert endpoints.challenge_reply("c", 300) == {"challenge": "c", "expires_in": 300}
+    assert endpoints.session_reply("t", 3_600) == {"token": "t", "expires_in": 3_600}
+    assert endpoints.logout_reply() == {"status": "ok"}
