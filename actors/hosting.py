@@ -62,3 +62,20 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
             return await getattr(handle, method).remote(*arguments)
     except (RayError, TimeoutError) as error:
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
+
+
+def connect(address: str) -> None:
+    """Join a running cluster as a client of its actors."""
+    ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+
+
+def disconnect() -> None:
+    ray.shutdown()
+
+
+def find(name: str) -> Any:
+    """The handle of a named actor. Raises ActorUnreachable when there is none."""
+    try:
+        return ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError as error:
+        raise ActorUnreachable(f"{name}: no such actor") from error

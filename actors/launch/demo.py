@@ -1,0 +1,74 @@
+"""The demo account of a local run: funded on the embedded chain, opened through the real door, granted credits.
+
+Implements: the local run's promise of a first call that works as printed. It uses nothing that a customer could not,
+except the grant, which is the operator's command.
+"""
+
+import hashlib
+import time
+from typing import Any
+
+import aiohttp
+
+from actors.launch.wallets import Wallet
+
+DEMO_CREDITS = 1_000_000
+DEMO_LAMPORTS = 10_000_000_000
+DEMO_USDC_BASE_UNITS = 100_000_000
+_SECONDS = aiohttp.ClientTimeout(total=15)
+
+
+class DemoFailed(Exception):
+    """The demo account could not be made; says which step and what the service answered."""
+
+
+async def fund(admin_url: str, wallet: Wallet) -> None:
+    """SOL and USDC for the demo wallet from the embedded chain's faucet, once."""
+    body = {"pubkey": wallet.pubkey, "lamports": DEMO_LAMPORTS, "usdc_base_units": DEMO_USDC_BASE_UNITS}
+    async with aiohttp.ClientSession(timeout=_SECONDS) as session:
+        balance = await _post(
+            session,
+            admin_url,
+            {"jsonrpc": "2.0", "id": 1, "method": "getBalance", "params": [wallet.pubkey, {"commitment": "processed"}]},
+        )
+        if balance.get("result", {}).get("value", 0) == 0:
+            await _post(session, f"{admin_url}/admin/fund", body)
+
+
+async def issue_api_key(http_url: str, wallet: Wallet) -> str:
+    """POST /account/api-key with the wallet's signature, as any customer would."""
+    path, body, timestamp = "/account/api-key", b"{}", int(time.time())
+    nonce = f"demo-{time.time_ns()}"
+    message = f"ledger-svc:v2:POST:{path}:{timestamp}:{nonce}:{hashlib.sha256(body).hexdigest()}"
+    headers = {
+        "X-Pubkey": wallet.pubkey,
+        "X-Signature": wallet.sign(message.encode()),
+        "X-Timestamp": str(timestamp),
+        "X-Nonce": nonce,
+        "Content-Type": "application/json",
+    }
+    async with (
+        aiohttp.ClientSession(timeout=_SECONDS) as session,
+        session.post(http_url + path, data=body, headers=headers) as response,
+    ):
+        answer = await response.json(content_type=None)
+        if response.status != 200:
+            raise DemoFailed(f"opening the demo account: HTTP {response.status}: {answer}")
+        return str(answer["api_key"])
+
+
+async def key_works(http_url: str, api_key: str) -> bool:
+    """Whether the key kept from an earlier start still opens the account."""
+    async with (
+        aiohttp.ClientSession(timeout=_SECONDS) as session,
+        session.get(f"{http_url}/account/info", headers={"X-Api-Key": api_key}) as response,
+    ):
+        return response.status == 200
+
+
+async def _post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    async with session.post(url, json=body) as response:
+        answer: dict[str, Any] = await response.json(content_type=None)
+        if response.status != 200 or "error" in answer:
+            raise DemoFailed(f"{url}: HTTP {response.status}: {answer}")
+        return answer

@@ -1,0 +1,88 @@
+"""Operator commands on accounts of a running instance: grant, remove, suspend, resume, show, limits.
+
+Implements: decisions, "account status" (an operator's action) and ledger type `adjustment`.
+Not here: the rules; the owner of the account decides, through ordinary actor calls.
+"""
+
+import asyncio
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from actors import hosting
+from actors.accounts.api import SHARD_ACTOR_NAME, Answer
+from actors.units import parse_pubkey
+
+_INSTANCE = "instance.json"
+
+
+class OperatorError(Exception):
+    """One sentence for the operator: what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What a running launcher leaves in its data folder for the commands beside it."""
+
+    ray_address: str
+    shard_actors: int
+    http_url: str
+    pid: int
+
+
+def announce(run_folder: Path, instance: Instance) -> None:
+    text = json.dumps(
+        {
+            "ray_address": instance.ray_address,
+            "shard_actors": instance.shard_actors,
+            "http_url": instance.http_url,
+            "pid": instance.pid,
+        }
+    )
+    (run_folder / _INSTANCE).write_text(text, encoding="utf-8")
+
+
+def withdraw(run_folder: Path) -> None:
+    (run_folder / _INSTANCE).unlink(missing_ok=True)
+
+
+def find_instance(run_folder: Path) -> Instance:
+    path = run_folder / _INSTANCE
+    try:
+        return Instance(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise OperatorError(
+            f"nothing runs on {run_folder.parent}: start it with `python serve_app.py`, "
+            "or name its folder with --data-dir"
+        ) from None
+
+
+def ask_owner(instance: Instance, pubkey: str, method: str, *arguments: Any) -> Answer:
+    """One request to the owner of the account; the pubkey's 32 bytes come first in its arguments."""
+    hosting.connect(instance.ray_address)
+    try:
+        return ask_owner_here(instance.shard_actors, pubkey, method, *arguments)
+    finally:
+        hosting.disconnect()
+
+
+def ask_owner_here(shard_actors: int, pubkey: str, method: str, *arguments: Any) -> Answer:
+    """As ask_owner, in a process that has joined the cluster already."""
+    raw = parse_pubkey(pubkey)
+    if raw is None:
+        raise OperatorError(f"{pubkey!r} is not a base58 public key of 32 bytes")
+    name = SHARD_ACTOR_NAME.format(index=hosting.owner_index_of(raw, shard_actors))
+    try:
+        answer: Answer = asyncio.run(hosting.ask(hosting.find(name), method, raw, *arguments))
+    except hosting.ActorUnreachable as error:
+        raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
+    if answer.refusal is not None:
+        raise OperatorError(f"{answer.refusal}: {answer.detail or 'refused'}")
+    return answer
+
+
+def new_operation() -> str:
+    """Identifies one operator's action, so that a repeated message is not a second grant."""
+    return f"operator:{secrets.token_hex(12)}"

@@ -1,0 +1,214 @@
+"""One local run of the whole product, from nothing to ready and back to nothing.
+
+Implements: the README's first command. Order: what fails cheaply first (settings, folder, ports), then the stores and
+Ray side by side, then the application, the demo account, and the ready file.
+Not here: what the application is made of (serve_app.py hands it in).
+"""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from actors import ports
+from actors.children import ChildFailed, Supervisor
+from actors.config import Config, ConfigError, Loaded, load
+from actors.datadir import DataDir, DataDirError, default_path, remove
+from actors.launch import cluster, demo, operator, stores, wallets
+from actors.launch.screen import Ready, Screen
+
+logger = logging.getLogger(__name__)
+
+_HEALTHY_SECONDS = 60.0
+_PROBE = aiohttp.ClientTimeout(total=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What serve_app.py hands in: the product itself, assembled from contexts that this package may not know."""
+
+    application: Callable[[Config], Any]  # The bound Serve application.
+    place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
+    migrate: Callable[[Config], None]  # Brings the database to this version's schema.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    data_dir: Path | None
+    fresh: bool
+    config_path: Path | None
+    ready_file: Path | None
+    overrides: dict[str, str]  # Environment names to values, from command-line options.
+
+
+def settings(options: Options) -> Loaded:
+    return load({**os.environ, **options.overrides}, options.config_path)
+
+
+def data_path(config: Config, given: Path | None) -> Path:
+    return (given or config.storage.data_dir or default_path(os.environ)).expanduser().absolute()
+
+
+def run(options: Options, parts: Parts) -> int:
+    """Start, stay up until told to stop, stop everything. Gives the exit code."""
+    screen = Screen()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = settings(options).config
+        path = data_path(config, options.data_dir)
+        if options.fresh and remove(path):
+            screen.say(f"removed what was kept in {path}")
+        with DataDir(path) as data, Supervisor() as supervisor:
+            _check_ports(config)
+            return _Run(config, data, supervisor, screen, stop, options, parts).go()
+    except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, demo.DemoFailed, TimeoutError) as error:
+        screen.failed(str(error))
+        return 1
+
+
+def _check_ports(config: Config) -> None:
+    serve = config.serve
+    ports.require_free_port(serve.host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    first = serve.internal_port_first
+    for port in (first, first + 1, first + 2, first + 3):
+        ports.require_free_port("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
+    if config.upstream.node_url is None:
+        ports.require_free_port(
+            "127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT"
+        )
+
+
+class _Run:
+    def __init__(
+        self,
+        config: Config,
+        data: DataDir,
+        supervisor: Supervisor,
+        screen: Screen,
+        stop: threading.Event,
+        options: Options,
+        parts: Parts,
+    ) -> None:
+        self._began = time.monotonic()
+        self._config, self._data, self._supervisor = config, data, supervisor
+        self._screen, self._stop, self._options, self._parts = screen, stop, options, parts
+        self._secrets = wallets.load_or_make(data.folder("secrets"))
+        self._embedded_chain = config.upstream.node_url is None
+        host = "127.0.0.1" if config.serve.host in ("0.0.0.0", "::") else config.serve.host  # noqa: S104
+        self._http_url = f"http://{host}:{config.serve.http_port}"
+
+    def go(self) -> int:
+        # Short and below /tmp: HAProxy's sockets are in it, and a socket's path has room for 107 bytes.
+        run_folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-"))
+        try:
+            if self._start(run_folder):
+                self._wait_for_stop()
+            return 0
+        finally:
+            operator.withdraw(self._data.folder("run"))
+            cluster.stop_ray(self._screen.say)
+            self._supervisor.stop()
+            shutil.rmtree(run_folder, ignore_errors=True)
+            self._screen.say(f"stopped; accounts, ledger and chain are kept in {self._data.path}")
+
+    def _wait_for_stop(self) -> None:
+        while not self._stop.wait(1.0):
+            pass
+        self._screen.say("stopping")
+
+    def _start(self, run_folder: Path) -> bool:
+        config = stores.fill_local(self._config, self._secrets)
+        with ThreadPoolExecutor(1) as pool:
+            # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
+            stores_started = pool.submit(stores.start_missing, config, self._data, self._supervisor)
+            with self._screen.step("starting Ray"):
+                ray_address = cluster.start_ray(cluster.ray_environment(config.serve, run_folder))
+            with self._screen.step("starting PostgreSQL, Redis and the chain"):
+                config = stores_started.result()
+                self._parts.migrate(config)
+        with self._screen.step("starting Ray Serve"):
+            self._parts.place_owners(config)
+            cluster.start_serve(config.serve)
+        with self._screen.step(f"starting {config.gateway.replicas} gateway replicas"):
+            cluster.run_application(self._parts.application(config))
+            asyncio.run(_until_healthy(self._http_url, self._stop))
+        if self._stop.is_set():
+            return False
+        instance = operator.Instance(ray_address, config.accounts.shard_actors, self._http_url, os.getpid())
+        operator.announce(self._data.folder("run"), instance)
+        with self._screen.step("preparing the demo account"):
+            api_key, credits = self._prepare_demo(config)
+        self._show(config, api_key, credits)
+        return True
+
+    def _prepare_demo(self, config: Config) -> tuple[str, int]:
+        """The demo account's API key and credits; made on the first start, found again later."""
+        wallet, folder = self._secrets.demo, self._data.folder("secrets")
+        assert config.upstream.node_url is not None
+        if self._embedded_chain:
+            asyncio.run(demo.fund(config.upstream.node_url, wallet))
+        api_key = self._secrets.demo_api_key
+        if api_key is None or not asyncio.run(demo.key_works(self._http_url, api_key)):
+            api_key = asyncio.run(demo.issue_api_key(self._http_url, wallet))
+            wallets.keep_demo_api_key(folder, api_key)
+        grant = ("adjust", demo.DEMO_CREDITS, "demo credits of a local run", "demo:first-grant")
+        answer = operator.ask_owner_here(config.accounts.shard_actors, wallet.pubkey, *grant)
+        assert answer.body is not None, answer
+        return api_key, int(answer.body["balance"])
+
+    def _show(self, config: Config, api_key: str, credits: int) -> None:
+        wallet, serve = self._secrets.demo, config.serve
+        node_url = config.upstream.node_url
+        assert node_url is not None
+        if self._options.ready_file is not None:
+            content = {
+                "http_url": self._http_url,
+                "ws_url": f"{self._http_url.replace('http', 'ws', 1)}/ws",
+                "grpc_target": f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}",
+                "node_url": node_url,
+                "node_ws_url": config.upstream.node_ws_url,
+                "api_key": api_key,
+                "pubkey": wallet.pubkey,
+                "secret_key": wallet.secret_key,
+                "data_dir": str(self._data.path),
+                "pids": cluster.process_table(),
+            }
+            _write_whole(self._options.ready_file, json.dumps(content, indent=2))
+        seconds = time.monotonic() - self._began
+        self._screen.ready(Ready(self._http_url, node_url, wallet.pubkey, api_key, credits, self._data.path, seconds))
+
+
+async def _until_healthy(http_url: str, stop: threading.Event) -> None:
+    """Until /health says that paid calls are taken. Raises TimeoutError."""
+    async with asyncio.timeout(_HEALTHY_SECONDS), aiohttp.ClientSession(timeout=_PROBE) as session:
+        while not stop.is_set():
+            try:
+                async with session.get(f"{http_url}/health") as answer:
+                    if answer.status == 200 and (await answer.json(content_type=None))["paid_traffic_ready"]:
+                        return
+            except (aiohttp.ClientError, TimeoutError, ValueError):
+                pass  # Not listening yet, or still starting.
+            await asyncio.sleep(0.1)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever waits for this file must never see half of it; it holds the demo wallet's secret."""
+    scratch = path.with_name(path.name + ".new")
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    scratch.replace(path)

@@ -1,0 +1,82 @@
+"""What a person sees while the product starts, runs and stops.
+
+Implements: the house rules "long work shows progress" and "every command prints what to do next".
+"""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything a first call needs."""
+
+    http_url: str
+    node_url: str
+    pubkey: str
+    api_key: str
+    credits: int
+    data_dir: Path
+    seconds: float
+
+
+class Screen:
+    """Progress lines on a terminal or in a log: one line a step, with how long it took."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=False, highlight=False)
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        if self.console.is_terminal:
+            with self.console.status(what):
+                yield
+        else:
+            yield
+        self.console.print(f"  [green]✓[/green] {what} [dim]({time.monotonic() - began:.1f} s)[/dim]")
+
+    def say(self, text: str) -> None:
+        self.console.print(f"  {text}")
+
+    def failed(self, text: str) -> None:
+        Console(stderr=True, highlight=False).print(f"[red]Cannot start:[/red] {text}", soft_wrap=True)
+
+    def ready(self, ready: Ready) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, value in (
+            ("JSON-RPC", ready.http_url),
+            ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
+            ("Node behind it", ready.node_url),
+            ("Demo wallet", ready.pubkey),
+            ("Its API key", ready.api_key),
+            ("Its credits", f"{ready.credits:,}"),
+            ("Data", str(ready.data_dir)),
+        ):
+            table.add_row(f"[bold]{name}[/bold]", value)
+        self.console.print(Panel(table, title=f"Ledger Gateway is ready ({ready.seconds:.1f} s)", border_style="green"))
+        self.console.print("\nA first call, to copy:\n")
+        # Printed without wrapping or markup: it must survive being copied.
+        sys.stdout.write(f"  {first_call(ready.http_url, ready.api_key)}\n")
+        sys.stdout.flush()
+        self.console.print(
+            "\nStop with Ctrl-C; the next start keeps accounts, ledger and chain (--fresh starts anew).\n"
+        )
+
+
+def first_call(http_url: str, api_key: str) -> str:
+    """A curl line that shows the answer and the headers that count the credits down."""
+    body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+    return (
+        f"curl -si {http_url}/ -H 'Content-Type: application/json' "
+        f"-H {shlex.quote(f'X-Api-Key: {api_key}')} -d {shlex.quote(body)}"
+    )

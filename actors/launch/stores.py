@@ -1,0 +1,93 @@
+"""What a run needs from outside Ray: PostgreSQL, Redis and a node, embedded where no URL is given.
+
+Implements: design, section 1 ("setting a URL for any of the three uses the real one instead; nothing else changes").
+Not here: how the servers are started and kept (embedded.py, children.py).
+"""
+
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from pydantic import SecretStr
+
+import actors
+from actors.children import Child, Supervisor
+from actors.config import Config
+from actors.datadir import DataDir
+from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.launch.wallets import LocalSecrets
+
+DEVNET_USDC_MINT = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
+_PROBE_SECONDS = 0.5
+
+
+def needs_embedded(config: Config) -> bool:
+    return None in (config.storage.postgres_url, config.storage.redis_url, config.upstream.node_url)
+
+
+def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
+    """Start what has no URL, all at once; gives the configuration with every URL filled in.
+
+    Raises children.ChildFailed when one of them cannot be started.
+    """
+    children: list[Child] = []
+    storage, upstream = config.storage, config.upstream
+    if storage.postgres_url is None:
+        postgres = EmbeddedPostgres(data)
+        children.append(postgres.child)
+        storage = storage.model_copy(update={"postgres_url": _secret(postgres.url)})
+    if storage.redis_url is None:
+        redis = EmbeddedRedis(data)
+        children.append(redis.child)
+        storage = storage.model_copy(update={"redis_url": _secret(redis.url)})
+    if upstream.node_url is None:
+        url = f"http://127.0.0.1:{config.devnode.http_port}"
+        children.append(_devnode(config, data, url))
+        upstream = upstream.model_copy(update={"node_url": url, "node_ws_url": url.replace("http", "ws", 1)})
+    supervisor.start(*children)
+    return config.model_copy(update={"storage": storage, "upstream": upstream})
+
+
+def fill_local(config: Config, secrets: LocalSecrets) -> Config:
+    """What a local run makes for itself where nothing is configured: the cluster's secret and the payment keys."""
+    storage, payments = config.storage, config.payments
+    if storage.cluster_secret is None:
+        storage = storage.model_copy(update={"cluster_secret": _secret(secrets.cluster_secret)})
+    embedded_chain = config.upstream.node_url is None
+    network = payments.network or ("devnet" if embedded_chain else "mainnet")
+    payments = payments.model_copy(
+        update={
+            "network": network,
+            "deposit_wallet": payments.deposit_wallet or secrets.deposit.pubkey,
+            "sponsor_pubkey": payments.sponsor_pubkey or secrets.sponsor.pubkey,
+        }
+    )
+    return config.model_copy(update={"storage": storage, "payments": payments})
+
+
+def _devnode(config: Config, data: DataDir, url: str) -> Child:
+    def is_ready(_pid: int) -> bool:
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=_PROBE_SECONDS) as answer:  # noqa: S310 - our own URL.
+                return bool(answer.read() == b"ok")
+        except (urllib.error.URLError, OSError):
+            return False
+
+    command = (
+        *(sys.executable, "-m", "actors.devnode"),
+        *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
+        *("--slot-ms", str(config.devnode.slot_ms), "--seed", str(config.devnode.seed)),
+    )
+    return Child(
+        name="devnode",
+        command=command,
+        log_path=data.logs / "devnode.log",
+        is_ready=is_ready,
+        # It runs from the root folder, so the package must be found whether installed or just cloned.
+        environment={"PYTHONPATH": str(Path(actors.__file__).parents[1]), "HOME": str(data.path)},
+    )
+
+
+def _secret(text: str) -> SecretStr:
+    return SecretStr(text)

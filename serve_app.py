@@ -1,0 +1,56 @@
+"""Ledger Gateway, wired together. Nothing is decided here.
+
+`python serve_app.py` runs the whole product on this machine; `serve run serve_app:app` and `serve deploy` with
+`build` put the same application on a Ray cluster whose stores and node are given by URL.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from actors.accounts.host import migrate_accounts
+from actors.gateway.assembly import assemble
+
+from actors import catalog
+from actors.accounts.client import ShardedAccounts, place_shards
+from actors.config import Config, load
+from actors.gateway.actor import application
+from actors.launch.cli import make_cli
+from actors.launch.run import Parts
+from actors.launch.stores import require_cluster_settings
+
+
+async def _assemble(config: Config) -> Any:
+    """Inside a replica: the doors over live links to the owners of accounts."""
+    accounts = ShardedAccounts(config, place_shards(config))
+    return await assemble(config, accounts)
+
+
+def _application(config: Config) -> Any:
+    catalog.check()
+    return application(config, _assemble)
+
+
+def build(arguments: dict[str, str]) -> Any:
+    """For `serve run serve_app:app` and `serve deploy`. arguments: `config`, a TOML file that all nodes can read.
+
+    Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
+    """
+    file = arguments.get("config")
+    config = load(os.environ, Path(file) if file else None).config
+    require_cluster_settings(config)
+    asyncio.run(migrate_accounts(config))
+    return _application(config)
+
+
+app = build
+
+if __name__ == "__main__":
+    make_cli(
+        Parts(
+            application=_application,
+            place_owners=place_shards,
+            migrate=lambda config: asyncio.run(migrate_accounts(config)),
+        )
+    )()
