@@ -163,10 +163,13 @@ async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Cloc
     while True:
         try:
             about = await client.info()
-        except _REDIS_HOPELESS as error:
-            await client.aclose()
-            raise StoreUnreachable(f"Redis at {where}: {error}; check the user and password in REDIS_URL") from error
         except (redis.exceptions.RedisError, OSError) as error:
+            # While connecting, the library wraps a refused password into an ordinary ConnectionError.
+            if isinstance(error, _REDIS_HOPELESS) or isinstance(error.__cause__, _REDIS_HOPELESS):
+                await client.aclose()
+                raise StoreUnreachable(
+                    f"Redis at {where}: {error}; check the user and password in REDIS_URL"
+                ) from error
             pause_seconds = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
             attempt += 1
             if clock.monotonic() + pause_seconds > deadline:

@@ -1,0 +1,201 @@
+"""Connections and schema files, against the real servers."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import redis.asyncio
+
+from actors import storage
+from actors.clock import ManualClock
+from actors.storage import Migration, SchemaMismatch, StoreUnreachable
+
+TABLE = Migration("ducks/schema.sql", "CREATE TABLE IF NOT EXISTS ducks (name text PRIMARY KEY);")
+COLUMN = Migration("ducks/schema_002_weight.sql", "ALTER TABLE ducks ADD COLUMN weight_grams integer;")
+
+
+@pytest.fixture
+async def pool(postgres_url: str) -> AsyncIterator[asyncpg.Pool]:
+    opened = await storage.connect_postgres(postgres_url, connections_max=4, application="tests")
+    await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    yield opened
+    await opened.close()
+
+
+async def test_a_pool_works_and_says_who_it_is(pool: asyncpg.Pool) -> None:
+    """The operator sees in the database which part of the product holds a connection."""
+    assert await pool.fetchval("SELECT current_setting('application_name')") == "tests"
+
+
+async def test_a_statement_that_hangs_becomes_an_exception(pool: asyncpg.Pool) -> None:
+    """Nothing waits for ever on a store: the server ends the statement before the client's own limit."""
+    setting = await pool.fetchval("SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'")
+    assert 0 < setting < storage.STATEMENT_SECONDS * 1000
+    async with pool.acquire() as connection:
+        await connection.execute("SET statement_timeout = 20")
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await connection.execute("SELECT pg_sleep(30)")
+        await connection.execute("RESET statement_timeout")
+
+
+async def test_an_open_transaction_does_not_leak_to_the_next_user(pool: asyncpg.Pool) -> None:
+    """The cheap reset still ends what a cancelled user left open."""
+    async with pool.acquire() as connection:
+        await connection.execute("BEGIN; CREATE TABLE half_made (id int)")
+    assert await pool.fetchval("SELECT to_regclass('half_made')") is None
+
+
+async def test_an_absent_server_is_named_at_the_deadline(tmp_path: Path) -> None:
+    """What is wrong, where, and what to do; and no password."""
+    url = f"postgresql://someone:geheim@/ledger?host={tmp_path}"
+    with pytest.raises(StoreUnreachable) as caught:
+        await storage.connect_postgres(
+            url, connections_max=1, application="tests", deadline_seconds=0, clock=ManualClock()
+        )
+    text = str(caught.value)
+    assert str(tmp_path) in text
+    assert "someone@" in text
+    assert "DATABASE_URL" in text
+    assert "geheim" not in text
+
+
+@pytest.mark.parametrize("broken", ["@/no_such_database?", "//nobody_known@/postgres?"])
+async def test_what_waiting_cannot_mend_is_reported_at_once(postgres_url: str, broken: str) -> None:
+    """A wrong name is not retried until the deadline."""
+    url = "postgresql:" + "//postgres@/test?" + postgres_url.partition("?")[2]
+    url = url.replace("@/test?", broken) if broken.startswith("@") else url.replace("//postgres@/test?", broken)
+    async with asyncio.timeout(10):
+        with pytest.raises(StoreUnreachable, match="check DATABASE_URL"):
+            await storage.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=3600)
+
+
+async def test_a_url_of_something_else_is_refused_without_quoting_it() -> None:
+    """The text of a URL may hold a password."""
+    for url in ("mysql://root:geheim@localhost/db", "postgresql://root:geheim@localhost:port/db"):
+        with pytest.raises(StoreUnreachable, match="not a PostgreSQL URL") as caught:
+            await storage.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=0)
+        assert "geheim" not in str(caught.value)
+
+
+async def test_redis_answers(redis_url: str) -> None:
+    """The embedded Redis is new enough, keeps a file and evicts nothing, so nothing is warned about."""
+    client = await storage.connect_redis(redis_url)
+    assert await client.set("nonce", "1", nx=True, ex=130)
+    assert not await client.set("nonce", "1", nx=True, ex=130)
+    await client.aclose()
+
+
+async def test_an_absent_redis_is_named_at_the_deadline(tmp_path: Path) -> None:
+    """What is wrong, where, and what to do; and no password."""
+    with pytest.raises(StoreUnreachable) as caught:
+        await storage.connect_redis(
+            f"unix://someone:geheim@{tmp_path}/redis.sock", deadline_seconds=0, clock=ManualClock()
+        )
+    assert f"{tmp_path}/redis.sock" in str(caught.value)
+    assert "REDIS_URL" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+    with pytest.raises(StoreUnreachable, match="is not a redis"):
+        await storage.connect_redis("http://localhost", deadline_seconds=0)
+
+
+async def test_a_redis_with_the_wrong_password_is_reported_at_once(redis_url: str) -> None:
+    """A password that is refused is not retried until the deadline."""
+    async with asyncio.timeout(10):
+        with pytest.raises(StoreUnreachable, match="password"):
+            await storage.connect_redis(redis_url.replace("unix://", "unix://u:geheim@"), deadline_seconds=3600)
+
+
+async def test_a_redis_that_may_forget_nonces_is_warned_about(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An evicted nonce could be used again (decisions, money rule 11)."""
+    client = await storage.connect_redis(redis_url)
+    assert "evicts" not in caplog.text
+    await client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with caplog.at_level(logging.WARNING):
+            await (await storage.connect_redis(redis_url)).aclose()
+    finally:
+        await client.config_set("maxmemory-policy", "noeviction")
+        await client.aclose()
+    assert "evicts" in caplog.text
+
+
+async def test_an_old_redis_is_refused() -> None:
+    """Older servers lack commands that are used here."""
+    client = redis.asyncio.Redis()
+    with pytest.raises(StoreUnreachable, match=r"6\.2 or newer"):
+        await storage._checked_redis(client, {"redis_version": "5.0.14"}, "here")
+
+
+def test_schema_files_are_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first file comes first, the others by number; nothing else in the folder counts."""
+    package = tmp_path / "pond"
+    package.mkdir()
+    for name in ("schema_010_colour.sql", "schema_002_weight.sql", "schema.sql", "queries.sql"):
+        (package / name).write_text(f"-- {name}")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = storage.read_migrations("pond")
+    assert [migration.name for migration in found] == [
+        "pond/schema.sql",
+        "pond/schema_002_weight.sql",
+        "pond/schema_010_colour.sql",
+    ]
+    assert found[0].context == "pond"
+    assert found[0].sql == "-- schema.sql"
+
+
+async def test_each_schema_file_is_applied_once(pool: asyncpg.Pool) -> None:
+    """Starting again changes nothing; a new file is applied alone."""
+    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
+    assert await storage.migrate(pool, [TABLE]) == ()
+    assert await storage.migrate(pool, [TABLE, COLUMN]) == ("ducks/schema_002_weight.sql",)
+    await pool.execute("INSERT INTO ducks VALUES ('donald', 3000)")
+
+
+async def test_many_processes_may_migrate_at_once(pool: asyncpg.Pool) -> None:
+    """One of them applies the file, the others wait and find it applied."""
+    results = await asyncio.gather(*(storage.migrate(pool, [TABLE, COLUMN]) for _ in range(8)))
+    assert sorted(results) == [()] * 7 + [("ducks/schema.sql", "ducks/schema_002_weight.sql")]
+
+
+async def test_a_file_that_fails_leaves_nothing(pool: asyncpg.Pool) -> None:
+    """A file is applied whole or not at all, is not recorded, and the lock is let go."""
+    broken = Migration("ducks/schema.sql", "CREATE TABLE ducks (name text); SELECT 1/0;")
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await storage.migrate(pool, [broken])
+    assert await pool.fetchval("SELECT to_regclass('ducks')") is None
+    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
+
+
+async def test_a_file_changed_after_it_was_applied_is_refused(pool: asyncpg.Pool) -> None:
+    """The database would silently differ from the file."""
+    await storage.migrate(pool, [TABLE])
+    changed = Migration(TABLE.name, TABLE.sql + " -- and more")
+    with pytest.raises(SchemaMismatch, match="was changed"):
+        await storage.migrate(pool, [changed, COLUMN])
+    assert await storage.migrate(pool, [TABLE]) == ()
+
+
+async def test_a_database_of_a_newer_version_is_refused(pool: asyncpg.Pool) -> None:
+    """Old code on a new schema could write rows that the new code misreads; other contexts are no matter."""
+    await storage.migrate(pool, [TABLE, COLUMN])
+    with pytest.raises(SchemaMismatch, match="newer version"):
+        await storage.migrate(pool, [TABLE])
+    assert await storage.migrate(pool, [Migration("geese/schema.sql", "SELECT 1")]) == ("geese/schema.sql",)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:geheim@db.example:5433/ledger", "me@db.example:5433/ledger"),
+        ("postgresql://postgres@/postgres?host=%2Frun%2Fpg&port=5432", "postgres@/run/pg/postgres"),
+        ("unix:///run/redis.sock?db=0", "/run/redis.sock"),
+        ("redis://:geheim@cache:6379/0", "cache:6379/0"),
+        ("redis://[geheim", "an unreadable URL"),
+    ],
+)
+def test_urls_are_shown_without_their_password(url: str, shown: str) -> None:
+    """Messages about a store end up in logs."""
+    assert storage.describe_url(url) == shown
