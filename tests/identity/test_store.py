@@ -164,8 +164,8 @@ async def test_redis_holds_no_token_and_no_key(redis_client: Redis, clock: Manua
     assert await redis_client.keys("*") == [b"identity:session:" + TOKEN.hex().encode()]
 
 
-async def test_a_client_that_decodes_text_will_do(redis_client: Redis, redis_socket: str, clock: ManualClock) -> None:
-    decoding = Redis(unix_socket_path=redis_socket, decode_responses=True)
+async def test_a_client_that_decodes_text_will_do(redis_client: Redis, redis_url: str, clock: ManualClock) -> None:
+    decoding = Redis.from_url(redis_url, decode_responses=True)
     store, until = RedisIdentityStore(decoding, clock), clock.now() + 60
     await store.put_session(TOKEN, ALICE, until)
     await store.take_nonces([(ALICE, "n", until)])
@@ -199,14 +199,15 @@ async def test_a_redis_that_is_gone_is_unavailable(
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 async def test_a_redis_that_refuses_is_unavailable(
-    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], redis_client: Redis, redis_socket: str
+    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], redis_client: Redis, redis_url: str
 ) -> None:
     """An error reply, such as one of missing rights or memory, is a failure too."""
     await redis_client.acl_setuser("outsider", enabled=True, nopass=True, commands=["+auth", "+client"])
-    client = Redis(unix_socket_path=redis_socket, username="outsider", password="any", retry=Retry(NoBackoff(), 0))
+    client = Redis.from_url(redis_url, username="outsider", password="any", retry=Retry(NoBackoff(), 0))
     with pytest.raises(IdentityStoreUnavailable):
         await call(RedisIdentityStore(client))
     await client.aclose()
+    await redis_client.acl_deluser("outsider")
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())

@@ -1,0 +1,128 @@
+"""What GET /health, /pricing and /capabilities answer.
+
+Implements: interface specification, "Public endpoints", "Health document", "Pricing document"; decisions, "pricing
+field names". Pure: documents from state, catalog and configuration; the wire's field names appear only here.
+The pricing and capabilities documents never change while a process runs: build them once.
+Credits are integers, or null where a price is not per call; amounts of USDC are decimal strings.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.catalog import CLASSES, METHODS
+from actors.config import PaymentsConfig, PricingConfig
+from actors.status import products
+from actors.status.core import Health, Status
+from actors.status.products import Doors, UnitPrice
+
+_USDC_DECIMALS = 6
+_AUTH = {"wallet_signature": True, "api_key": True, "session_token": True}
+
+
+def health_http_status(health: Health) -> int:
+    return 503 if health.status is Status.STARTING else 200
+
+
+def health_document(health: Health, now: int, started_at: int, doors: Doors) -> dict[str, Any]:
+    """now, started_at: Unix seconds, of this moment and of the start of the service."""
+    flags = products.services(doors)
+    del flags["archive_history"]  # Interface: in the capabilities document only.
+    document: dict[str, Any] = {
+        "status": health.status.value,
+        "paid_traffic_ready": health.paid_traffic_ready,
+        "agave_healthy": health.node_healthy,
+        "service_profile": {"auth": dict(_AUTH), "services": flags},
+        "timestamp": now,
+    }
+    if health.status is Status.DEGRADED:
+        document["fallback_active"] = health.services.fallback_active
+    if health.status is Status.OK:
+        figures = {
+            "solanaSlot": health.node.slot,
+            "solanaBlockHeight": health.node.block_height,
+            "uptime": max(0, now - started_at),
+            "nodeVersion": health.node.version,
+        }
+        document |= {name: value for name, value in figures.items() if value is not None}
+    return document
+
+
+def capabilities_document(doors: Doors) -> dict[str, Any]:
+    flags = products.services(doors)
+    not_callable = [row for row in METHODS.values() if not row.callable]
+    subscriptions = list(products.SUBSCRIPTIONS)
+    return {
+        "ok": True,
+        "service_profile": {"auth": dict(_AUTH), "services": flags},
+        "services_not_enabled": [
+            {"service": name, "reason": products.service_reason(name)} for name, offered in flags.items() if not offered
+        ],
+        "methods": {
+            "available": sorted(row.name for row in METHODS.values() if row.callable),
+            "not_enabled": [
+                {"method": row.name, "reason": products.method_reason(row.availability)}
+                for row in sorted(not_callable, key=lambda row: row.name)
+            ],
+        },
+        "subscriptions": {
+            "available": subscriptions if doors.websocket else [],
+            "not_enabled": []
+            if doors.websocket
+            else [{"method": name, "reason": products.service_reason("websocket")} for name in subscriptions],
+        },
+        "endpoints": {
+            "available": list(products.ENDPOINTS),
+            "not_enabled": [{"endpoint": name, "reason": products.NOT_BUILT} for name in products.ENDPOINTS_NOT_BUILT],
+        },
+    }
+
+
+def pricing_document(
+    payments: PaymentsConfig, pricing: PricingConfig, outcomes: Mapping[str, bool], doors: Doors
+) -> dict[str, Any]:
+    """outcomes: each way a call can end, and whether its credits are then charged; the gateway's own table."""
+    return {
+        "ok": True,
+        "credits_per_usdc": payments.credits_per_usdc,
+        "minimum_deposit_usdc": usdc_text(payments.minimum_deposit_base_units),
+        "credit_expiry_days": payments.credit_expiry_days,
+        "classes": {method_class.value: row.credits for method_class, row in CLASSES.items()},
+        "methods": {
+            row.name: {"class": row.method_class.value, "credits": row.credits, "available": row.callable}
+            for row in METHODS.values()
+        },
+        "outcome_priced": {
+            "sendAndConfirm": {
+                "landing_credits": pricing.landing_credits,
+                "base_credits": pricing.base_credits,
+                "available": METHODS["sendAndConfirm"].callable,
+            }
+        },
+        "percentage_priced": {name: _percentage_priced(name) for name in ("executeSnipe", "executeSell")},
+        "bulk": _unit_prices(products.BULK),
+        "relay": _unit_prices(products.RELAY),
+        "streams": {
+            name: {**prices, "available": offered}
+            for (name, prices), offered in zip(
+                products.STREAMS.items(), (doors.websocket, False, doors.grpc), strict=True
+            )
+        },
+        "webhooks": _unit_prices(products.WEBHOOKS),
+        "outcomes": {name: {"charged": charged} for name, charged in outcomes.items()},
+    }
+
+
+def usdc_text(base_units: int) -> str:
+    """Base units as a decimal string of USDC, by integer arithmetic alone: 10000 is "0.01"."""
+    whole, part = divmod(base_units, 10**_USDC_DECIMALS)
+    digits = f"{part:0{_USDC_DECIMALS}d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _percentage_priced(name: str) -> dict[str, Any]:
+    """The builders' fees are live rates; while nothing computes them, they are null rather than invented."""
+    return {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": METHODS[name].callable}
+
+
+def _unit_prices(prices: Mapping[str, UnitPrice]) -> dict[str, Any]:
+    return {name: {"credits": price.credits, "per": price.per, "available": False} for name, price in prices.items()}

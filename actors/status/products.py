@@ -1,0 +1,147 @@
+"""What the service offers and does not offer, and what that costs beside the catalog's methods.
+
+Implements: interface specification, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
+decisions, "Open facts, settled" (native subscriptions, webhook delivery price).
+Pure data. Prices of JSON-RPC methods are actors/catalog.py. A product that is not built is listed with its price and
+as not available, so that nobody builds on a page that pretends.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from actors.catalog import METHODS, Availability, MethodClass
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Which doors beside HTTP this build opens."""
+
+    websocket: bool = False
+    grpc: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPrice:
+    credits: int
+    per: str
+
+
+BULK = MappingProxyType(
+    {
+        "getBalances": UnitPrice(1, "address"),
+        "getTokenBalances": UnitPrice(5, "owner"),
+        "getTransactions": UnitPrice(5, "signature"),
+    }
+)
+RELAY = MappingProxyType(
+    {
+        "sendBundle": UnitPrice(10, "request"),
+        "getBundleStatuses": UnitPrice(2, "request"),
+        "getTipAccounts": UnitPrice(1, "request"),
+        "tipFloor": UnitPrice(1, "request"),
+    }
+)
+WEBHOOKS = MappingProxyType(
+    {
+        "account": UnitPrice(1, "delivered event"),
+        "program": UnitPrice(1, "delivered event"),
+        "my_account": UnitPrice(1, "delivered event"),
+        "signal": UnitPrice(1, "delivered event"),
+        "lifecycle": UnitPrice(0, "delivered event"),
+    }
+)
+STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
+    {
+        "websocket": MappingProxyType({"connect_credits": 5, "notifications_per_credit": 10, "unsubscribe_credits": 0}),
+        "signals": MappingProxyType({"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0}),
+        "grpc": MappingProxyType({"request_credits": 1, "interval_credits": 60, "interval_seconds": 60}),
+    }
+)
+
+SUBSCRIPTIONS = (
+    "accountSubscribe",
+    "logsSubscribe",
+    "programSubscribe",
+    "signatureSubscribe",
+    "slotSubscribe",
+    "rootSubscribe",
+    "blockSubscribe",
+    "slotsUpdatesSubscribe",
+    "voteSubscribe",
+    "subscribeSignal",
+)
+ENDPOINTS = (
+    "POST /",
+    "POST /rpc",
+    "GET /account/info",
+    "GET /account/ledger",
+    "GET /account/history",
+    "POST /account/api-key",
+    "POST /auth/challenge",
+    "POST /auth/verify",
+    "POST /auth/logout",
+    "GET /health",
+    "GET /pricing",
+    "GET /capabilities",
+)
+ENDPOINTS_NOT_BUILT = (
+    "POST /mcp",
+    "POST /account/confirm-deposit",
+    "POST /x402/settle",
+    "POST /relay/sendBundle",
+    "POST /relay/getBundleStatuses",
+    "GET /relay/getTipAccounts",
+    "GET /relay/tipFloor",
+    "POST /bulk/getBalances",
+    "POST /bulk/getTokenBalances",
+    "POST /bulk/getTransactions",
+    "POST /webhooks",
+    "GET /webhooks",
+    "DELETE /webhooks/{id}",
+    "POST /webhooks/{id}/rotate-secret",
+    "GET /signals/recent",
+)
+
+NOT_BUILT = "not part of this version"
+_METHOD_REASONS = MappingProxyType(
+    {
+        Availability.NOT_BUILT: NOT_BUILT,
+        Availability.ARCHIVE: "archive history is not enabled in this service profile",
+        Availability.DENIED: "denied: answered with -32601, at no charge",
+        Availability.FORBIDDEN: "denied: answered with HTTP 403, at no charge",
+    }
+)
+# What needs an index over the whole chain, which a node alone does not keep.
+_INDEXED_METHODS = ("getAssetsByOwner", "getTransactionHistory")
+_SERVICE_REASONS = MappingProxyType(
+    {
+        "hot_rpc": NOT_BUILT,
+        "send": NOT_BUILT,
+        "websocket": "the WebSocket door is not part of this version",
+        "yellowstone_grpc": "the gRPC door is not part of this version",
+        "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}, which are not part of this version",
+        "archive_history": "only the node's own retention of several hours is served",
+    }
+)
+
+
+def services(doors: Doors) -> dict[str, bool]:
+    """The flags of the capabilities document. They follow the catalog, so a method that is built flips its flag."""
+    return {
+        "hot_rpc": METHODS["getAccountInfo"].callable,
+        "send": METHODS["sendTransaction"].callable,
+        "websocket": doors.websocket,
+        "yellowstone_grpc": doors.grpc,
+        "heavy_indexed_rpc": all(METHODS[name].callable for name in _INDEXED_METHODS),
+        "archive_history": any(
+            row.callable for row in METHODS.values() if row.method_class is MethodClass.ARCHIVE_HISTORY
+        ),
+    }
+
+
+def service_reason(name: str) -> str:
+    return _SERVICE_REASONS[name]
+
+
+def method_reason(availability: Availability) -> str:
+    return _METHOD_REASONS[availability]

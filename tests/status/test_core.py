@@ -1,0 +1,191 @@
+"""Health transitions: by example, and against a judge that reads the whole history. Decisions, "health transitions"."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.status.core import Health, Services, Status
+from actors.upstream.core import Probe
+
+UP = Services(ledger_committing=True, redis_reachable=True)
+GOOD = Probe(True, slot=1_000, block_height=900, version="2.3.0", latency_ms=5)
+FAILED = Probe(False)
+BEHIND = replace(GOOD, slot=871)  # 129 behind the best known slot, 1,000.
+
+Event = Probe | Services
+
+
+def after(*events: Event, start: Health | None = None) -> Health:
+    health = start or Health()
+    for event in events:
+        health = health.after_services(event) if isinstance(event, Services) else health.after_probe(event, 1_000)
+    return health
+
+
+HEALTHY = after(UP, GOOD)
+
+
+def test_starting_until_a_node_answered_and_the_stores_are_reachable() -> None:
+    assert after().status is Status.STARTING
+    assert after(UP).status is Status.STARTING
+    assert after(GOOD).status is Status.STARTING
+    assert after(UP, FAILED, FAILED, FAILED, FAILED).status is Status.STARTING
+    assert after(replace(UP, redis_reachable=False), GOOD).status is Status.STARTING
+    assert after(replace(UP, ledger_committing=False), GOOD).status is Status.STARTING
+    assert not after(UP).paid_traffic_ready
+    assert after(UP, GOOD).status is after(GOOD, UP).status is Status.OK
+    assert after(UP, GOOD).paid_traffic_ready
+
+
+def test_three_failed_probes_in_a_row_degrade() -> None:
+    assert after(FAILED, FAILED, start=HEALTHY).status is Status.OK
+    assert after(FAILED, FAILED, GOOD, FAILED, FAILED, start=HEALTHY).status is Status.OK
+    degraded = after(FAILED, FAILED, FAILED, start=HEALTHY)
+    assert degraded.status is Status.DEGRADED
+    assert not degraded.node_healthy
+
+
+def test_three_good_probes_in_a_row_restore() -> None:
+    degraded = after(FAILED, FAILED, FAILED, start=HEALTHY)
+    assert after(GOOD, GOOD, start=degraded).status is Status.DEGRADED
+    assert after(GOOD, GOOD, FAILED, GOOD, GOOD, start=degraded).status is Status.DEGRADED
+    assert after(GOOD, GOOD, BEHIND, GOOD, GOOD, start=degraded).status is Status.DEGRADED
+    assert after(GOOD, GOOD, GOOD, start=degraded).status is Status.OK
+
+
+@pytest.mark.parametrize(("slot", "status"), [(872, Status.OK), (871, Status.DEGRADED), (2_000, Status.OK)])
+def test_a_lag_above_the_limit_degrades_at_once(slot: int, status: Status) -> None:
+    """Exactly 128 slots behind is not more than 128."""
+    health = after(replace(GOOD, slot=slot), start=HEALTHY)
+    assert health.status is status
+    assert health.paid_traffic_ready
+
+
+def test_without_a_known_slot_there_is_no_lag() -> None:
+    assert HEALTHY.after_probe(GOOD, None).status is Status.OK
+    assert HEALTHY.after_probe(replace(GOOD, slot=None), 10_000).status is Status.OK
+
+
+@pytest.mark.parametrize("down", ["redis_reachable", "relay_reachable", "stream_source_reachable"])
+def test_each_service_that_is_down_degrades_until_three_good_probes(down: str) -> None:
+    health = after(replace(UP, **{down: False}), start=HEALTHY)
+    assert health.status is Status.DEGRADED
+    assert health.paid_traffic_ready
+    assert health.node_healthy
+    assert after(GOOD, GOOD, GOOD, GOOD, start=health).status is Status.DEGRADED
+    back = after(UP, start=health)
+    assert back.status is Status.DEGRADED
+    assert after(GOOD, GOOD, start=back).status is Status.DEGRADED
+    assert after(GOOD, GOOD, GOOD, start=back).status is Status.OK
+
+
+def test_what_is_not_configured_is_not_missed() -> None:
+    assert after(replace(UP, relay_reachable=None, stream_source_reachable=None), GOOD).status is Status.OK
+    assert after(replace(UP, relay_reachable=True, stream_source_reachable=True), GOOD).status is Status.OK
+
+
+@pytest.mark.parametrize("events", [(), (FAILED, FAILED, FAILED)], ids=["from ok", "from degraded"])
+def test_a_ledger_that_cannot_commit_is_starting_again(events: tuple[Event, ...]) -> None:
+    """No paid call is admitted that could not be recorded."""
+    health = after(*events, replace(UP, ledger_committing=False), start=HEALTHY)
+    assert health.status is Status.STARTING
+    assert not health.paid_traffic_ready
+    assert after(GOOD, GOOD, GOOD, start=health).status is Status.STARTING
+
+
+def test_a_ledger_that_commits_again_ends_the_start() -> None:
+    down = after(replace(UP, ledger_committing=False), start=HEALTHY)
+    assert after(UP, start=down).status is Status.OK
+    assert after(replace(UP, redis_reachable=False), start=down).status is Status.DEGRADED
+    assert after(FAILED, FAILED, FAILED, UP, start=down).status is Status.DEGRADED
+
+
+def test_paid_traffic_needs_somebody_who_answers() -> None:
+    """With the only node gone, paid calls could only fail; a fallback makes them possible again."""
+    gone = after(FAILED, FAILED, FAILED, start=HEALTHY)
+    assert not gone.paid_traffic_ready
+    assert after(replace(UP, fallback_active=True), start=gone).paid_traffic_ready
+
+
+def test_a_probe_that_says_less_leaves_what_was_known() -> None:
+    health = after(Probe(True, slot=1_001), FAILED, start=HEALTHY)
+    assert (health.node.slot, health.node.block_height, health.node.version) == (1_001, 900, "2.3.0")
+
+
+probes = st.builds(
+    Probe,
+    answered=st.booleans(),
+    slot=st.sampled_from([None, 700, 871, 872, 1_000]),
+)
+services = st.builds(
+    Services,
+    ledger_committing=st.sampled_from([True, True, True, False]),
+    redis_reachable=st.sampled_from([True, True, True, False]),
+    relay_reachable=st.sampled_from([None, True, True, False]),
+    stream_source_reachable=st.sampled_from([None, True, True, False]),
+    fallback_active=st.booleans(),
+)
+
+
+def _lags(probe: Probe) -> bool:
+    return probe.slot is not None and 1_000 - probe.slot > 128
+
+
+def _down(seen: Services) -> bool:
+    return not seen.redis_reachable or seen.relay_reachable is False or seen.stream_source_reachable is False
+
+
+def judged(history: list[Event]) -> Status:
+    """The status by the rule's words, from the whole history; nothing is remembered between events but the status."""
+    status = Status.STARTING
+    for end in range(1, len(history) + 1):
+        past = history[:end]
+        looks = [event for event in past if isinstance(event, Services)]
+        seen = [event for event in past if isinstance(event, Probe)]
+        answered = [probe for probe in seen if probe.answered]
+        if (
+            not answered
+            or not any(look.ledger_committing and look.redis_reachable for look in looks)
+            or not looks[-1].ledger_committing
+        ):
+            status = Status.STARTING
+            continue
+        failing = len(seen) >= 3 and not any(probe.answered for probe in seen[-3:])
+        if failing or _lags(answered[-1]) or _down(looks[-1]):
+            status = Status.DEGRADED
+        elif status is not Status.DEGRADED or _three_good(past):
+            status = Status.OK
+    return status
+
+
+def _three_good(past: list[Event]) -> bool:
+    good = 0
+    up = False
+    for event in past:
+        if isinstance(event, Services):
+            up = event.ledger_committing and not _down(event)
+            good = good if up else 0
+        else:
+            good = good + 1 if up and event.answered and not _lags(event) else 0
+    return good >= 3
+
+
+@given(history=st.lists(st.one_of(probes, probes, services), max_size=40))
+def test_any_history_is_judged_by_the_rule(history: list[Event]) -> None:
+    health = after(*history)
+    assert health.status is judged(history)
+    if health.paid_traffic_ready:
+        assert health.status is not Status.STARTING
+        assert health.services.ledger_committing
+    if health.status is Status.OK:
+        assert health.node_healthy
+        assert health.paid_traffic_ready
+        assert health.services.all_up
+
+
+@given(history=st.lists(st.one_of(probes, services), max_size=20), last=services)
+def test_looking_at_services_twice_changes_nothing(history: list[Event], last: Services) -> None:
+    once = after(*history, last)
+    assert after(last, start=once) == once

@@ -1,0 +1,242 @@
+"""The public documents: every field that is promised, nothing that is not true."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.catalog import METHODS, Availability
+from actors.config import PaymentsConfig, PricingConfig
+from actors.status.core import Health, Services
+from actors.status.endpoints import (
+    capabilities_document,
+    health_document,
+    health_http_status,
+    pricing_document,
+    usdc_text,
+)
+from actors.status.products import Doors
+from actors.upstream.core import Probe
+
+NOW, STARTED = 1_700_000_500, 1_700_000_000
+UP = Services(ledger_committing=True, redis_reachable=True)
+GOOD = Probe(True, slot=1_000, block_height=900, version="2.3.0")
+OUTCOMES = {"result": True, "timeout": False}
+STARTING = Health()
+OK = Health().after_services(UP).after_probe(GOOD, 1_000)
+DEGRADED = OK.after_services(Services(ledger_committing=True, redis_reachable=False))
+AUTH = {"wallet_signature": True, "api_key": True, "session_token": True}
+
+
+def pricing() -> dict[str, object]:
+    document = pricing_document(PaymentsConfig(), PricingConfig(), OUTCOMES, Doors())
+    assert orjson.loads(orjson.dumps(document)) == document
+    return document
+
+
+def test_the_health_document_when_all_is_well() -> None:
+    """Interface, "Health document": every field, and fallback_active only when degraded."""
+    assert health_document(OK, NOW, STARTED, Doors()) == {
+        "status": "ok",
+        "paid_traffic_ready": True,
+        "agave_healthy": True,
+        "service_profile": {
+            "auth": AUTH,
+            "services": {
+                "hot_rpc": True,
+                "send": True,
+                "websocket": False,
+                "yellowstone_grpc": False,
+                "heavy_indexed_rpc": False,
+            },
+        },
+        "timestamp": NOW,
+        "solanaSlot": 1_000,
+        "solanaBlockHeight": 900,
+        "uptime": 500,
+        "nodeVersion": "2.3.0",
+    }
+    assert health_http_status(OK) == 200
+
+
+def test_the_health_document_when_degraded() -> None:
+    document = health_document(DEGRADED, NOW, STARTED, Doors())
+    assert document["status"] == "degraded"
+    assert document["fallback_active"] is False
+    assert not {"solanaSlot", "solanaBlockHeight", "uptime", "nodeVersion"} & document.keys()
+    assert health_http_status(DEGRADED) == 200
+
+
+def test_the_health_document_when_starting() -> None:
+    document = health_document(STARTING, NOW, STARTED, Doors())
+    assert document["status"] == "starting"
+    assert document["paid_traffic_ready"] is document["agave_healthy"] is False
+    assert "fallback_active" not in document
+    assert health_http_status(STARTING) == 503
+
+
+def test_a_figure_that_the_node_has_not_given_is_left_out() -> None:
+    silent = Health().after_services(UP).after_probe(Probe(True, slot=5), 5)
+    document = health_document(silent, NOW, STARTED, Doors())
+    assert document["solanaSlot"] == 5
+    assert "nodeVersion" not in document
+
+
+def test_the_pricing_document_has_every_field() -> None:
+    """Decisions, "pricing field names"."""
+    document = pricing()
+    assert set(document) == {
+        "ok",
+        "credits_per_usdc",
+        "minimum_deposit_usdc",
+        "credit_expiry_days",
+        "classes",
+        "methods",
+        "outcome_priced",
+        "percentage_priced",
+        "bulk",
+        "relay",
+        "streams",
+        "webhooks",
+        "outcomes",
+    }
+    assert document["ok"] is True
+    assert document["credits_per_usdc"] == 100_000
+    assert document["minimum_deposit_usdc"] == "0.01"
+    assert document["credit_expiry_days"] == 365
+
+
+def test_the_published_prices_are_the_interfaces() -> None:
+    document = pricing()
+    assert document["classes"] == {
+        "READ_CHEAP": 1,
+        "READ_MEDIUM": 5,
+        "READ_HEAVY": 25,
+        "SEND": 2,
+        "SEND_AND_CONFIRM": None,
+        "SEND_BUNDLE": 10,
+        "SEND_STATUS": 0,
+        "TRADE_BUILD": None,
+        "ARCHIVE_HISTORY": None,
+        "DENIED": None,
+    }
+    assert document["outcome_priced"] == {
+        "sendAndConfirm": {"landing_credits": 50, "base_credits": 2, "available": False}
+    }
+    assert document["percentage_priced"] == {
+        name: {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": False}
+        for name in ("executeSnipe", "executeSell")
+    }
+    assert document["bulk"] == {
+        "getBalances": {"credits": 1, "per": "address", "available": False},
+        "getTokenBalances": {"credits": 5, "per": "owner", "available": False},
+        "getTransactions": {"credits": 5, "per": "signature", "available": False},
+    }
+    assert document["relay"] == {
+        name: {"credits": credits, "per": "request", "available": False}
+        for name, credits in (("sendBundle", 10), ("getBundleStatuses", 2), ("getTipAccounts", 1), ("tipFloor", 1))
+    }
+    assert document["webhooks"] == {
+        name: {"credits": credits, "per": "delivered event", "available": False}
+        for name, credits in (("account", 1), ("program", 1), ("my_account", 1), ("signal", 1), ("lifecycle", 0))
+    }
+    assert document["streams"] == {
+        "websocket": {
+            "connect_credits": 5,
+            "notifications_per_credit": 10,
+            "unsubscribe_credits": 0,
+            "available": False,
+        },
+        "signals": {"connect_credits": 5, "event_credits": 1, "unsubscribe_credits": 0, "available": False},
+        "grpc": {"request_credits": 1, "interval_credits": 60, "interval_seconds": 60, "available": False},
+    }
+    assert document["outcomes"] == {"result": {"charged": True}, "timeout": {"charged": False}}
+
+
+def test_every_method_is_published_with_its_class_price_and_whether_it_can_be_called() -> None:
+    """What is billed and what is published come from one table; nothing pretends."""
+    methods = pricing()["methods"]
+    assert isinstance(methods, dict)
+    assert methods.keys() == METHODS.keys()
+    assert methods["getBalance"] == {"class": "READ_CHEAP", "credits": 1, "available": True}
+    for name, row in METHODS.items():
+        assert methods[name]["available"] is (row.availability is Availability.NODE)
+        assert methods[name]["credits"] == row.credits
+
+
+def test_configured_prices_are_published() -> None:
+    payments = PaymentsConfig(credits_per_usdc=7, credit_expiry_days=30, minimum_deposit_base_units=2_500_000)
+    document = pricing_document(payments, PricingConfig(landing_credits=60, base_credits=3), {}, Doors())
+    assert (document["credits_per_usdc"], document["credit_expiry_days"]) == (7, 30)
+    assert document["minimum_deposit_usdc"] == "2.5"
+    assert document["outcome_priced"]["sendAndConfirm"] == {
+        "landing_credits": 60,
+        "base_credits": 3,
+        "available": False,
+    }
+
+
+def _floats(value: object) -> list[float]:
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in _floats(item)]
+    if isinstance(value, list):
+        return [number for item in value for number in _floats(item)]
+    return [value] if isinstance(value, float) else []
+
+
+def test_no_float_is_published() -> None:
+    """Money rule 7."""
+    assert _floats(pricing()) == []
+
+
+@pytest.mark.parametrize(
+    ("base_units", "text"), [(10_000, "0.01"), (1, "0.000001"), (1_000_000, "1"), (1_500_000, "1.5"), (0, "0")]
+)
+def test_amounts_of_usdc_are_decimal_strings(base_units: int, text: str) -> None:
+    assert usdc_text(base_units) == text
+
+
+@given(base_units=st.integers(0, 2**64))
+def test_amounts_of_usdc_read_back_exactly(base_units: int) -> None:
+    whole, _, part = usdc_text(base_units).partition(".")
+    assert int(whole) * 10**6 + int(part.ljust(6, "0")) == base_units
+
+
+def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
+    """Interface: {ok, service_profile} with archive_history; the lists are this service's own addition."""
+    document = capabilities_document(Doors())
+    assert orjson.loads(orjson.dumps(document)) == document
+    assert document["ok"] is True
+    assert document["service_profile"] == {
+        "auth": AUTH,
+        "services": {
+            "hot_rpc": True,
+            "send": True,
+            "websocket": False,
+            "yellowstone_grpc": False,
+            "heavy_indexed_rpc": False,
+            "archive_history": False,
+        },
+    }
+    reasons = {entry["service"]: entry["reason"] for entry in document["services_not_enabled"]}
+    assert reasons.keys() == {"websocket", "yellowstone_grpc", "heavy_indexed_rpc", "archive_history"}
+    assert "getAssetsByOwner" in reasons["heavy_indexed_rpc"]
+
+
+def test_every_method_is_in_exactly_one_list_of_capabilities() -> None:
+    methods = capabilities_document(Doors())["methods"]
+    not_enabled = [entry["method"] for entry in methods["not_enabled"]]
+    assert sorted(methods["available"] + not_enabled) == sorted(METHODS)
+    assert all(METHODS[name].callable for name in methods["available"])
+    assert all(entry["reason"] for entry in methods["not_enabled"])
+
+
+def test_subscriptions_follow_the_door() -> None:
+    """Interface: the availability of blockSubscribe and voteSubscribe is listed in /capabilities."""
+    closed = capabilities_document(Doors())["subscriptions"]
+    assert closed["available"] == []
+    assert {"blockSubscribe", "voteSubscribe"} <= {entry["method"] for entry in closed["not_enabled"]}
+    opened = capabilities_document(Doors(websocket=True, grpc=True))
+    assert "voteSubscribe" in opened["subscriptions"]["available"]
+    assert opened["subscriptions"]["not_enabled"] == []
+    assert opened["service_profile"]["services"]["yellowstone_grpc"] is True

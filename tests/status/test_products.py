@@ -1,0 +1,41 @@
+"""What is offered: flags and reasons follow the catalog, and nothing is listed on both sides."""
+
+import pytest
+
+from actors.catalog import METHODS, Availability
+from actors.status import products
+from actors.status.products import Doors
+
+
+def test_flags_follow_the_catalog_and_the_doors() -> None:
+    """A method that is built flips its flag; nobody has to remember to."""
+    assert products.services(Doors())["send"] is METHODS["sendTransaction"].callable
+    assert products.services(Doors())["heavy_indexed_rpc"] is (
+        METHODS["getAssetsByOwner"].callable and METHODS["getTransactionHistory"].callable
+    )
+    assert products.services(Doors(websocket=True))["websocket"] is True
+    assert products.services(Doors(grpc=True))["yellowstone_grpc"] is True
+
+
+def test_every_flag_has_a_reason_for_being_off() -> None:
+    for name in products.services(Doors()):
+        assert products.service_reason(name)
+
+
+@pytest.mark.parametrize("availability", [each for each in Availability if each is not Availability.NODE])
+def test_every_way_of_not_being_offered_has_a_reason(availability: Availability) -> None:
+    assert products.method_reason(availability)
+
+
+def test_an_endpoint_is_offered_or_not() -> None:
+    assert not set(products.ENDPOINTS) & set(products.ENDPOINTS_NOT_BUILT)
+
+
+def test_prices_are_whole_credits() -> None:
+    """Money rule 7; hostile input 37: no negative and no float price."""
+    for table in (products.BULK, products.RELAY, products.WEBHOOKS):
+        for price in table.values():
+            assert type(price.credits) is int
+            assert price.credits >= 0
+    for prices in products.STREAMS.values():
+        assert all(type(price) is int and price >= 0 for price in prices.values())
