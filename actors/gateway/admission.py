@@ -1,0 +1,76 @@
+"""Whether a call may be tried at all: the method's row in the catalog, then its parameters.
+
+Implements: interface specification, "Method classes and credits", rules 1, 2 and 8; design, section 4, step 2;
+hostile inputs 13 and 37.
+Pure. Every refusal here is free: it comes before anything is held.
+"""
+
+from types import MappingProxyType
+
+import msgspec
+
+from actors import catalog
+from actors.calls import HoldItem
+from actors.catalog import Availability, MethodClass, MethodRow
+from actors.errors import Err, Refusal
+from actors.gateway import params
+from actors.gateway.jsonrpc import Call
+
+_NAME_SHOWN_MAX = 64
+_SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
+
+# The interface reports this one twice: with the code of a denied method and as HTTP 403 METHOD_NOT_ALLOWED.
+FORBIDDEN = Refusal(Err.METHOD_NOT_ALLOWED, "requestAirdrop is not offered here; no chain served here has a faucet")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What the pipeline needs of a callable method, made once. ceiling: its price, pinned when the call is held."""
+
+    method: str
+    ceiling: int
+    timeout_ms: int
+    items: tuple[HoldItem, ...]
+    sends: bool  # The node acts on it even when nobody waits for the answer.
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    id: bytes
+    plan: Plan
+    params: bytes
+
+
+def _plan(row: MethodRow) -> Plan:
+    assert isinstance(row.credits, int) and row.credits > 0, f"{row.name}: a callable method needs a price"
+    item = HoldItem(row.name, row.credits)
+    return Plan(row.name, row.credits, row.timeout_ms, (item,), row.method_class in _SENDING)
+
+
+PLANS: MappingProxyType[str, Plan] = MappingProxyType(
+    {row.name: _plan(row) for row in catalog.METHODS.values() if row.callable}
+)
+
+
+def admit(call: Call) -> Admitted | Refusal:
+    """METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS where it may not be tried."""
+    plan = PLANS.get(call.method)
+    if plan is None:
+        return _why_not(call.method)
+    checked = params.check(call.method, call.arguments, call.params)
+    return checked if isinstance(checked, Refusal) else Admitted(call.id, plan, checked)
+
+
+def _why_not(method: str) -> Refusal:
+    row = catalog.METHODS.get(method)
+    if row is None:
+        return Refusal(Err.METHOD_NOT_FOUND, _shown(method))
+    if row.availability is Availability.FORBIDDEN:
+        return FORBIDDEN
+    if row.availability is Availability.DENIED:
+        return Refusal(Err.METHOD_NOT_FOUND, f"{method} is not offered by this service")
+    return Refusal(Err.SERVICE_PROFILE_DISABLED, method)
+
+
+def _shown(method: str) -> str:
+    """A stranger's text, short and harmless to print."""
+    shown = "".join(character if character.isprintable() else "?" for character in method[:_NAME_SHOWN_MAX])
+    return shown + ("..." if len(method) > _NAME_SHOWN_MAX else "")

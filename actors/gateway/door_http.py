@@ -1,0 +1,234 @@
+"""The HTTP door: a bare ASGI application.
+
+Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
+inputs 6 to 13 and 35.
+The shell. POST / and POST /rpc are hot and go straight to the pipeline; routes.py answers the other paths. A path is
+compared with the client's own bytes: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this service.
+
+Order of checks: framing, size, credential, JSON-RPC, then the pipeline's own order. URLs are never logged: they may
+carry a key.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.accounts.api import AccountsClient
+from actors.clock import Clock
+from actors.config import Config
+from actors.errors import Err, Refusal
+from actors.gateway import headers, jsonrpc, replies, terms
+from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
+from actors.gateway.replies import Response
+from actors.gateway.requests import ClientLeftError, Receive, Request, Scope, Send, look, raw_path, read_body
+from actors.gateway.routes import Routes, StatusPages
+from actors.gateway.terms import Terms
+from actors.identity.proofs import prove, uses_url_key
+from actors.identity.store import IdentityStore
+
+logger = logging.getLogger(__name__)
+
+_RPC_PATHS = (b"/", b"/rpc")
+_NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
+_NOT_SERVED = Refusal(Err.NOT_FOUND)
+_CLOSE = (b"connection", b"close")  # The rest of a body that is too long is not read.
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What the door works with. config: whole and settled, with the network, wallets and cluster secret filled in."""
+
+    config: Config
+    accounts: AccountsClient
+    node: Node
+    identity_store: IdentityStore
+    status: StatusPages
+    clock: Clock
+    randomness: Callable[[int], bytes] = os.urandom
+
+
+class HttpDoor:
+    """The ASGI application. close() waits for what is still being settled for clients who left."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        config = dependencies.config
+        edge = dependencies.randomness(EDGE_BYTES)
+        self._clock = dependencies.clock
+        self._identity = config.identity
+        self._body_bytes_max = config.gateway.body_bytes_max
+        self._payments = config.payments
+        self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
+        self._terms_by_path: dict[bytes, Terms] = {}
+        self._pipeline = Pipeline(
+            dependencies.accounts, dependencies.node, self._clock, edge, config.gateway.calls_in_flight_max
+        )
+        self._routes = Routes(
+            config,
+            dependencies.accounts,
+            dependencies.identity_store,
+            dependencies.status,
+            self._clock,
+            dependencies.randomness,
+            self._terms,
+        )
+        self._request_prefix = edge.hex()[:10] + "-"
+        self._requests = 0
+
+    async def close(self) -> None:
+        await self._pipeline.drain()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await _answer_other(scope, receive, send)
+            return
+        self._requests += 1
+        request_id = f"{self._request_prefix}{self._requests:x}"
+        sent: list[tuple[bytes, bytes]] = scope["headers"]
+        path = raw_path(scope)
+        browser, fault = look(sent)
+        try:
+            if scope["method"] == "POST" and path in _RPC_PATHS:
+                response = await self._rpc(scope, receive, path, sent, fault, request_id)
+            else:
+                response = await self._other(scope, receive, path, sent, fault, request_id)
+        except ClientLeftError:
+            return
+        except Exception:  # Whatever it was, the client gets an answer with an id to ask about.
+            logger.exception("request %s failed", request_id)
+            response = replies.internal(request_id)
+        added = response.headers
+        added.append((b"x-request-id", request_id.encode()))
+        if browser:
+            added += headers.CORS
+        body = response.body
+        if response.status != 204:
+            added += (headers.JSON_CONTENT, (b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": response.status, "headers": added})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _rpc(
+        self,
+        scope: Scope,
+        receive: Receive,
+        path: bytes,
+        sent: list[tuple[bytes, bytes]],
+        fault: Refusal | None,
+        request_id: str,
+    ) -> Response:
+        body = fault or await read_body(receive, self._body_bytes_max)
+        if isinstance(body, Refusal):
+            return self._closing(body, request_id)
+        query: bytes = scope["query_string"]
+        proof = prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
+        if proof is None:
+            return self._without_credentials(path, body, request_id)
+        if isinstance(proof, Refusal):
+            return replies.plain(proof, request_id)
+        parsed = jsonrpc.parse(body)
+        if isinstance(parsed, list):
+            done = await self._pipeline.batch(proof, parsed)
+            response = self._batch_response(done, path, request_id)
+        else:
+            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+            done = await self._pipeline.single(proof, call)
+            response = self._single_response(done, call.id, path, request_id)
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if query and uses_url_key(sent, query):
+            response.headers += headers.DEPRECATED_URL_KEY
+        return response
+
+    async def _other(
+        self,
+        scope: Scope,
+        receive: Receive,
+        path: bytes,
+        sent: list[tuple[bytes, bytes]],
+        fault: Refusal | None,
+        request_id: str,
+    ) -> Response:
+        method: str = scope["method"]
+        if method == "OPTIONS":
+            return Response(204, b"", list(headers.PREFLIGHT))
+        peer = scope["client"][0] if scope.get("client") else None
+        query: bytes = scope["query_string"]
+        request = Request(method, path, query, sent, b"", request_id, peer)
+        if self._routes.is_limited(path):
+            refused = await self._routes.over_limit(request)
+            if refused is not None:
+                return refused
+        serves = "POST" if path in _RPC_PATHS else self._routes.serves(path)
+        if serves is None:
+            return replies.plain(_NOT_SERVED, request_id)
+        if serves != method and not (method == "HEAD" and serves == "GET"):
+            return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {serves} only"), request_id)
+        body = fault or (b"" if serves == "GET" else await read_body(receive, self._body_bytes_max))
+        if isinstance(body, Refusal):
+            return self._closing(body, request_id)
+        request.body = body
+        response = await self._routes.answer(request)
+        if query and uses_url_key(sent, query):
+            response.headers += headers.DEPRECATED_URL_KEY
+        return response
+
+    def _single_response(self, done: Replies, raw_id: bytes, path: bytes, request_id: str) -> Response:
+        if done.refusal is None:
+            reply = done.items[0]
+            if reply.answer is not None:
+                return Response(200, reply.answer.reply(raw_id), [])
+            assert reply.refusal is not None
+            return replies.single(reply.refusal, raw_id, request_id, self._terms(path))
+        return replies.single(done.refusal, raw_id, request_id, self._terms(path))
+
+    def _batch_response(self, done: Replies, path: bytes, request_id: str) -> Response:
+        page = self._terms(path)
+        if done.refusal is not None:
+            return replies.plain(done.refusal, request_id, page)
+        return Response(200, b"[" + b",".join(_item(reply, request_id, page) for reply in done.items) + b"]", [])
+
+    def _without_credentials(self, path: bytes, body: bytes, request_id: str) -> Response:
+        """402 with the terms; a single call gets it under its own id, anything else as a plain error."""
+        parsed = jsonrpc.parse(body)
+        page = self._terms(path)
+        if isinstance(parsed, list):
+            return replies.plain(_NO_CREDENTIALS, request_id, page)
+        raw_id = jsonrpc.NO_ID if isinstance(parsed, Refusal) else parsed.id
+        return replies.single(_NO_CREDENTIALS, raw_id, request_id, page)
+
+    @staticmethod
+    def _closing(refusal: Refusal, request_id: str) -> Response:
+        response = replies.plain(refusal, request_id)
+        response.headers.append(_CLOSE)
+        return response
+
+    def _terms(self, path: bytes) -> Terms:
+        """Made when first asked for. Only paths that are served ask, so there are few."""
+        page = self._terms_by_path.get(path)
+        if page is None:
+            page = terms.build(self._payments, self._public_url, path.decode("ascii"))
+            self._terms_by_path[path] = page
+        return page
+
+
+def build_app(dependencies: Dependencies) -> HttpDoor:
+    return HttpDoor(dependencies)
+
+
+def _item(reply: Reply, request_id: str, page: Terms) -> bytes:
+    if reply.answer is not None:
+        return reply.answer.reply(reply.id)
+    assert reply.refusal is not None
+    return replies.error_object(reply.refusal, reply.id, request_id, page)
+
+
+async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
+    """ASGI's own life cycle, and a clear no to WebSockets."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": "not offered"})

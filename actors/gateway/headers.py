@@ -1,0 +1,59 @@
+"""Response headers: the account's figures, rate limits in both dialects, CORS, and what errors add.
+
+Implements: interface specification, "Limits" (headers); decisions 3.8; design of the 402 (`no-store`).
+Pure, and on the path of every call: bytes are joined, nothing is looked up twice.
+
+A request's own X-Request-Id is neither echoed nor logged: ids are made here, so none can be forged into a log.
+"""
+
+from actors.calls import Figures
+
+HeaderList = list[tuple[bytes, bytes]]
+
+LOW_CREDITS = 1_000  # Interface, "Limits": below it the low-credit flag is set.
+
+JSON_CONTENT = (b"content-type", b"application/json")
+_LOW = (b"x-credits-low", b"true")
+_CORS_ORIGIN = (b"access-control-allow-origin", b"*")
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Ratelimit-Limit, "
+    b"X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, Retry-After, Deprecation",
+)
+CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
+# Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
+# Access-Control-Expose-Headers as a request header, so it must be allowed as one.
+PREFLIGHT: HeaderList = [
+    (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "
+        b"PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Solana-Client",
+    ),
+    (b"access-control-max-age", b"86400"),
+]
+# Keys in URLs end up in logs and referrers that are not ours. The header forms are RFC 9745 and RFC 7234.
+DEPRECATED_URL_KEY: HeaderList = [
+    (b"deprecation", b"@1767225600"),
+    (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
+]
+NO_STORE = (b"cache-control", b"no-store")
+
+
+def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int, now: int) -> None:
+    """now: Unix seconds. credits_remaining: newer than the hold's own figure where the call has ended since."""
+    reset = figures.rate_reset
+    headers += (
+        (b"x-credits-remaining", b"%d" % credits_remaining),
+        (b"x-ratelimit-limit", b"%d" % figures.rate_limit),
+        (b"x-ratelimit-remaining", b"%d" % figures.rate_remaining),
+        (b"x-ratelimit-reset", b"%d" % reset),
+        (b"ratelimit-policy", b'"account";q=%d;w=1' % figures.rate_limit),
+        (b"ratelimit", b'"account";r=%d;t=%d' % (figures.rate_remaining, max(0, reset - now))),
+    )
+    if credits_remaining < LOW_CREDITS:
+        headers.append(_LOW)
+
+
+def retry_after(seconds: int) -> tuple[bytes, bytes]:
+    return (b"retry-after", b"%d" % max(1, seconds))

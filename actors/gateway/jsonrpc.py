@@ -1,0 +1,179 @@
+"""From a request body to calls, or to the reason why it is none.
+
+Implements: interface specification, "JSON-RPC gateway"; decisions, "empty batch, notification without id" and "batch
+replies"; hostile inputs 10 to 13.
+Pure, and on the path of every call: two passes of compiled parsers, nothing else in the usual case.
+
+orjson judges the whole text (UTF-8, numbers that fit a double, no lone surrogates, nothing after the
+end); msgspec then cuts out the exact bytes of id and params, which travel on unchanged.
+
+Where the interface is silent:
+- `id` may be a string, a number of any size or form, or null, and comes back byte for byte; any other id is refused.
+- `params: null` is as if there were none; an object is INVALID_PARAMS, as the interface knows arrays only.
+- A name that comes twice in any object makes the text ambiguous, and it is refused.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+import orjson
+
+from actors.errors import Err, Refusal
+
+BATCH_CALLS_MAX = 100
+NO_PARAMS = b"[]"
+NO_ID = b"null"  # JSON-RPC 2.0: the id of a reply to a request whose id could not be read.
+_DEPTH_MAX = 100  # Agave's own parser stops at 128 and would bill the caller for saying so.
+_ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that is longer.
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read."""
+
+    id: bytes
+    method: str
+    params: bytes
+    arguments: list[Any]
+
+
+class BadCall(msgspec.Struct, frozen=True):
+    """What stands where a call should; in a batch it has its own error object."""
+
+    id: bytes
+    refusal: Refusal
+
+
+class _Envelope(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw()
+    params: msgspec.Raw = msgspec.Raw()
+
+
+_ENVELOPE_DECODER = msgspec.json.Decoder(_Envelope)
+_LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _invalid(detail: str) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, detail)
+
+
+_NOT_JSON = _invalid("the body is not valid JSON in UTF-8, or holds a number out of range or too deep a nesting")
+_NOT_CALLS = _invalid("the body must be a JSON-RPC request object or an array of them")
+_EMPTY_BATCH = _invalid("a batch must hold at least one request")
+_LONG_BATCH = _invalid(f"a batch may hold at most {BATCH_CALLS_MAX} requests")
+_AMBIGUOUS = _invalid("a name occurs twice in one JSON object")
+_NOT_OBJECT = _invalid("each request must be an object")
+_NO_VERSION = _invalid('"jsonrpc" must be "2.0"')
+_NO_METHOD = _invalid('"method" must be a string that is not empty')
+_NO_REQUEST_ID = _invalid('"id" is missing; notifications are not served')
+_BAD_ID = _invalid('"id" must be a string, a number or null')
+_LONG_ID = _invalid(f'"id" may be at most {_ID_BYTES_MAX} bytes long')
+_BAD_PARAMS = _invalid('"params" must be an array')
+_OBJECT_PARAMS = Refusal(Err.INVALID_PARAMS, '"params" must be an array')
+
+
+def parse(body: bytes) -> Call | BadCall | list[Call | BadCall] | Refusal:
+    """A single call, a batch in order, or the refusal of the whole body (no JSON, no calls, empty, too long)."""
+    try:
+        value = orjson.loads(body)
+        if type(value) is dict:
+            return _read(body, value)
+        if type(value) is not list:
+            return _NOT_CALLS
+        if not value:
+            return _EMPTY_BATCH
+        if len(value) > BATCH_CALLS_MAX:
+            return _LONG_BATCH
+        return [_read(bytes(raw), item) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
+    except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
+        return _NOT_JSON
+
+
+def readable_id(body: bytes) -> bytes:
+    """The id of a request that is refused before it is read, where there is one: for the refusal's own body."""
+    call = parse(body)
+    return call.id if isinstance(call, Call | BadCall) else NO_ID
+
+
+def _read(raw: bytes, value: Any) -> Call | BadCall:
+    if type(value) is not dict:
+        return BadCall(NO_ID, _NOT_OBJECT)
+    # One colon per name at least: as many as names in all means no name can have come twice.
+    if raw.count(b":") != len(value) and _has_twins(raw, value):
+        return BadCall(NO_ID, _AMBIGUOUS)
+    if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
+        return BadCall(NO_ID, _NOT_JSON)
+    envelope = _ENVELOPE_DECODER.decode(raw)
+    raw_id = bytes(envelope.id)
+    fault = _fault(value, raw_id)
+    if fault is not None:
+        return BadCall(NO_ID if _bad_id(value, raw_id) else raw_id, fault)
+    arguments = value.get("params")
+    if arguments is None:
+        return Call(raw_id, value["method"], NO_PARAMS, [])
+    return Call(raw_id, value["method"], bytes(envelope.params), arguments)
+
+
+def _fault(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
+    if value.get("jsonrpc") != "2.0":
+        return _NO_VERSION
+    method = value.get("method")
+    if type(method) is not str or not method:
+        return _NO_METHOD
+    bad_id = _bad_id(value, raw_id)
+    if bad_id is not None:
+        return bad_id
+    params = value.get("params")
+    if params is None or type(params) is list:
+        return None
+    return _OBJECT_PARAMS if type(params) is dict else _BAD_PARAMS
+
+
+def _bad_id(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
+    if not raw_id:
+        return _NO_REQUEST_ID
+    if len(raw_id) > _ID_BYTES_MAX:
+        return _LONG_ID
+    return _BAD_ID if isinstance(value.get("id"), bool | dict | list) else None
+
+
+def _has_twins(raw: bytes, value: Any) -> bool:
+    """Whether a name occurs twice in one object. The slow, exact look is taken only when counting cannot exclude it."""
+    if raw.count(b":") == _names(value):
+        return False
+    try:
+        json.loads(raw, object_pairs_hook=_refuse_twins, parse_int=str, parse_float=str)
+    except (_TwinsError, RecursionError):
+        return True
+    return False
+
+
+def _names(value: Any) -> int:
+    """How many names there are in all objects together."""
+    if type(value) is dict:
+        return len(value) + sum(_names(item) for item in value.values() if type(item) in (dict, list))
+    return sum(_names(item) for item in value if type(item) in (dict, list))
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Level by level, so that the depth of the text costs no depth of ours."""
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if type(item) is dict else item)
+            if type(inner) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+class _TwinsError(Exception):
+    pass
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise _TwinsError

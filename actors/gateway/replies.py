@@ -1,0 +1,92 @@
+"""Bodies and statuses of everything that is not a node's own answer.
+
+Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies"; decisions 3.2 (`data.source`,
+`data.constant`) and "batch replies".
+Pure. Rows of the error table with a code become JSON-RPC errors where the request was JSON-RPC; rows without one, and
+refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP errors.
+"""
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from actors.errors import Err, Refusal
+from actors.gateway import admission, headers
+from actors.gateway.headers import HeaderList
+from actors.gateway.terms import Terms
+
+_INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
+_METHOD_NOT_FOUND_CODE = -32601
+_WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
+
+
+class Response(msgspec.Struct):
+    """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds."""
+
+    status: int
+    body: bytes
+    headers: HeaderList = []
+
+
+def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:
+    """The answer to a single JSON-RPC call that was refused."""
+    row = refusal.err.row
+    if code_of(refusal) is None:
+        return plain(refusal, request_id, terms)
+    is_402 = refusal.err in _WITH_TERMS
+    body = error_object(refusal, raw_id, request_id, terms)
+    if is_402 and terms.v1_accepts:
+        body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
+    return Response(row.http, body, _headers(refusal, terms))
+
+
+def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
+    """A plain HTTP error. terms: of the path, where it takes credentials. http: where the table's status is not it."""
+    row = refusal.err.row
+    message = refusal.message + (f" ({row.hint})" if row.hint and not refusal.detail else "")
+    body: dict[str, Any] = {"error": {"code": refusal.err.name, "message": message, "requestId": request_id}}
+    if terms is not None and refusal.err in _WITH_TERMS:
+        body["error"]["data"] = terms.deposit
+        if terms.v1_accepts:
+            body |= {"x402Version": 1, "accepts": terms.v1_accepts}
+    return Response(http or row.http, orjson.dumps(body), _headers(refusal, terms))
+
+
+def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> bytes:
+    """The whole JSON-RPC error response; in a batch it is one element."""
+    row = refusal.err.row
+    data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
+    if row.hint:
+        data["hint"] = row.hint
+    if row.retry_seconds is not None:
+        data["retry_after_secs"] = row.retry_seconds
+    if refusal.err in _WITH_TERMS:
+        data |= terms.deposit
+        if terms.v2:
+            data["x402"] = terms.v2
+    code = code_of(refusal)
+    error = {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}
+    return b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error), raw_id)
+
+
+def code_of(refusal: Refusal) -> int | None:
+    """The table's code, but for the one denied method that has two rows of the interface for itself."""
+    return _METHOD_NOT_FOUND_CODE if refusal == admission.FORBIDDEN else refusal.err.row.code
+
+
+def internal(request_id: str) -> Response:
+    """Something broke that is nobody's request's fault. The log has the rest under the same id."""
+    return plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
+
+
+def _headers(refusal: Refusal, terms: Terms | None) -> HeaderList:
+    row = refusal.err.row
+    if row.http == 402:
+        added: HeaderList = [headers.NO_STORE]
+        if terms is not None and terms.header:
+            added.append((b"payment-required", terms.header))
+        return added
+    if row.http in (429, 503) and row.retry_seconds is not None:
+        return [headers.retry_after(row.retry_seconds)]
+    return []

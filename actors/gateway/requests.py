@@ -1,0 +1,87 @@
+"""One HTTP request as the doors see it: its body in full, its shape checked, whose address it came from.
+
+Implements: hostile inputs 6 (one canonical path), 7 (compressed bodies, ambiguous framing) and 35 (address limits).
+The framing checks are pure; read_body awaits the server. Nothing here knows what a body means.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from actors.errors import Err, Refusal
+from actors.identity.addresses import TrustedProxies, allowance_name, client_address
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_WATCHED = frozenset((b"content-length", b"transfer-encoding", b"content-encoding", b"origin"))
+_COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
+_AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
+
+
+class Request(msgspec.Struct):
+    method: str
+    path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    id: str
+    peer: str | None
+
+
+class ClientLeftError(Exception):
+    """The client closed the connection before its request was whole: there is nobody to answer."""
+
+
+def raw_path(scope: Scope) -> bytes:
+    """The path in the client's own bytes; servers that keep none give it decoded, and escapes then never match."""
+    path: bytes | None = scope.get("raw_path")
+    return scope["path"].encode() if path is None else path.partition(b"?")[0]
+
+
+def look(headers: list[tuple[bytes, bytes]]) -> tuple[bool, Refusal | None]:
+    """Whether a browser asks (Origin), and what is wrong with the body's framing. One pass, on every call."""
+    lengths = 0
+    browser = chunked = compressed = False
+    for name, value in headers:
+        if name in _WATCHED:
+            if name == b"content-length":
+                lengths += 1
+            elif name == b"origin":
+                browser = True
+            elif name == b"transfer-encoding":
+                chunked = True
+            else:
+                compressed = value.strip().lower() not in (b"", b"identity")
+    if lengths + chunked > 1:
+        return browser, _AMBIGUOUS
+    return browser, _COMPRESSED if compressed else None
+
+
+async def read_body(receive: Receive, bytes_max: int) -> bytes | Refusal:
+    """The whole body; reading stops as soon as it is longer than bytes_max. Raises ClientLeftError."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.disconnect":
+        raise ClientLeftError
+    if not message.get("more_body", False) and len(body) <= bytes_max:
+        return body
+    parts, size = [body], len(body)
+    while size <= bytes_max and message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeftError
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if size > bytes_max:
+        return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
+    return b"".join(parts)
+
+
+def counted_address(request: Request, trusted: TrustedProxies) -> str:
+    """The name under which this request counts against the limit of its address."""
+    forwarded = [value for name, value in request.headers if name == b"x-forwarded-for"]
+    return allowance_name(client_address(request.peer, forwarded, trusted))

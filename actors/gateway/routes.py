@@ -1,0 +1,259 @@
+"""The paths beside JSON-RPC: account, session and public pages.
+
+Implements: interface specification, "Account endpoints", "Session endpoints", "Public endpoints"; decisions
+(address limits; `offset` and `limit`).
+The shell: shapes of session bodies are identity's, of account bodies the account owner's, of public pages status's.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+import orjson
+
+from actors.accounts.api import AccountsClient, Answer, OwnerUnavailable
+from actors.calls import Figures, Proof
+from actors.clock import Clock
+from actors.config import Config
+from actors.errors import Err, Refusal
+from actors.gateway import headers, replies
+from actors.gateway.replies import Response
+from actors.gateway.requests import Request, counted_address
+from actors.gateway.terms import Terms
+from actors.identity import challenge, endpoints
+from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, judge, minute_of
+from actors.identity.proofs import Accept, prove
+from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000_000
+_REF_CODE_CHARACTERS_MAX = 64
+_NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
+_OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
+_BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
+
+
+class StatusPages(Protocol):
+    """The public pages; each call gives the page as it is now, ready to be sent as JSON."""
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """(HTTP status, document)."""
+        ...
+
+    def pricing(self) -> dict[str, Any]: ...
+
+    def capabilities(self) -> dict[str, Any]: ...
+
+
+class Routes:
+    def __init__(
+        self,
+        config: Config,
+        accounts: AccountsClient,
+        identity_store: IdentityStore,
+        status: StatusPages,
+        clock: Clock,
+        randomness: Callable[[int], bytes],
+        terms: Callable[[bytes], Terms],
+    ) -> None:
+        assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
+        self._secret = config.storage.cluster_secret.get_secret_value().encode()
+        self._identity = config.identity
+        self._accounts, self._store, self._status = accounts, identity_store, status
+        self._clock, self._randomness, self._terms = clock, randomness, terms
+        self._trusted = TrustedProxies(config.identity.trusted_proxies)
+        self._counts = Counts()  # Of this process alone, for while the shared store is away.
+        self._table: dict[bytes, tuple[str, Handler]] = {
+            b"/account/info": ("GET", self._info),
+            b"/account/ledger": ("GET", self._ledger),
+            b"/account/history": ("GET", self._history),
+            b"/account/api-key": ("POST", self._api_key),
+            b"/auth/challenge": ("POST", self._challenge),
+            b"/auth/verify": ("POST", self._verify),
+            b"/auth/logout": ("POST", self._logout),
+            b"/health": ("GET", self._health),
+            b"/pricing": ("GET", self._pricing),
+            b"/capabilities": ("GET", self._capabilities),
+        }
+
+    def serves(self, path: bytes) -> str | None:
+        """The HTTP method of this path; None: no such path."""
+        entry = self._table.get(path)
+        return None if entry is None else entry[0]
+
+    @staticmethod
+    def is_limited(path: bytes) -> bool:
+        """Whether requests count against the limit of their address, existing path or not."""
+        return path.startswith((b"/account/", b"/auth/"))
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to a request whose path and method serves() confirmed."""
+        try:
+            return await self._table[request.path][1](request)
+        except OwnerUnavailable:
+            return replies.plain(_OWNER_GONE, request.id)
+
+    async def over_limit(self, request: Request) -> Response | None:
+        """Count this request against its address. A response when there were too many, else None."""
+        now = self._clock.now()
+        name = counted_address(request, self._trusted)
+        try:
+            total = await self._store.count_address(name, minute_of(now), 1)
+        except IdentityStoreUnavailable:
+            total = self._counts.add(name, minute_of(now), 1)
+        verdict = judge(total, self._identity.address_requests_per_minute, now)
+        return None if verdict.allowed else _too_many(verdict, request.id)
+
+    # --- account
+
+    async def _info(self, request: Request) -> Response:
+        proof = self._prove(request)
+        return proof if isinstance(proof, Response) else self._shaped(await self._accounts.info(proof), request)
+
+    async def _ledger(self, request: Request) -> Response:
+        return await self._page(request, self._accounts.ledger)
+
+    async def _history(self, request: Request) -> Response:
+        return await self._page(request, self._accounts.history)
+
+    async def _page(self, request: Request, ask: Callable[[Proof, int, int], Awaitable[Answer]]) -> Response:
+        proof = self._prove(request)
+        if isinstance(proof, Response):
+            return proof
+        window = parse_window(request.query)
+        if isinstance(window, Refusal):
+            return replies.plain(window, request.id)
+        return self._shaped(await ask(proof, *window), request)
+
+    async def _api_key(self, request: Request) -> Response:
+        proof = self._prove(request, Accept.WALLET)
+        if isinstance(proof, Response):
+            return proof
+        ref_code = parse_ref_code(request.body)
+        if isinstance(ref_code, Refusal):
+            return replies.plain(ref_code, request.id)
+        response = self._shaped(await self._accounts.issue_key(proof, ref_code), request)
+        response.headers.append(headers.NO_STORE)
+        return response
+
+    # --- sessions
+
+    async def _challenge(self, request: Request) -> Response:
+        pubkey = endpoints.parse_challenge_request(request.body)
+        if isinstance(pubkey, Refusal):
+            return replies.plain(pubkey, request.id)
+        randomness = self._randomness(challenge.RANDOM_BYTES)
+        text = challenge.new_challenge(self._secret, pubkey, self._clock.now(), randomness)
+        return _json(endpoints.challenge_reply(text, self._identity.challenge_seconds))
+
+    async def _verify(self, request: Request) -> Response:
+        asked = endpoints.parse_verify_request(request.body)
+        if isinstance(asked, Refusal):
+            return replies.plain(asked, request.id)
+        seconds = self._identity.challenge_seconds
+        challenge_id = endpoints.check_verify_request(asked, self._secret, self._clock.now(), seconds)
+        if isinstance(challenge_id, Refusal):
+            return replies.plain(challenge_id, request.id)
+        response = self._shaped(await self._accounts.open_session(asked.pubkey, challenge_id), request)
+        response.headers.append(headers.NO_STORE)
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        proof = self._prove(request, Accept.SESSION)
+        if isinstance(proof, Response):
+            return proof
+        fault = endpoints.parse_logout_request(request.body)
+        if fault is not None:
+            return replies.plain(fault, request.id)
+        return self._shaped(await self._accounts.close_session(proof), request, endpoints.logout_reply())
+
+    # --- public pages
+
+    async def _health(self, request: Request) -> Response:
+        http, document = self._status.health()
+        return _json(document, http)
+
+    async def _pricing(self, request: Request) -> Response:
+        return _json(self._status.pricing())
+
+    async def _capabilities(self, request: Request) -> Response:
+        return _json(self._status.capabilities())
+
+    # --- shared
+
+    def _prove(self, request: Request, accept: Accept = Accept.ANY) -> Proof | Response:
+        proof = prove(
+            request.headers,
+            request.query,
+            request.method,
+            request.path,
+            request.body,
+            self._clock.now(),
+            self._identity,
+            accept,
+        )
+        if isinstance(proof, Refusal):
+            return replies.plain(proof, request.id)
+        return proof or replies.plain(_NO_CREDENTIALS, request.id, self._terms(request.path))
+
+    def _shaped(self, answer: Answer, request: Request, body: dict[str, Any] | None = None) -> Response:
+        if answer.refusal is not None:
+            refusal = Refusal(Err[answer.refusal], answer.detail)
+            response = replies.plain(refusal, request.id, self._terms(request.path))
+        else:
+            response = _json(body or answer.body)
+        if answer.credits_remaining is not None:
+            figures = Figures(
+                answer.credits_remaining, answer.rate_limit or 0, answer.rate_remaining or 0, answer.rate_reset or 0
+            )
+            headers.add_figures(response.headers, figures, answer.credits_remaining, self._clock.now())
+        return response
+
+
+def parse_window(query: bytes) -> tuple[int, int] | Refusal:
+    """(offset, limit) of a listing; other parameters are not looked at."""
+    window = {"offset": 0, "limit": _PAGE_LIMIT}
+    bounds = {"offset": (0, _PAGE_OFFSET_MAX), "limit": (1, _PAGE_LIMIT_MAX)}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in window:
+            continue
+        smallest, largest = bounds[name]
+        # isascii as well: isdigit alone takes digits of other scripts.
+        number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
+        if not smallest <= number <= largest:
+            return Refusal(Err.INVALID_REQUEST, f"{name} must be a whole number from {smallest} to {largest}")
+        window[name] = number
+    return window["offset"], window["limit"]
+
+
+def parse_ref_code(body: bytes) -> str | Refusal | None:
+    """The referral code of POST /account/api-key, where there is one. No body at all is as good as `{}`."""
+    try:
+        value = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError:
+        return _BAD_KEY_BODY
+    if not isinstance(value, dict):
+        return _BAD_KEY_BODY
+    ref_code = value.get("ref_code")
+    if ref_code is None:
+        return None
+    if not isinstance(ref_code, str) or len(ref_code) > _REF_CODE_CHARACTERS_MAX:
+        return _BAD_KEY_BODY
+    return ref_code or None
+
+
+def _json(body: Any, http: int = 200) -> Response:
+    return Response(http, orjson.dumps(body), [])
+
+
+def _too_many(verdict: AddressVerdict, request_id: str) -> Response:
+    refusal = Refusal(Err.RATE_LIMITED, "too many requests from this address in one minute")
+    response = replies.plain(refusal, request_id)
+    response.headers = [
+        headers.retry_after(verdict.retry_after_seconds),
+        (b"x-ratelimit-limit", b"%d" % verdict.limit),
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % verdict.reset),
+    ]
+    return response

@@ -1,0 +1,116 @@
+"""What a caller without credits is told: where to deposit, and the same for x402 clients in both their dialects.
+
+Implements: interface specification, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
+on SVM; decisions 1 (network ids) and 3.6.
+Pure: made once per path from configuration. Reading payments is not done here.
+
+Version 2 clients read the PAYMENT-REQUIRED header (standard base64, padded) and nothing else; version 1 clients read
+`x402Version: 1` and `accepts` at the top of the body. Both are always sent together: one current client chokes on
+the body without the header.
+"""
+
+import base64
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from actors.config import PaymentsConfig
+
+# The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
+AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)
+_MAX_TIMEOUT_SECONDS = 60
+_DESCRIPTION = "Prepaid credits for Solana RPC calls"
+_USDC_DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    v2: str  # CAIP-2: "solana:" and the first 32 characters of the genesis hash.
+    v1: str
+    usdc_mint: str
+
+
+NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
+    {
+        "mainnet": Network(
+            "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+        ),
+        "devnet": Network(
+            "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of one path. deposit: the fields of error.data; the others are empty where x402 is not configured."""
+
+    deposit: dict[str, str]
+    v2: dict[str, Any]
+    v1_accepts: list[dict[str, Any]]
+    header: bytes  # Value of PAYMENT-REQUIRED.
+
+
+def build(payments: PaymentsConfig, public_url: str, path: str) -> Terms:
+    """public_url: origin that clients see, without a slash at its end; path: starts with one.
+
+    payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered.
+    """
+    network = NETWORKS[payments.network or "mainnet"]
+    mint = payments.usdc_mint or network.usdc_mint
+    deposit = _deposit(payments, network, mint)
+    if payments.deposit_wallet is None or payments.sponsor_pubkey is None:
+        return Terms(deposit, {}, [], b"")
+    url = public_url.rstrip("/") + path
+    common = {
+        "scheme": "exact",
+        "payTo": payments.deposit_wallet,
+        "asset": mint,
+        "maxTimeoutSeconds": _MAX_TIMEOUT_SECONDS,
+        "extra": {"feePayer": payments.sponsor_pubkey},
+    }
+    amounts = [amount for amount in AMOUNTS_BASE_UNITS if amount >= payments.minimum_deposit_base_units]
+    amounts = amounts or [payments.minimum_deposit_base_units]
+    v2 = {
+        "x402Version": 2,
+        "error": "payment required",
+        "resource": {"url": url, "description": _DESCRIPTION, "mimeType": "application/json"},
+        "accepts": [{**common, "network": network.v2, "amount": str(amount)} for amount in amounts],
+    }
+    v1 = {
+        **common,
+        "network": network.v1,
+        "maxAmountRequired": str(amounts[0]),
+        "resource": url,
+        "description": _DESCRIPTION,
+        "mimeType": "application/json",
+    }
+    return Terms(deposit, v2, [v1], base64.b64encode(orjson.dumps(v2)))
+
+
+def usdc_text(base_units: int) -> str:
+    """A decimal string with two digits at least: 10,000 base units are "0.01"."""
+    whole, fraction = divmod(base_units, 10**_USDC_DECIMALS)
+    digits = f"{fraction:06d}".rstrip("0").ljust(2, "0")
+    return f"{whole}.{digits}"
+
+
+def _deposit(payments: PaymentsConfig, network: Network, mint: str) -> dict[str, str]:
+    minimum = usdc_text(payments.minimum_deposit_base_units)
+    address = payments.deposit_wallet or ""
+    instructions = (
+        f"Send at least {minimum} USDC (mint {mint}) on {network.v1} to {address} from the wallet that will sign your "
+        "requests; credits appear about 30 seconds after the transfer is final."
+        if address
+        else "This service has no deposit address configured; ask its operator for credits."
+    )
+    return {
+        "deposit_address": address,
+        "usdc_mint": mint,
+        "minimum_deposit_usdc": minimum,
+        "network": network.v1,
+        "instructions": instructions,
+    }
