@@ -34,7 +34,10 @@ LOCK_NAME = f"{PRODUCT}.lock"
 SYSTEM_FOLDER = Path("/var/lib") / PRODUCT
 # All that this product ever puts into a data folder. `remove` deletes these and nothing else.
 FOLDER_NAMES = frozenset(
-    {"postgres", "postgres.new", "redis", "run", "settings", "programs", "logs", "devnode", "secrets", "ray"}
+    {
+        *("postgres", "postgres.new", "redis", "sockets", "settings", "programs"),  # Of the servers (embedded.py).
+        *("devnode", "logs", "ray", "run", "secrets"),
+    }
 )
 _FORMAT = 1
 _ID_BYTES = 8

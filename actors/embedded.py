@@ -240,7 +240,7 @@ class _SocketFolder:
 
     @classmethod
     def of(cls, data: DataDir) -> "_SocketFolder":
-        path = data.servers.folder / "run"
+        path = data.servers.folder / "sockets"
         if len(os.fsencode(path / _POSTGRES_SOCKET)) > _SOCKET_PATH_MAX:
             path = Path("/tmp") / f"ledger-gateway-{data.id}"  # noqa: S108 - provide() refuses another's folder.
         return cls(path, data.servers.run_as)

@@ -1,0 +1,270 @@
+"""Logs without secrets, metrics with a bounded number of series, and request ids.
+
+Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no label or log line is the
+caller's to make). Not here: what is measured (each context calls `metrics`), where metrics are served.
+"""
+
+import itertools
+import logging
+import logging.handlers
+import re
+import secrets
+import sys
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from actors.catalog import METHODS
+from actors.config import TelemetryConfig
+
+REDACTED: Final = "[redacted]"
+OTHER: Final = "other"
+METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_LOG_BYTES_MAX = 16 << 20
+_LOG_FILES_KEPT = 3
+_TEXT_MAX = 8_192  # Of one log line; a caller's megabyte-long method name is not kept.
+_LABEL_MAX = 64
+
+# Each pattern keeps its group 1 and loses the rest. The values stop at quotes and separators, so that what surrounds
+# a secret stays readable.
+_VALUE = r"[^\s&\"'\\,;<>]+"
+_SECRETS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?i)(srpc(?:_|%5f)live(?:_|%5f))[A-Za-z0-9_%\-=]+",
+        r"(whsec_)[A-Za-z0-9+/_\-=]+",
+        r"(?i)(\bbearer(?:\s|%20)+)" + _VALUE,
+        # In a URL the name itself may be written with percent signs, and still work.
+        r"(?i)(\bapi(?:-|_|%2d|%5f)?key[\"']?\s*(?:=|:|%3d)\s*[\"']?)" + _VALUE,
+        r"(?i)(\b(?:x-token|token|secret|password|passwd|x-signature|payment-signature)[\"']?\s*[=:]\s*[\"']?)"
+        + _VALUE,
+        r"(\bauth\.)[A-Za-z0-9_\-]{16,}",  # Sec-WebSocket-Protocol: auth.<key>
+        r"(://[^/\s:@]*:)[^/\s@]+(?=@)",  # user:password@ of a URL
+        r"()(?<![0-9A-Za-z])[0-9a-fA-F]{64,}(?![0-9A-Za-z])",  # Session tokens, challenges, legacy keys.
+        r"()\[(?:\s*\d{1,3}\s*,){31,}\s*\d{1,3}\s*\]",  # A key file of the chain: 32 or 64 numbers.
+    )
+)
+# One look for any of these decides whether the patterns above are worth running: most lines have none.
+_SUSPICIOUS = re.compile(r"(?i)srpc|whsec_|bearer|key|token|secret|passw|signature|auth\.|://|[0-9a-f]{64}|\d\s*,\s*\d")
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+def redact(text: str) -> str:
+    """The text without API keys, tokens, passwords and secret keys. Cheap where there are none; repeatable."""
+    if _SUSPICIOUS.search(text) is None:
+        return text
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\g<1>{REDACTED}", text)
+    return text
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, bool | float) or value is None or (isinstance(value, int) and abs(value) < 1 << 63):
+        return value
+    # Text of callers may hold halves of characters, which no encoding takes.
+    text = redact(str(value)).encode(errors="backslashreplace").decode()
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... ({len(text)} characters)"
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was given as `extra=`."""
+    return {name: _clean(value) for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: at, level, process, pid, logger, message, then whatever `extra=` gave."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        row = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "process": self._process,
+            "pid": record.process,
+            "logger": record.name,
+            "message": _clean(record.getMessage()),
+            **_fields(record),
+        }
+        if record.exc_info:
+            row["exception"] = _clean(self.formatException(record.exc_info))
+        return orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode(errors="replace")
+
+
+class KeyValueLines(logging.Formatter):
+    """For people: time, level, logger, message, then key=value. Control characters are escaped: a line is a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        line = f"{at} {record.levelname:<7} {record.name}: {_one_line(str(_clean(record.getMessage())))}"
+        for name, value in _fields(record).items():
+            text = str(value)
+            line += f" {name}={orjson.dumps(text).decode() if ' ' in text else _one_line(text)}"
+        if record.exc_info:
+            line += "\n" + str(_clean(self.formatException(record.exc_info)))
+        return line
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = None, console: bool = True) -> None:
+    """Send every logger of this process to the console, and as JSON lines to `<json_folder>/<process>.jsonl`.
+
+    process: a name that no other process on this machine has, such as "account-shard-0". Calling it again replaces
+    what the last call set up. Other libraries' records lose their secrets too, whichever handlers those have.
+    """
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if getattr(handler, "_of_telemetry", False):
+            root.removeHandler(handler)
+            handler.close()
+    handlers: list[tuple[logging.Handler, logging.Formatter]] = []
+    if console:
+        handlers.append((logging.StreamHandler(sys.stderr), KeyValueLines()))
+    if json_folder is not None:
+        json_folder.mkdir(parents=True, exist_ok=True)
+        rotating = logging.handlers.RotatingFileHandler(
+            json_folder / f"{process}.jsonl",
+            maxBytes=_LOG_BYTES_MAX,
+            backupCount=_LOG_FILES_KEPT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        handlers.append((rotating, JsonLines(process)))
+    for handler, formatter in handlers:
+        handler.setFormatter(formatter)
+        handler._of_telemetry = True  # type: ignore[attr-defined]
+        root.addHandler(handler)
+    root.setLevel(config.log_level)
+    if logging.getLogRecordFactory() is not _redacted_record:
+        logging.setLogRecordFactory(_redacted_record)
+
+
+def _redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
+    record = logging.LogRecord(*arguments, **named)
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - a broken log call is reported by the handler, as logging does.
+        return record
+    cleaned = redact(message)
+    if cleaned != message:
+        record.msg, record.args = cleaned, ()
+    return record
+
+
+class RequestIds:
+    """Ids of requests: eight random characters of the process, then a counter. Unique without asking anybody."""
+
+    def __init__(self, process_prefix: str | None = None) -> None:
+        self._prefix = process_prefix or secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    def next(self) -> str:
+        return f"{self._prefix}-{next(self._numbers):x}"
+
+
+def bounded_label(value: str, known: Collection[str]) -> str:
+    """The value when it is one that we know ourselves, else "other": callers cannot make new series."""
+    return value if value in known else OTHER
+
+
+def method_label(method: str) -> str:
+    return bounded_label(method, METHODS)
+
+
+class FirstLabels:
+    """For values nobody can list beforehand, such as hosts: the first so many get a series, the rest share one."""
+
+    def __init__(self, labels_max: int) -> None:
+        assert labels_max > 0, labels_max
+        self._labels_max = labels_max
+        self._seen: set[str] = set()
+
+    def label(self, value: str) -> str:
+        text = value[:_LABEL_MAX]
+        if text not in self._seen:
+            if len(self._seen) >= self._labels_max:
+                return OTHER
+            self._seen.add(text)
+        return text
+
+
+_LATENCY_BUCKETS_SECONDS = (
+    *(0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025),
+    *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
+_SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
+_NAMESPACE = "ledger_gateway"
+
+
+class Metrics:
+    """The counters of one process. Labels: method through method_label, the rest from lists of our own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = self._counter("calls", "Calls by how they ended.", "method", "outcome")
+        self.credits_charged = self._counter("credits_charged", "Credits posted.", "method")
+        self.refusals = self._counter("refusals", "Requests refused, by row of the error table.", "error")
+        self.events_dropped = self._counter("events_dropped", "Events that a full queue could not take.", "queue")
+        self.store_failures = self._counter("store_failures", "Operations that a store failed.", "store")
+        self.call_seconds = self._seconds("call_seconds", "Whole calls, as the client sees them.", "method_class")
+        self.hold_seconds = self._seconds("hold_seconds", "Asking the owner of an account to admit a call.")
+        self.settle_seconds = self._seconds("settle_seconds", "Asking the owner to end a hold, until it is durable.")
+        self.upstream_seconds = self._seconds("upstream_seconds", "Waiting for the node.", "method_class")
+        self.commit_seconds = self._seconds("commit_seconds", "One group commit to PostgreSQL.")
+        self.commit_rows = Histogram(
+            "commit_rows",
+            "Ledger rows in one group commit.",
+            namespace=_NAMESPACE,
+            registry=self.registry,
+            buckets=_SIZE_BUCKETS,
+        )
+        self.queue_length = self._gauge("queue_length", "What waits now.", "queue")
+        self.in_flight = self._gauge("in_flight", "What is being worked on now.", "kind")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, namespace=_NAMESPACE, registry=self.registry)
+
+    def _seconds(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(
+            name, text, labels, namespace=_NAMESPACE, registry=self.registry, buckets=_LATENCY_BUCKETS_SECONDS
+        )
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, namespace=_NAMESPACE, registry=self.registry)
+
+    def watch_queue(self, queue: str, length: Callable[[], float]) -> None:
+        """Report a queue's length when it is asked for, at no cost in between."""
+        self.queue_length.labels(queue).set_function(length)
+
+    def call_ended(self, method: str, outcome: str, charged: int) -> None:
+        label = method_label(method)
+        self.calls.labels(label, outcome).inc()
+        if charged:
+            self.credits_charged.labels(label).inc(charged)
+
+    def render(self) -> bytes:
+        """In the text format of Prometheus; serve it as METRICS_CONTENT_TYPE."""
+        return generate_latest(self.registry)
+
+
+def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers for a log line: those that carry credentials keep only their name."""
+    return {name: REDACTED if name.lower() in _SECRET_HEADERS else redact(value) for name, value in headers.items()}
+
+
+_SECRET_HEADERS = frozenset(
+    {
+        *("authorization", "proxy-authorization", "x-api-key", "x-token", "x-signature", "cookie", "set-cookie"),
+        *("sec-websocket-protocol", "payment-signature", "x-payment"),
+    }
+)

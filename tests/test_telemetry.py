@@ -1,0 +1,189 @@
+"""What leaves the process as text: logs and metrics."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors import telemetry
+from actors.catalog import METHODS
+from actors.config import TelemetryConfig
+from actors.telemetry import FirstLabels, JsonLines, KeyValueLines, Metrics, RequestIds, redact
+
+KEY = "srpc_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+TOKEN = "00ffa1b2" * 8
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"GET /rpc?api-key={KEY}&x=1", "GET /rpc?api-key=[redacted]&x=1"),
+        (f"GET /rpc?api%2Dkey={TOKEN} HTTP/1.1", "GET /rpc?api%2Dkey=[redacted] HTTP/1.1"),
+        ("POST https://node.example/?api_key=abc", "POST https://node.example/?api_key=[redacted]"),
+        (f"GET /?k=srpc%5Flive%5F{KEY[10:]}", "GET /?k=srpc%5Flive%5F[redacted]"),
+        (f"key {KEY}.", "key srpc_live_[redacted]."),
+        (f"Authorization: Bearer {TOKEN}", "Authorization: Bearer [redacted]"),
+        (f"challenge {TOKEN} of", "challenge [redacted] of"),
+        ({"x-api-key": TOKEN, "accept": "json"}, "{'x-api-key': '[redacted]', 'accept': 'json'}"),
+        (f"x-token: {TOKEN[:30]}", "x-token: [redacted]"),
+        (f"protocols auth.{KEY}, solana-rpc", "protocols auth.srpc_live_[redacted], solana-rpc"),
+        (f"protocols auth.{TOKEN}, solana-rpc", "protocols auth.[redacted], solana-rpc"),
+        ("postgresql://me:geheim@db/ledger", "postgresql://me:[redacted]@db/ledger"),
+        ("redis://:geheim@cache/0", "redis://:[redacted]@cache/0"),
+        ("signed with whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "signed with whsec_[redacted]"),
+        (f"read {[7] * 64} from id.json", "read [redacted] from id.json"),
+    ],
+)
+def test_secrets_do_not_get_into_text(text: object, kept: str) -> None:
+    """Hostile input 9: a key is in no log, however it came in; and the rest of the line stays readable."""
+    assert redact(str(text)) == kept
+    assert redact(redact(str(text))) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "method getTokenSupply answered 200 in 12 ms",
+        "mint EPjFWdd5AufqSSqeM2qNStxMZ7eQpyjG8Ac5P9Dt1v1q, slot 435888000",
+        "signature 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnb",
+        "legs [1, 2, 3]",
+        "http://127.0.0.1:8080/health",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """A log that redacts what operators search for is no log."""
+    assert redact(text) == text
+
+
+@given(st.text(max_size=200), st.sampled_from([KEY, f"Bearer {KEY}", f"?api-key={KEY}&", f'"api_key": "{KEY}"']))
+def test_a_key_never_survives_its_surroundings(noise: str, secret: str) -> None:
+    """Whatever stands before and after."""
+    assert KEY not in redact(f"{noise} {secret} {noise}")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[Path]:
+    """Logging set up for one test, and put back afterwards."""
+    factory, level = logging.getLogRecordFactory(), logging.getLogger().level
+    telemetry.set_up(TelemetryConfig(), "tests", tmp_path, console=False)
+    yield tmp_path / "tests.jsonl"
+    for handler in list(logging.getLogger().handlers):
+        if getattr(handler, "_of_telemetry", False):
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+    logging.setLogRecordFactory(factory)
+    logging.getLogger().setLevel(level)
+
+
+def test_a_log_line_is_one_json_object(logs: Path) -> None:
+    """Machines read the file; a caller's newline makes no second line (hostile input 13)."""
+    logging.getLogger("door").info("method %r\nINFO forged", "x\ny", extra={"request_id": "ab-1", "slot": 7})
+    (line,) = logs.read_text().splitlines()
+    row = orjson.loads(line)
+    assert row["message"] == "method 'x\\ny'\nINFO forged"
+    assert (row["logger"], row["level"], row["process"]) == ("door", "INFO", "tests")
+    assert (row["request_id"], row["slot"]) == ("ab-1", 7)
+
+
+def test_secrets_are_redacted_wherever_they_hide(logs: Path) -> None:
+    """In the message, its arguments, the extra fields and the text of an exception."""
+    try:
+        raise ValueError(f"bad key {KEY}")
+    except ValueError:
+        logging.getLogger("door").exception("with %s", KEY, extra={"url": f"/?api-key={KEY}"})
+    assert KEY not in logs.read_text()
+    assert logs.read_text().count("[redacted]") >= 3
+
+
+def test_other_libraries_handlers_see_no_secret_either(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A server's own access log would have the query string in it."""
+    logging.getLogger("uvicorn.access").warning('"%s %s"', "GET", f"/rpc?api-key={KEY}")
+    assert caplog.messages == ['"GET /rpc?api-key=[redacted]"']
+
+
+def test_setting_up_twice_logs_once(logs: Path) -> None:
+    """A process that sets up again must not double its lines."""
+    telemetry.set_up(TelemetryConfig(), "tests", logs.parent, console=False)
+    logging.getLogger("door").warning("once")
+    assert len(logs.read_text().splitlines()) == 1
+
+
+def test_a_wrong_log_call_does_not_raise_into_its_caller(logs: Path) -> None:
+    """Looking for secrets must not break what logging itself forgives."""
+    made = logging.getLogRecordFactory()("door", logging.INFO, "door.py", 1, "%d rows", ("three",), None)
+    assert made.msg == "%d rows"
+
+
+def record(message: str, **extra: object) -> logging.LogRecord:
+    made = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "door", "created": 0.25})
+    vars(made).update(extra)
+    return made
+
+
+def test_console_lines_cannot_be_forged() -> None:
+    """Control characters of a caller reach no terminal (hostile input 13)."""
+    line = KeyValueLines().format(record("method a\nb\x1b[31m", pubkey="x y", id="1\r2"))
+    assert line == '00:00:00.250 INFO    door: method a\\u000ab\\u001b[31m pubkey="x y" id=1\\u000d2'
+
+
+def test_long_texts_are_cut() -> None:
+    """A megabyte of a caller's method name is not kept (hostile input 13)."""
+    row = orjson.loads(JsonLines("tests").format(record("x" * 1_000_000)))
+    assert len(row["message"]) < 10_000
+    assert row["message"].endswith("(1000000 characters)")
+
+
+def test_a_lone_surrogate_is_logged() -> None:
+    """Text from the outside need not be encodable."""
+    row = orjson.loads(JsonLines("tests").format(record("\ud800 half", id=1 << 70)))
+    assert row["message"] == "\\ud800 half"
+    assert row["id"] == str(1 << 70)
+
+
+def test_request_ids_differ_within_and_between_processes() -> None:
+    """Two lines with one id belong to one request."""
+    ids, others = RequestIds(), RequestIds()
+    made = {ids.next() for _ in range(1000)} | {others.next() for _ in range(1000)}
+    assert len(made) == 2000
+    assert RequestIds("edge").next() == "edge-1"
+
+
+def test_labels_are_bounded() -> None:
+    """Hostile input 13: unknown methods share one series, and so do all hosts after the first few."""
+    assert telemetry.method_label("getSlot") == "getSlot"
+    assert telemetry.method_label("x" * 1_000_000) == "other"
+    assert telemetry.bounded_label("__proto__", {"a"}) == "other"
+    hosts = FirstLabels(2)
+    assert [hosts.label(name) for name in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
+
+
+def test_metrics_are_served_and_bounded() -> None:
+    """However many method names callers invent, the number of series stays that of the catalog."""
+    metrics = Metrics()
+    for number in range(len(METHODS) * 3):
+        metrics.call_ended(f"invented_{number}", "refused", 0)
+    metrics.call_ended("getSlot", "answered", 1)
+    metrics.commit_rows.observe(64)
+    waiting = [1, 2, 3]
+    metrics.watch_queue("commit", lambda: len(waiting))
+    text = metrics.render().decode()
+    assert text.count("ledger_gateway_calls_total{") == 2
+    assert 'ledger_gateway_credits_charged_total{method="getSlot"} 1.0' in text
+    assert 'ledger_gateway_queue_length{queue="commit"} 3.0' in text
+
+
+def test_two_processes_in_one_do_not_share_figures() -> None:
+    """Tests and tools make as many as they like; the library's global registry is not used."""
+    first, second = Metrics(), Metrics()
+    first.call_ended("getSlot", "answered", 1)
+    assert "getSlot" not in second.render().decode()
+
+
+def test_headers_are_logged_without_credentials() -> None:
+    """Only the names of those that carry one."""
+    shown = telemetry.safe_headers({"X-Api-Key": "legacy", "Accept": "*/*", "Referer": f"https://x/?api-key={KEY}"})
+    assert shown == {"X-Api-Key": "[redacted]", "Accept": "*/*", "Referer": "https://x/?api-key=[redacted]"}
