@@ -1,12 +1,12 @@
-"""API keys and session tokens: how they are made, recognised, hashed and kept out of texts.
+"""API keys and session tokens: how they are made, recognised, hashed and shown.
 
 Implements: interface specification, "API key" and "Session token"; decisions, "API key for new accounts".
 Pure: randomness is an argument. Whether a key or token is good is the account's owner's to say; here only its form is
 judged. Hashes are over the exact text, so another spelling of the same bytes is another, unknown, credential.
+Logs are kept free of both by telemetry.redact.
 """
 
 import hashlib
-import re
 from base64 import urlsafe_b64encode
 from binascii import Error as NotEncoded
 from binascii import a2b_base64, unhexlify
@@ -26,15 +26,6 @@ _URLSAFE_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
 # The routing part (11 and 16 characters) is the same in every key of an account; four more tell two keys apart.
 _SHOWN_CHARACTERS = _KEY_PREFIX_SIZE + 11 + 4
 _SHOWN_LEGACY_CHARACTERS = 16 + 4
-
-_REDACTED = "[redacted]"
-_SECRETS = (
-    # The value goes up to whatever ends a query parameter or a quoted text, whatever it looks like.
-    (re.compile(r"(api[-_]?key=)[^&\s\"'<>#;,]*", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
-    (re.compile(r"\b(bearer[ \t]+)[^\s\"',;]+", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
-    (re.compile(r"(srpc(?:_|%5f)live(?:_|%5f))[A-Za-z0-9_%-]+", re.IGNORECASE), rf"\g<1>{_REDACTED}"),
-    (re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{64,}(?![0-9A-Za-z])"), _REDACTED),
-)
 
 
 def new_api_key(pubkey: bytes, randomness: bytes) -> str:
@@ -98,13 +89,3 @@ def parse_session_token_bytes(raw: bytes) -> SessionProof | None:
 def token_hash(text: str) -> bytes:
     """What is stored in place of a session token."""
     return hashlib.sha256(text.encode()).digest()
-
-
-def redact(text: str) -> str:
-    """The text without API keys, session tokens and the values of api-key parameters and bearer headers.
-
-    Any run of 64 or more hexadecimal characters goes, as it may be a legacy key: a log loses a digest now and then.
-    """
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
