@@ -9,27 +9,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from actors.accounts.host import migrate_accounts
-from actors.gateway.assembly import assemble
-
 from actors import catalog
-from actors.accounts.client import ShardedAccounts, place_shards
+from actors.accounts.client import place_shards
+from actors.accounts.host import migrate_accounts
 from actors.config import Config, load
 from actors.gateway.actor import application
 from actors.launch.cli import make_cli
+from actors.launch.replica import assemble
 from actors.launch.run import Parts
-from actors.launch.stores import require_cluster_settings
-
-
-async def _assemble(config: Config) -> Any:
-    """Inside a replica: the doors over live links to the owners of accounts."""
-    accounts = ShardedAccounts(config, place_shards(config))
-    return await assemble(config, accounts)
+from actors.launch.stores import require_cluster_settings, start_beside
 
 
 def _application(config: Config) -> Any:
     catalog.check()
-    return application(config, _assemble)
+    return application(config, assemble)
 
 
 def build(arguments: dict[str, str]) -> Any:
@@ -44,7 +37,13 @@ def build(arguments: dict[str, str]) -> Any:
     return _application(config)
 
 
-app = build
+def app(arguments: dict[str, str]) -> Any:
+    """For `serve run serve_app:app` on one machine: as `build`, and what has no URL is started beside it."""
+    file = arguments.get("config")
+    config = start_beside(load(os.environ, Path(file) if file else None).config)
+    asyncio.run(migrate_accounts(config))
+    return _application(config)
+
 
 if __name__ == "__main__":
     make_cli(

@@ -108,6 +108,7 @@ class DevnodeConfig(Branch):
 
 class TelemetryConfig(Branch):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="what the logs keep")
+    log_dir: Path | None = Field(None, description="folder for logs as JSON lines; the data folder's in a local run")
 
 
 class Config(Branch):
@@ -150,6 +151,11 @@ def load(environ: Mapping[str, str], toml_path: Path | None = None) -> Loaded:
         for field in fields.annotation.model_fields:
             sources.setdefault(f"{branch}.{field}", "default")
     return Loaded(config, sources)
+
+
+def environment_name(field: str) -> str:
+    """The environment variable that sets `branch.field`."""
+    return ENVIRONMENT_PREFIX + field.upper().replace(".", "__")
 
 
 def _merge_file(path: Path, tree: dict[str, dict[str, Any]], sources: dict[str, str], mistakes: list[str]) -> None:

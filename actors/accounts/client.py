@@ -58,6 +58,16 @@ class ShardedAccounts:
         """Whether every owner has a live link; the status pages ask."""
         return all(link.connected for link in self._links)
 
+    async def committing(self) -> bool:
+        """Whether every owner's last group commit succeeded. Raises OwnerUnavailable when one does not answer."""
+        if not self.reachable:
+            return False
+        try:
+            states = await asyncio.gather(*(hosting.ask(handle, "health", wait_seconds=2) for handle in self._handles))
+        except hosting.ActorUnreachable as error:
+            raise OwnerUnavailable(str(error)) from error
+        return all(state["committing"] for state in states)
+
     async def hold(self, request: HoldRequest) -> HoldReply:
         proof = request.proof
         routing = routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing

@@ -6,7 +6,7 @@ Not here: the work itself (run.py, operator.py).
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import SecretStr
@@ -148,6 +148,6 @@ def _done(answer: Answer, what: str) -> None:
     console.print("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
 
 
-def _fail(text: str) -> "Any":
+def _fail(text: str) -> NoReturn:
     Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
     sys.exit(1)

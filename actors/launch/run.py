@@ -132,6 +132,9 @@ class _Run:
 
     def _start(self, run_folder: Path) -> bool:
         config = stores.fill_local(self._config, self._secrets)
+        if config.telemetry.log_dir is None:
+            telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
+            config = config.model_copy(update={"telemetry": telemetry})
         with ThreadPoolExecutor(1) as pool:
             # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
             stores_started = pool.submit(stores.start_missing, config, self._data, self._supervisor)

@@ -4,6 +4,8 @@ Implements: design, section 1 ("setting a URL for any of the three uses the real
 Not here: how the servers are started and kept (embedded.py, children.py).
 """
 
+import atexit
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -13,17 +15,34 @@ from pydantic import SecretStr
 
 import actors
 from actors.children import Child, Supervisor
-from actors.config import Config
-from actors.datadir import DataDir
+from actors.config import Config, ConfigError, environment_name
+from actors.datadir import DataDir, default_path
 from actors.embedded import EmbeddedPostgres, EmbeddedRedis
-from actors.launch.wallets import LocalSecrets
+from actors.launch.wallets import LocalSecrets, load_or_make
 
-DEVNET_USDC_MINT = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
 _PROBE_SECONDS = 0.5
 
 
 def needs_embedded(config: Config) -> bool:
+    """Whether any of the three has no URL, so that it must be started here."""
     return None in (config.storage.postgres_url, config.storage.redis_url, config.upstream.node_url)
+
+
+def require_cluster_settings(config: Config) -> None:
+    """What the machines of a cluster must share and so cannot each make for themselves. Raises ConfigError."""
+    wanted = {
+        "storage.postgres_url": config.storage.postgres_url,
+        "storage.redis_url": config.storage.redis_url,
+        "storage.cluster_secret": config.storage.cluster_secret,
+        "upstream.node_url": config.upstream.node_url,
+        "payments.deposit_wallet": config.payments.deposit_wallet,
+    }
+    missing = [name for name, value in wanted.items() if value is None]
+    if missing:
+        raise ConfigError(
+            "\n".join(f"{name}: a cluster needs it; set {environment_name(name)}" for name in missing)
+            + "\nOn one machine `python serve_app.py` or `serve run serve_app:app` makes all of them by itself."
+        )
 
 
 def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
@@ -91,3 +110,14 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
 
 def _secret(text: str) -> SecretStr:
     return SecretStr(text)
+
+
+def start_beside(config: Config) -> Config:
+    """Start what has no URL and keep it for as long as this process lives; for a run that somebody else's command
+    began (`serve run`). Raises as start_missing and DataDir do."""
+    data = DataDir((config.storage.data_dir or default_path(os.environ)).expanduser().absolute())
+    supervisor = Supervisor()
+    atexit.register(data.close)
+    atexit.register(supervisor.stop)  # Runs first: handlers run last registered, first called.
+    filled = fill_local(config, load_or_make(data.folder("secrets")))
+    return start_missing(filled, data, supervisor)

@@ -1,0 +1,153 @@
+"""One account shard as a Ray actor: opens its stores, listens for hot links, passes rare requests on.
+
+Implements: design, section 2 (Ray places, names, supervises and restarts the shard actors and tells their addresses).
+The shell around the shell: every rule is below actor.py. Not here: how edges find it (client.py).
+"""
+
+import asyncio
+import logging
+import os
+from typing import Any
+
+import ray
+
+from actors import hosting, telemetry
+from actors.accounts.actor import AccountShard
+from actors.accounts.api import HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer
+from actors.accounts.store import PostgresAccountStore
+from actors.calls import Proof
+from actors.clock import SystemClock
+from actors.config import Config
+from actors.events import NullSink
+from actors.hotlink import LinkServer
+from actors.identity.store import RedisIdentityStore
+from actors.storage import connect_postgres, migrate, open_redis, read_migrations
+
+logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 0.5
+
+
+async def migrate_accounts(config: Config) -> None:
+    """Bring the database to this version's schema; many processes may do so at once."""
+    assert config.storage.postgres_url is not None
+    pool = await connect_postgres(
+        config.storage.postgres_url.get_secret_value(), connections_max=1, application="ledger-gateway migrations"
+    )
+    try:
+        await migrate(pool, read_migrations("actors.accounts"))
+    finally:
+        await pool.close()
+
+
+class AccountShardActor:
+    """Owns the virtual shards v with v % actors == index. Started by its first request, so that a restarted one
+    takes the next epoch as soon as anybody asks for its address."""
+
+    def __init__(self, config: Config, index: int) -> None:
+        self._config, self._index = config, index
+        self._starting: asyncio.Task[None] | None = None
+        self._shard: AccountShard | None = None
+        self._address: tuple[str, int] | None = None
+
+    async def address(self) -> tuple[str, int]:
+        """Host and port of the hot link."""
+        await self._ready()
+        assert self._address is not None
+        return self._address
+
+    async def health(self) -> dict[str, Any]:
+        return await (await self._ready()).health()
+
+    async def process_id(self) -> int:
+        return os.getpid()
+
+    async def info(self, proof: Proof) -> Answer:
+        return await (await self._ready()).info(proof)
+
+    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await (await self._ready()).ledger(proof, offset, limit)
+
+    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await (await self._ready()).history(proof, offset, limit)
+
+    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
+        return await (await self._ready()).issue_key(proof, ref_code)
+
+    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
+        return await (await self._ready()).open_session(pubkey, challenge_id)
+
+    async def close_session(self, proof: Proof) -> Answer:
+        return await (await self._ready()).close_session(proof)
+
+    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
+        return await (await self._ready()).adjust(pubkey, amount, reason, operation)
+
+    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
+        return await (await self._ready()).set_status(pubkey, status, reason)
+
+    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
+        return await (await self._ready()).set_limits(pubkey, requests_per_second, concurrency)
+
+    async def describe(self, pubkey: bytes) -> Answer:
+        return await (await self._ready()).describe(pubkey)
+
+    async def _ready(self) -> AccountShard:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        # Shielded: the first asker going away must not stop the start for everybody.
+        await asyncio.shield(self._starting)
+        assert self._shard is not None
+        return self._shard
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            # Ray restarts the process; half an owner must not linger with an epoch that it does not use.
+            logger.exception("account shard %d cannot start", self._index)
+            os._exit(1)
+
+    async def _open(self) -> None:
+        config, storage = self._config, self._config.storage
+        assert storage.postgres_url is not None and storage.redis_url is not None
+        assert storage.cluster_secret is not None
+        name = SHARD_ACTOR_NAME.format(index=self._index)
+        telemetry.set_up(config.telemetry, name, config.telemetry.log_dir)
+        clock = SystemClock()
+        pool = await connect_postgres(
+            storage.postgres_url.get_secret_value(), connections_max=storage.postgres_pool_size, application=name
+        )
+        shard = AccountShard(
+            config.accounts,
+            config.identity,
+            config.payments,
+            PostgresAccountStore(pool),
+            RedisIdentityStore(open_redis(storage.redis_url.get_secret_value())),
+            clock,
+            NullSink(),
+            f"{name} of process {os.getpid()}",
+            hosting.owned_shards(self._index, config.accounts.shard_actors),
+        )
+        await shard.start()
+        server = LinkServer(
+            storage.cluster_secret.get_secret_value().encode(),
+            {
+                HOLD: lambda items: [shard.hold_now(item) for item in items],
+                SETTLE: lambda items: [shard.settle_now(item) for item in items],
+                VOID: lambda items: [shard.void_now(item) for item in items],
+            },
+        )
+        host = ray.util.get_node_ip_address()
+        self._address = (host, await server.start(host))
+        self._shard = shard
+        self._watcher = asyncio.create_task(self._watch(shard))
+
+    async def _watch(self, shard: AccountShard) -> None:
+        """A shard whose write was refused by the fence is somebody's former self: it ends, and Ray starts a new one."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if (await shard.health()).get("fenced", False):
+                break
+        logger.error("account shard %d was fenced off by a newer owner; ending this process", self._index)
+        os._exit(1)

@@ -1,0 +1,117 @@
+"""What one gateway replica is made of: doors over accounts, a node, the identity store and the public pages.
+
+Implements: design, section 3 (siblings never meet; they are joined here and in serve_app.py). Wiring, and the one
+loop that asks the stores how they are; every rule is in the contexts.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import redis.exceptions
+
+from actors import telemetry
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.client import ShardedAccounts, place_shards
+from actors.clock import Clock, SystemClock
+from actors.config import Config
+from actors.gateway import outcomes
+from actors.gateway.door_http import Dependencies, build_app
+from actors.identity.store import RedisIdentityStore
+from actors.status import endpoints
+from actors.status.core import Health, Services
+from actors.status.products import Doors
+from actors.storage import open_redis
+from actors.upstream.client import NodeClient
+from actors.upstream.core import NodeScore, Probe
+from actors.upstream.prober import Prober
+
+logger = logging.getLogger(__name__)
+
+_DOORS = Doors(websocket=False, grpc=False)
+_WATCH_SECONDS = 1.0
+
+Close = Callable[[], Awaitable[None]]
+
+
+async def assemble(config: Config) -> tuple[Any, Close]:
+    """The ASGI application of a replica, and what closes everything behind it. Needs a connected Ray."""
+    assert config.storage.redis_url is not None and config.upstream.node_url is not None
+    telemetry.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
+    clock = SystemClock()
+    accounts = ShardedAccounts(config, place_shards(config))
+    accounts.start()
+    redis_client = open_redis(config.storage.redis_url.get_secret_value())
+    node = NodeClient(config.upstream, config.upstream.node_url)
+    pages = LivePages(config, clock, accounts, redis_client)
+    prober = Prober(config.upstream, node, config.upstream.node_url, clock, pages.probed)
+    prober.start()
+    pages.start()
+    door = build_app(Dependencies(config, accounts, node, RedisIdentityStore(redis_client), pages, clock))
+
+    async def close() -> None:
+        await door.close()
+        await prober.stop()
+        await pages.stop()
+        await accounts.stop()
+        await node.close()
+        await redis_client.aclose()
+
+    return door, close
+
+
+class LivePages:
+    """The public pages as they are now: fed by the node's prober, and by its own look at the stores every second."""
+
+    def __init__(self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any) -> None:
+        self._clock, self._accounts, self._redis = clock, accounts, redis_client
+        self._started_at = clock.now()
+        self._health = Health(lag_slots_max=config.upstream.lag_slots_max)
+        self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
+        self._capabilities = endpoints.capabilities_document(_DOORS)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def probed(self, score: NodeScore, probe: Probe) -> None:
+        self._health = self._health.after_probe(probe, score.best_slot)
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
+        return endpoints.health_http_status(self._health), document
+
+    def pricing(self) -> dict[str, Any]:
+        return self._pricing
+
+    def capabilities(self) -> dict[str, Any]:
+        return self._capabilities
+
+    async def _watch(self) -> None:
+        while True:
+            committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
+            before = self._health.status
+            self._health = self._health.after_services(Services(committing, reachable))
+            if self._health.status is not before:
+                logger.warning("health: %s, was %s", self._health.status.value, before.value)
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def _ledger_commits(self) -> bool:
+        try:
+            return await self._accounts.committing()
+        except OwnerUnavailable:
+            return False
+
+    async def _redis_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS):
+                return bool(await self._redis.ping())
+        except (redis.exceptions.RedisError, OSError, TimeoutError):
+            return False

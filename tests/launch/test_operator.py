@@ -1,0 +1,28 @@
+"""Guards how operator commands find the running instance, and what they say when there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.launch import operator
+
+
+def test_a_running_instance_is_found_and_a_stopped_one_is_not(tmp_path: Path) -> None:
+    """Rule: every error says what to do about it."""
+    instance = operator.Instance("127.0.0.1:1", 3, "http://127.0.0.1:8080", 42)
+    operator.announce(tmp_path, instance)
+    assert operator.find_instance(tmp_path) == instance
+    operator.withdraw(tmp_path)
+    with pytest.raises(operator.OperatorError, match=r"serve_app\.py"):
+        operator.find_instance(tmp_path)
+
+
+def test_a_bad_public_key_is_refused_before_anything_is_asked() -> None:
+    """Rule: bad input gets a clear error."""
+    with pytest.raises(operator.OperatorError, match="not a base58 public key"):
+        operator.ask_owner_here(1, "0OIl", "describe")
+
+
+def test_two_actions_are_two_operations() -> None:
+    """Rule: an adjustment is idempotent by its operation, so each action must have its own."""
+    assert operator.new_operation() != operator.new_operation()

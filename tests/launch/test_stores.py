@@ -1,0 +1,42 @@
+"""Guards which settings a run completes by itself, and which a cluster must be given."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.config import Config, ConfigError, load
+from actors.launch import stores, wallets
+
+
+def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
+    """Rule: one command runs the whole product; it presents itself as devnet on the embedded chain."""
+    secrets = wallets.load_or_make(tmp_path)
+    filled = stores.fill_local(Config(), secrets)
+    assert filled.payments.network == "devnet"
+    assert filled.payments.deposit_wallet == secrets.deposit.pubkey
+    assert filled.storage.cluster_secret is not None
+
+
+def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None:
+    """Rule (decisions 1): network, mint and x402 id are configuration, mainnet by default with a real node."""
+    secrets = wallets.load_or_make(tmp_path)
+    config = load({"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}).config
+    assert stores.fill_local(config, secrets).payments.network == "mainnet"
+
+
+def test_what_is_configured_is_left_alone(tmp_path: Path) -> None:
+    """Rule: setting a value uses it; nothing else changes."""
+    secrets = wallets.load_or_make(tmp_path)
+    config = load({"LEDGER_STORAGE__CLUSTER_SECRET": "ours", "LEDGER_PAYMENTS__DEPOSIT_WALLET": "W"}).config
+    filled = stores.fill_local(config, secrets)
+    assert filled.storage.cluster_secret is not None
+    assert filled.storage.cluster_secret.get_secret_value() == "ours"
+    assert filled.payments.deposit_wallet == "W"
+
+
+def test_a_cluster_is_told_everything_it_lacks_at_once() -> None:
+    """Rule: all mistakes are reported together, with the name of the variable that mends each."""
+    with pytest.raises(ConfigError) as refused:
+        stores.require_cluster_settings(Config())
+    for name in ("STORAGE__POSTGRES_URL", "STORAGE__REDIS_URL", "STORAGE__CLUSTER_SECRET", "UPSTREAM__NODE_URL"):
+        assert f"LEDGER_{name}" in str(refused.value)
