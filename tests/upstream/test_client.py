@@ -1,0 +1,279 @@
+import asyncio
+import gzip
+import re
+
+import pytest
+
+from actors.config import UpstreamConfig
+from actors.upstream.client import NodeClient
+from actors.upstream.replies import AnswerKind
+
+from .nodes import RESULT, Exchange, RawNode, response, running
+
+CLASS_TIMEOUT_MS = 5_000  # Long enough never to matter where a test is not about it.
+
+
+def client_of(node: RawNode, **settings: int) -> NodeClient:
+    return NodeClient(UpstreamConfig(**settings), node.url)
+
+
+async def test_the_request_is_one_call_with_the_callers_exact_params():
+    """Decisions 3.5: item by item, never a batch; the parameter bytes travel unchanged."""
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        answer = await client.call("getBalance", b'[ "k" ,1.50]', CLASS_TIMEOUT_MS)
+        assert answer.reply(b"5") == RESULT.replace(b'"id":1', b'"id":5')
+        assert node.exchanges[0].body == b'{"jsonrpc":"2.0","id":1,"method":"getBalance","params":[ "k" ,1.50]}'
+        head = node.exchanges[0].head
+        assert head.startswith(b"POST / HTTP/1.1\r\n")
+        assert b"Accept-Encoding: identity\r\n" in head
+        await client.close()
+
+
+async def test_a_connection_is_kept_and_used_again():
+    """One connection serves call after call."""
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        for _ in range(5):
+            assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 1
+        await client.close()
+
+
+async def test_connections_are_bounded_and_waiting_calls_are_served_in_turn():
+    """upstream.connections_max holds however many call at once."""
+    async with running(RawNode()) as node:
+        client = client_of(node, connections_max=3)
+        answers = await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(50)))
+        assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
+        assert node.connections <= 3
+        assert len(node.exchanges) == 50
+        await client.close()
+
+
+async def test_waiting_for_a_connection_counts_as_waiting_for_the_answer():
+    """A call that never got a connection in time is TIMED_OUT, and takes none from those behind it."""
+    gate = asyncio.Event()
+
+    async def gated(exchange: Exchange) -> None:
+        await gate.wait()
+        await exchange.send(response())
+
+    async with running(RawNode(gated)) as node:
+        client = client_of(node, connections_max=1)
+        first = asyncio.ensure_future(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS))
+        second = await client.call("getSlot", b"[]", 1)
+        assert second.kind is AnswerKind.TIMED_OUT
+        gate.set()
+        assert (await first).kind is AnswerKind.RESULT
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        await client.close()
+
+
+async def test_nobody_there_is_unreachable():
+    """A refused connection is an answer of its own kind, not an exception."""
+    async with running(RawNode()) as node:
+        url = node.url
+    client = NodeClient(UpstreamConfig(), url)
+    assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
+
+
+async def test_row_15_a_hanging_node_times_out_and_its_connection_is_dropped():
+    """Hostile input 15: the class's time is kept, and the late answer can reach nobody."""
+
+    async def hang_first(exchange: Exchange) -> None:
+        if exchange.number == 0:
+            await exchange.hang()
+        await exchange.send(response())
+
+    async with running(RawNode(hang_first)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", 20)).kind is AnswerKind.TIMED_OUT
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_row_15_a_reset_in_mid_body_is_unreachable_and_not_asked_again():
+    """Hostile input 15: once a byte of an answer came, the call is never repeated."""
+
+    async def reset(exchange: Exchange) -> None:
+        await exchange.send(response(RESULT)[:-5])
+        exchange.reset()
+
+    async with running(RawNode(reset)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
+        assert len(node.exchanges) == 1
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_row_15_an_endless_answer_is_cut_off(announced):
+    """Hostile input 15: a gigabyte is refused by its length, or where it exceeds the cap, not kept in memory."""
+
+    async def flood(exchange: Exchange) -> None:
+        if announced:
+            await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
+        else:
+            await exchange.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            await exchange.send((b"10000\r\n" + b"x" * 65_536 + b"\r\n") if not announced else b"x" * 65_536)
+
+    async with running(RawNode(flood)) as node:
+        client = client_of(node, answer_bytes_max=1 << 20)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.OVERSIZED
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        response(b"not json"),
+        response(b'{"jsonrpc":"2.0","result":"ok","id":7}'),
+        response(gzip.compress(b"x" * 1_000_000), b"content-encoding: gzip"),
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: abc\r\n\r\n",
+    ],
+    ids=["invalid-json", "wrong-id", "gzip-bomb", "not-http", "bad-length"],
+)
+async def test_row_15_garbage_poisons_the_connection(sent):
+    """Hostile input 15: what is no answer is never passed on, and the connection that gave it is dropped."""
+
+    async def garbage_first(exchange: Exchange) -> None:
+        await exchange.send(sent if exchange.number == 0 else response())
+
+    async with running(RawNode(garbage_first)) as node:
+        client = client_of(node)
+        first = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert first.kind in (AnswerKind.GARBAGE, AnswerKind.OVERSIZED)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_a_second_answer_to_one_request_reaches_nobody():
+    """Surplus bytes would be taken for the next call's answer; the connection goes instead."""
+
+    async def twice(exchange: Exchange) -> None:
+        stolen = response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
+        await exchange.send(response() + stolen if exchange.number == 0 else response())
+
+    async with running(RawNode(twice)) as node:
+        client = client_of(node)
+        for _ in range(3):
+            answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+            assert answer.value() == b'"ok"'
+        assert node.connections == 2
+        await client.close()
+
+
+@pytest.mark.parametrize("status", [b"429 Too Many Requests", b"503 Service Unavailable", b"302 Found"])
+async def test_a_page_of_the_nodes_own_door_is_unreachable(status):
+    """A proxy's refusal is no answer of the node; redirects are not followed."""
+
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.send(response(b"busy", b"location: http://169.254.169.254/", status=status))
+
+    async with running(RawNode(refuse)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
+        assert len(node.exchanges) == 1
+
+
+async def test_a_json_rpc_error_counts_whatever_its_http_status():
+    """Some providers send JSON-RPC errors with a 4xx or 5xx."""
+    error = b'{"jsonrpc":"2.0","error":{"code":-32005,"message":"Node is unhealthy"},"id":1}'
+
+    async def unhealthy(exchange: Exchange) -> None:
+        await exchange.send(response(error, status=b"503 Service Unavailable"))
+
+    async with running(RawNode(unhealthy)) as node:
+        client = client_of(node)
+        answer = await client.call("getHealth", b"[]", CLASS_TIMEOUT_MS)
+        assert (answer.kind, answer.error_code) == (AnswerKind.ERROR, -32005)
+        await client.close()
+
+
+async def test_a_kept_connection_that_was_closed_meanwhile_costs_nothing():
+    """A node that tidies up its idle connections is asked again on a fresh one, once."""
+
+    async def close_second(exchange: Exchange) -> None:
+        if exchange.number == 1:
+            exchange.writer.close()
+            return
+        await exchange.send(response())
+
+    async with running(RawNode(close_second)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert len(node.exchanges) == 3
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_a_fresh_connection_that_closes_is_unreachable():
+    """Only a kept connection is worth a second try."""
+
+    async def close(exchange: Exchange) -> None:
+        exchange.writer.close()
+
+    async with running(RawNode(close)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.UNREACHABLE
+        assert len(node.exchanges) == 1
+
+
+async def test_chunked_and_unframed_bodies_are_whole():
+    """HTTP/1.1 chunks and HTTP/1.0's end of connection both end a body."""
+
+    async def unusual(exchange: Exchange) -> None:
+        if exchange.number == 0:
+            chunks = b"5\r\n" + RESULT[:5] + b"\r\n%x\r\n" % len(RESULT[5:]) + RESULT[5:] + b"\r\n0\r\n\r\n"
+            await exchange.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks)
+        else:
+            await exchange.send(b"HTTP/1.0 200 OK\r\n\r\n" + RESULT)
+            exchange.writer.close()
+
+    async with running(RawNode(unusual)) as node:
+        client = client_of(node)
+        for _ in range(2):
+            assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
+
+
+async def test_a_caller_who_leaves_takes_the_connection_along():
+    """The answer that is still on its way must not be read as the next call's."""
+    arrived = asyncio.Event()
+
+    async def slow_first(exchange: Exchange) -> None:
+        if exchange.number == 0:
+            arrived.set()
+            await exchange.hang()
+        await exchange.send(response())
+
+    async with running(RawNode(slow_first)) as node:
+        client = client_of(node, connections_max=1)
+        call = asyncio.ensure_future(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS))
+        await arrived.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 2
+        await client.close()
+
+
+def test_the_url_becomes_host_target_and_credentials():
+    """A provider's URL may carry a path, a query and basic credentials; none of them is lost or leaked elsewhere."""
+    from actors.upstream.client import _request_head
+
+    head = _request_head("https://me:p%40ss@rpc.example:8443/v1/key?api-key=x")
+    assert head.startswith(b"POST /v1/key?api-key=x HTTP/1.1\r\nHost: rpc.example:8443\r\n")
+    assert re.search(rb"Authorization: Basic bWU6cEBzcw==\r\n", head)
+    assert b"Host: [::1]:8899\r\n" in _request_head("http://[::1]:8899")
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "x:8899", "http://", "", "http://x/a b"])
+def test_a_url_that_names_no_http_server_is_refused_at_start(url):
+    """A mistake in the configuration is told when it is read, not by every call."""
+    with pytest.raises(ValueError, match="URL"):
+        NodeClient(UpstreamConfig(), url)

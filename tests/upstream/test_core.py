@@ -1,0 +1,49 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.upstream.core import NodeScore, Probe, best, lag_slots
+
+GOOD = Probe(True, slot=100, block_height=90, version="4.0", latency_ms=10)
+BAD = Probe(False)
+
+
+def test_a_run_counts_from_the_last_turn():
+    """Failures and successes in a row are of the latest run alone."""
+    score = NodeScore("a")
+    for probe, failures, successes in ((BAD, 1, 0), (BAD, 2, 0), (GOOD, 0, 1), (GOOD, 0, 2), (BAD, 1, 0)):
+        score = score.after(probe)
+        assert (score.failures_in_a_row, score.successes_in_a_row) == (failures, successes)
+
+
+def test_what_a_failed_probe_cannot_say_stays_known():
+    """The last slot and latency survive an outage."""
+    score = NodeScore("a").after(GOOD).after(BAD)
+    assert (score.best_slot, score.latency_ms) == (100, 10)
+
+
+@given(st.lists(st.integers(0, 5_000), min_size=1))
+def test_latency_stays_within_what_was_measured(latencies):
+    """An average is never outside its values."""
+    score = NodeScore("a")
+    for latency_ms in latencies:
+        score = score.after(Probe(True, latency_ms=latency_ms))
+    assert min(latencies) <= score.latency_ms <= max(latencies)
+
+
+def test_lag_is_against_the_best_slot_any_node_named():
+    """A node is behind the best known slot, its own earlier ones included."""
+    ahead, behind = NodeScore("a").after(GOOD), NodeScore("b").after(Probe(True, slot=60))
+    assert lag_slots(behind, [ahead, behind]) == 40
+    assert lag_slots(ahead, [ahead, behind]) == 0
+    assert lag_slots(NodeScore("c"), [ahead]) == 0
+
+
+def test_the_best_node_answers_then_keeps_up_then_is_fast():
+    """In this order of weight; with one node it is that one, however it does."""
+    fast, slow = (NodeScore(name).after(Probe(True, slot=500, latency_ms=ms)) for name, ms in (("f", 5), ("s", 50)))
+    lagging = NodeScore("l").after(Probe(True, slot=100, latency_ms=1))
+    dead = NodeScore("d").after(Probe(True, slot=900, latency_ms=1)).after(BAD)
+    assert best([slow, fast], 128) is fast
+    assert best([lagging, slow], 128) is slow
+    assert best([dead, slow], 1_000) is slow
+    assert best([dead], 128) is dead
