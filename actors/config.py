@@ -65,7 +65,8 @@ class IdentityConfig(Branch):
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
     session_seconds: int = Field(3_600, ge=60, description="sliding life of a session token")
     challenge_seconds: int = Field(300, ge=30, description="life of a challenge")
-    timestamp_window_seconds: int = Field(60, ge=1, le=600, description="how far a wallet signature's time may be off")
+    # Not above 60: nonces are kept for 130 s, both sides of the window and a little (decisions 4.11).
+    timestamp_window_seconds: int = Field(60, ge=1, le=60, description="how far a wallet signature's time may be off")
 
 
 class GatewayConfig(Branch):

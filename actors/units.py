@@ -26,7 +26,8 @@ _PUBKEY_TEXT_MAX = 44  # Longest base58 text of 32 bytes; longer input is refuse
 
 def parse_pubkey(text: str) -> bytes | None:
     """The 32 bytes behind a base58 public key, or None when the text is not exactly that."""
-    if not 32 <= len(text) <= _PUBKEY_TEXT_MAX:
+    # The library skips white space, which would give one key several texts.
+    if not 32 <= len(text) <= _PUBKEY_TEXT_MAX or not text.isalnum():
         return None
     try:
         raw = base58.b58decode(text)
