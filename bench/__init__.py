@@ -1,0 +1,1 @@
+"""Measurements of the whole product on one machine. Nothing here is part of the product."""

