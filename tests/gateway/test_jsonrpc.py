@@ -1,0 +1,179 @@
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import Err, Refusal
+from actors.gateway.jsonrpc import BadCall, Call, parse
+
+
+def text(raw_id: bytes = b"1", method: bytes = b'"getSlot"', params: bytes | None = None) -> bytes:
+    tail = b"" if params is None else b',"params":' + params
+    return b'{"jsonrpc":"2.0","id":' + raw_id + b',"method":' + method + tail + b"}"
+
+
+def refusal_of(body: bytes) -> Refusal:
+    parsed = parse(body)
+    assert not isinstance(parsed, Call | list), parsed
+    return parsed.refusal if isinstance(parsed, BadCall) else parsed
+
+
+@pytest.mark.parametrize(
+    "raw_id",
+    [
+        b"0",
+        b"-1",
+        b"1.50",
+        b"1e3",
+        b"123456789012345678901234567890123456789",
+        b'"a"',
+        b'""',
+        b'"\\u00e9\\n"',
+        '"é"'.encode(),
+        b"null",
+    ],
+)
+def test_row_10_ids_come_through_byte_for_byte(raw_id):
+    """Hostile input 10: strings, numbers of any size and form, and null, are echoed exactly as they were sent."""
+    parsed = parse(text(raw_id))
+    assert isinstance(parsed, Call)
+    assert parsed.id == raw_id
+
+
+@pytest.mark.parametrize("raw_id", [b"{}", b"[1]", b"true", b"false", b'"%b"' % (b"x" * 5_000)])
+def test_row_10_ids_that_are_none_are_refused_and_not_echoed(raw_id):
+    """Hostile input 10: objects, arrays, booleans and absurdly long texts are no ids."""
+    parsed = parse(text(raw_id))
+    assert isinstance(parsed, BadCall)
+    assert (parsed.id, parsed.refusal.err) == (b"null", Err.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"getSlot",
+        text() + b" x",
+        text(params=b"[1e400]"),
+        text(params=b"[NaN]"),
+        text(params=b"[Infinity]"),
+        text(params=b"[01]"),
+        text(params=b'["\\ud800"]'),
+        text(params=b'["\xff"]'),
+        b"\xef\xbb\xbf" + text(),
+        text().decode().encode("utf-16"),
+        b"[" * 100_000 + b"]" * 100_000,
+        text(params=b"[" * 100_000 + b"]" * 100_000),
+        text(params=b"[" * 990 + b"]" * 990),
+        text(params=b'[{"a":' * 300 + b"1" + b"}]" * 300),
+        text(params=b"[" * 120 + b"]" * 120),
+    ],
+)
+def test_row_10_bombs_are_refused_before_anything_else(body):
+    """Hostile input 10: depth, numbers out of range, lone surrogates and broken UTF-8 cost a 400 and nothing more."""
+    assert refusal_of(body).err is Err.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"getSlot","method":"getBlock"}',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"getSlot"}',
+        b'{"jsonrpc":"2.0","id":1,"\\u0069d":2,"method":"getSlot"}',
+        text(params=b'[{"encoding":"base64","encoding":"base58"}]'),
+        text(params=b'[[{"a":{"b":1,"b":2}}],"x:y"]'),
+    ],
+)
+def test_row_10_a_name_that_comes_twice_is_refused(body):
+    """Hostile input 10: what two readers could read differently is not passed on."""
+    assert refusal_of(body).err is Err.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "params", [b'["a:b:c"]', b'[{"a":1},{"a":2}]', b'[{"a:b":{"a":":"}}]', b'["\\"a\\":1,\\"a\\":2"]']
+)
+def test_colons_in_texts_are_not_taken_for_names(params):
+    """The quick count may only ever ask for the exact look, never refuse by itself."""
+    parsed = parse(text(params=params))
+    assert isinstance(parsed, Call)
+    assert parsed.params == params
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id":1,"method":"getSlot"}',
+        b'{"jsonrpc":"1.0","id":1,"method":"getSlot"}',
+        b'{"jsonrpc":2.0,"id":1,"method":"getSlot"}',
+        b'{"jsonrpc":"2.0","id":1}',
+        text(method=b'""'),
+        text(method=b"7"),
+        text(params=b'"x"'),
+        text(params=b"7"),
+        b"7",
+        b'"getSlot"',
+        b"null",
+    ],
+)
+def test_what_is_no_request_is_invalid(body):
+    """Interface: missing jsonrpc, method or id is HTTP 400."""
+    assert refusal_of(body).err is Err.INVALID_REQUEST
+
+
+def test_row_12_a_notification_is_refused():
+    """Hostile input 12: a request without id is INVALID_REQUEST."""
+    assert refusal_of(b'{"jsonrpc":"2.0","method":"getSlot"}').err is Err.INVALID_REQUEST
+
+
+def test_params_may_be_absent_or_null_but_not_an_object():
+    """The interface knows arrays; an object is -32602 under the request's own id."""
+    for body in (text(), text(params=b"null")):
+        parsed = parse(body)
+        assert (parsed.params, parsed.arguments) == (b"[]", [])
+    parsed = parse(text(raw_id=b'"x"', params=b'{"a":1}'))
+    assert (parsed.id, parsed.refusal.err) == (b'"x"', Err.INVALID_PARAMS)
+
+
+@given(st.lists(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text() | st.floats(allow_nan=False)))
+def test_params_keep_their_exact_bytes(values):
+    """What the node gets is what the client wrote, not what a library would write."""
+    params = orjson.dumps(values, option=orjson.OPT_INDENT_2).replace(b"Infinity", b"0")
+    parsed = parse(text(params=params))
+    assert parsed.params == params
+    assert parsed.arguments == orjson.loads(params)
+
+
+@pytest.mark.parametrize("count", [0, 101, 1_000])
+def test_row_11_batches_of_the_wrong_length_are_refused_whole(count):
+    """Hostile input 11: an empty batch and one of 101 are INVALID_REQUEST."""
+    assert refusal_of(b"[" + b",".join([text()] * count) + b"]").err is Err.INVALID_REQUEST
+
+
+def test_row_11_items_are_judged_one_by_one_in_order():
+    """Hostile input 11: 99 bad items and a good one; nested arrays are bad items."""
+    bad = [b"1", b"[]", b"{}", b"null", b"[" + text() + b"]", text(b"{}"), b'{"jsonrpc":"2.0","method":"x"}']
+    items = (bad * 15)[:99]
+    parsed = parse(b"[" + b",".join([*items[:50], text(b'"good"'), *items[50:]]) + b"]")
+    assert [isinstance(item, Call) for item in parsed] == [False] * 50 + [True] + [False] * 49
+    assert parsed[50].id == b'"good"'
+
+
+def test_row_11_one_id_may_come_a_hundred_times():
+    """Hostile input 11: ids are the client's business."""
+    assert len(parse(b"[" + b",".join([text(b"7")] * 100) + b"]")) == 100
+
+
+@given(st.binary(max_size=300))
+def test_no_body_raises(body):
+    """Whatever bytes come, the answer is a value."""
+    parse(body)
+
+
+@given(st.text(max_size=100), st.data())
+def test_no_mutilated_request_raises(noise, data):
+    """A good request with something in the wrong place is a value too."""
+    body = text(params=b'["a",{"b":[1]}]')
+    cut = data.draw(st.integers(0, len(body)))
+    parse(body[:cut] + noise.encode("utf-8", "replace") + body[cut:])

@@ -1,0 +1,73 @@
+import orjson
+import pytest
+
+from actors.calls import Outcome
+from actors.errors import Err
+from actors.gateway import outcomes
+from actors.upstream import replies
+
+
+def error(code: int, message: str) -> replies.NodeAnswer:
+    return replies.judge(orjson.dumps({"jsonrpc": "2.0", "error": {"code": code, "message": message}, "id": 1}))
+
+
+RESULT = replies.judge(b'{"jsonrpc":"2.0","result":null,"id":1}')
+PURGED = "Block 5 cleaned up, does not exist on node. First available block: 9"
+
+
+def test_a_result_costs_the_price():
+    """Even an empty one: null for old data is an answer (interface rule 3)."""
+    assert outcomes.judge("getTransaction", 5, RESULT) == outcomes.Ending(5, Outcome.ANSWERED)
+
+
+@pytest.mark.parametrize("code", [-32602, -32002, -32005, -32007, -32015, -32601])
+def test_row_14_an_upstream_error_costs_the_price_and_passes_through(code):
+    """Hostile input 14: billed per the published table, not by HTTP status."""
+    assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Ending(25, Outcome.UPSTREAM_ERROR)
+
+
+@pytest.mark.parametrize("code", [-32001, -32004])
+def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
+    """Interface rule 3, for both codes (decisions 3.1)."""
+    assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Ending(0, Outcome.RELEASED)
+
+
+def test_the_refund_is_of_get_block_alone():
+    """The same words from getBlockTime, or another error of getBlock, cost the price."""
+    assert outcomes.judge("getBlockTime", 1, error(-32001, PURGED)).charged == 1
+    assert outcomes.judge("getBlock", 25, error(-32004, "Block not available for slot 5")).charged == 25
+
+
+@pytest.mark.parametrize(
+    ("answer", "err"),
+    [
+        (replies.TIMED_OUT, Err.TIMEOUT),
+        (replies.UNREACHABLE, Err.BACKEND_UNAVAILABLE),
+        (replies.GARBAGE, Err.BACKEND_UNAVAILABLE),
+        (replies.OVERSIZED, Err.BACKEND_UNAVAILABLE),
+    ],
+)
+def test_row_15_no_answer_costs_nothing(answer, err):
+    """Hostile input 15: what the node did not answer is released, and the client is told why."""
+    ending = outcomes.judge("getSlot", 1, answer)
+    assert (ending.charged, ending.outcome, ending.refusal.err) == (0, Outcome.RELEASED, err)
+
+
+def test_every_kind_of_answer_has_an_ending():
+    """A kind without a rule would break the call after the node had answered."""
+    for kind in replies.AnswerKind:
+        outcomes.judge("getSlot", 1, replies.NodeAnswer(kind))
+
+
+def test_what_is_published_is_what_is_done():
+    """GET /pricing states each way a call can end; the statements agree with judge()."""
+    done = {
+        "result": RESULT,
+        "upstream_error": error(-32602, "x"),
+        "purged_block": error(-32001, PURGED),
+        "timeout": replies.TIMED_OUT,
+        "upstream_unreachable": replies.UNREACHABLE,
+        "upstream_invalid_answer": replies.GARBAGE,
+    }
+    for name, answer in done.items():
+        assert outcomes.PUBLISHED[name] is (outcomes.judge("getBlock", 25, answer).charged == 25)

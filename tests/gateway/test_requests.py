@@ -1,0 +1,88 @@
+import pytest
+
+from actors.errors import Err, Refusal
+from actors.gateway.requests import ClientLeftError, Request, counted_address, look, raw_path, read_body
+from actors.identity.addresses import TrustedProxies
+
+
+def receiving(*messages):
+    pending = list(messages)
+
+    async def receive():
+        return pending.pop(0)
+
+    return receive
+
+
+def part(body: bytes, more: bool) -> dict:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+async def test_a_body_in_parts_is_one_body():
+    """However the server hands it over."""
+    assert await read_body(receiving(part(b"a", True), part(b"", True), part(b"bc", False)), 3) == b"abc"
+    assert await read_body(receiving(part(b"abc", False)), 3) == b"abc"
+
+
+async def test_row_10_reading_stops_at_the_limit():
+    """Hostile input 10: a body of 100 MB is refused when its first surplus byte is seen; the rest is not asked for."""
+    for messages in ([part(b"abcd", True)], [part(b"abcd", False)], [part(b"ab", True), part(b"cd", True)]):
+        refusal = await read_body(receiving(*messages), 3)
+        assert isinstance(refusal, Refusal)
+        assert refusal.err is Err.INVALID_REQUEST
+        assert "3 bytes" in refusal.detail
+
+
+async def test_a_client_that_leaves_while_sending_is_not_answered():
+    """Half a request is none."""
+    with pytest.raises(ClientLeftError):
+        await read_body(receiving(part(b"a", True), {"type": "http.disconnect"}), 3)
+    with pytest.raises(ClientLeftError):
+        await read_body(receiving({"type": "http.disconnect"}), 3)
+
+
+@pytest.mark.parametrize(
+    ("headers", "good"),
+    [
+        ([(b"content-length", b"1")], True),
+        ([(b"transfer-encoding", b"chunked")], True),
+        ([(b"content-encoding", b"identity")], True),
+        ([(b"content-length", b"1"), (b"content-length", b"1")], False),
+        ([(b"content-length", b"1"), (b"transfer-encoding", b"chunked")], False),
+        ([(b"content-encoding", b"gzip")], False),
+        ([(b"content-encoding", b"identity, br")], False),
+    ],
+)
+def test_row_7_ambiguous_and_compressed_bodies_are_refused(headers, good):
+    """Hostile input 7: smuggling shapes and gzip bodies are 400; the hash is over raw bytes."""
+    _, fault = look(headers)
+    assert (fault is None) is good
+    assert fault is None or fault.err is Err.INVALID_REQUEST
+
+
+def test_a_browser_is_known_by_its_origin():
+    """Only browsers need CORS headers on an answer."""
+    assert look([(b"origin", b"https://x")]) == (True, None)
+    assert look([(b"host", b"x")]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("scope", "path"),
+    [
+        ({"raw_path": b"/rpc", "path": "/rpc"}, b"/rpc"),
+        ({"raw_path": b"/%72pc", "path": "/rpc"}, b"/%72pc"),
+        ({"raw_path": b"/rpc?x=1", "path": "/rpc"}, b"/rpc"),
+        ({"path": "/rpc"}, b"/rpc"),
+    ],
+)
+def test_row_6_the_path_is_the_clients_own_bytes(scope, path):
+    """Hostile input 6: what is compared, and what wallets sign, is never decoded."""
+    assert raw_path(scope) == path
+
+
+def test_the_counted_address_follows_trusted_proxies_only():
+    """Decisions: the peer, or the last untrusted hop when the peer is a trusted proxy."""
+    headers = [(b"x-forwarded-for", b"203.0.113.9, 10.0.0.1")]
+    request = Request("POST", b"/auth/verify", b"", headers, b"", "r", "10.0.0.2")
+    assert counted_address(request, TrustedProxies(["10.0.0.0/8"])) == "203.0.113.9"
+    assert counted_address(request, TrustedProxies([])) == "10.0.0.2"

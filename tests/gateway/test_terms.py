@@ -1,0 +1,84 @@
+import base64
+import re
+
+import orjson
+import pytest
+
+from actors.config import PaymentsConfig
+from actors.gateway import terms
+
+WALLET, SPONSOR = "So11111111111111111111111111111111111111112", "11111111111111111111111111111111"
+PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet=WALLET, sponsor_pubkey=SPONSOR)
+
+
+def test_the_header_is_what_version_2_clients_take():
+    """Standard base64 with padding, on one line: current clients test it with this pattern and throw otherwise."""
+    page = terms.build(PAYMENTS, "https://rpc.example", "/rpc")
+    assert re.fullmatch(rb"[A-Za-z0-9+/]+={0,2}", page.header)
+    assert len(page.header) % 4 == 0
+    assert orjson.loads(base64.b64decode(page.header, validate=True)) == page.v2
+
+
+def test_version_2_terms_are_complete():
+    """CAIP-2 network, string amounts, the wallet as payTo and the sponsor as feePayer; $0.10 comes first."""
+    page = terms.build(PAYMENTS, "https://rpc.example/", "/rpc")
+    assert page.v2["x402Version"] == 2
+    assert page.v2["resource"]["url"] == "https://rpc.example/rpc"
+    assert [accept["amount"] for accept in page.v2["accepts"]] == ["100000", "10000", "1000000"]
+    for accept in page.v2["accepts"]:
+        assert accept["scheme"] == "exact"
+        assert accept["network"] == "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
+        assert accept["asset"] == "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
+        assert accept["payTo"] == WALLET
+        assert accept["extra"] == {"feePayer": SPONSOR}
+        assert accept["maxTimeoutSeconds"] > 0
+
+
+def test_version_1_terms_are_complete():
+    """One element; an outputSchema of null would break the legacy parser, so there is none."""
+    (accept,) = terms.build(PAYMENTS, "https://rpc.example", "/").v1_accepts
+    assert accept["network"] == "solana-devnet"
+    assert accept["maxAmountRequired"] == "100000"
+    assert accept["resource"] == "https://rpc.example/"
+    assert accept["extra"] == {"feePayer": SPONSOR}
+    assert "outputSchema" not in accept
+    assert "amount" not in accept
+
+
+def test_the_network_id_is_the_start_of_its_genesis_hash():
+    """CAIP-2 for this chain: the first 32 characters; clients refuse any other id."""
+    assert terms.NETWORKS["mainnet"].v2 == "solana:" + "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"[:32]
+    assert terms.NETWORKS["devnet"].v2 == "solana:" + "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"[:32]
+
+
+def test_the_deposit_fields_are_the_interfaces():
+    """402 data: deposit_address, usdc_mint, minimum_deposit_usdc, network, instructions; all strings."""
+    deposit = terms.build(PAYMENTS, "https://rpc.example", "/").deposit
+    assert deposit["deposit_address"] == WALLET
+    assert deposit["minimum_deposit_usdc"] == "0.01"
+    assert set(deposit) == {"deposit_address", "usdc_mint", "minimum_deposit_usdc", "network", "instructions"}
+    assert WALLET in deposit["instructions"]
+
+
+def test_without_a_sponsor_no_terms_are_offered_that_nobody_could_pay():
+    """Every client throws on terms without a feePayer."""
+    page = terms.build(PaymentsConfig(deposit_wallet=WALLET), "https://rpc.example", "/")
+    assert (page.v2, page.v1_accepts, page.header) == ({}, [], b"")
+    assert page.deposit["network"] == "solana"
+
+
+def test_amounts_below_the_minimum_deposit_are_not_offered():
+    """What would not be credited must not be asked for."""
+    payments = PAYMENTS.model_copy(update={"minimum_deposit_base_units": 50_000})
+    amounts = [accept["amount"] for accept in terms.build(payments, "https://x", "/").v2["accepts"]]
+    assert amounts == ["100000", "1000000"]
+    payments = PAYMENTS.model_copy(update={"minimum_deposit_base_units": 5_000_000})
+    assert [accept["amount"] for accept in terms.build(payments, "https://x", "/").v2["accepts"]] == ["5000000"]
+
+
+@pytest.mark.parametrize(
+    ("units", "text"), [(0, "0.00"), (10_000, "0.01"), (100_000, "0.10"), (1_000_000, "1.00"), (1_234_567, "1.234567")]
+)
+def test_usdc_is_written_without_floats(units, text):
+    """Money rule 7."""
+    assert terms.usdc_text(units) == text
