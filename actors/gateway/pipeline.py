@@ -156,7 +156,8 @@ class Pipeline:
         except OwnerUnavailable:
             return Replies(refused, None, None)
         if held.refusal is not None:
-            return _whole(held)
+            # Telling somebody that a method does not exist serves nothing on trust, so it needs no owner.
+            return Replies(refused, None, None) if held.refusal == _OWNER_GONE.err.name else _whole(held)
         figures = held.figures
         return Replies(refused, None, figures, 0 if figures is None else figures.credits_remaining)
 

@@ -1,0 +1,116 @@
+"""An account owner and a node that do what a test says, for the pipeline's own promises."""
+
+import asyncio
+from collections.abc import Callable
+
+from actors.accounts.api import OwnerUnavailable
+from actors.calls import Figures, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, operation_at
+from actors.upstream import replies
+from actors.upstream.replies import NodeAnswer
+
+PROOF = KeyProof(bytes(32), bytes(8))
+PUBKEY = b"p" * 32
+RESULT = replies.judge(b'{"jsonrpc":"2.0","result":"ok","id":1}')
+
+
+class OneAccount:
+    """Holds and posts for one account, checking that each hold ends exactly once and never below zero.
+
+    Each of `before_hold`, `before_settle`, `after_settle` may await, raise, or do nothing.
+    """
+
+    def __init__(self, credits: int) -> None:
+        self.credits = credits
+        self.held: dict[bytes, int] = {}
+        self.ends: dict[bytes, SettleRequest] = {}
+        self.voided: list[SettleRequest] = []
+        self.holds: list[HoldRequest] = []
+        self.refusal: str | None = None
+        self.rate_left = 1_000
+        self.settle_says_no = False
+        self.before_hold = self.before_settle = self.after_settle = None
+
+    @property
+    def available(self) -> int:
+        return self.credits - sum(self.held.values())
+
+    @property
+    def posted(self) -> dict[str, int]:
+        """Charged credits by method."""
+        sums: dict[str, int] = {}
+        for end in self.ends.values():
+            if end.charged:
+                sums[end.method] = sums.get(end.method, 0) + end.charged
+        return sums
+
+    async def hold(self, request: HoldRequest) -> HoldReply:
+        await _maybe(self.before_hold, request)
+        self.holds.append(request)
+        if self.refusal is not None:
+            return HoldReply(PUBKEY, 1, self.refusal, (), None)
+        verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
+        return HoldReply(PUBKEY, 1, None, verdicts, Figures(self.available, 1_000, self.rate_left, 1))
+
+    def _admit(self, operation, item) -> str | None:
+        if operation in self.held:
+            return None
+        if self.rate_left == 0:
+            return "RATE_LIMITED"
+        if item.ceiling > self.available:
+            return "INSUFFICIENT_CREDITS"
+        self.rate_left -= 1
+        self.held[operation] = item.ceiling
+        return None
+
+    async def settle(self, request: SettleRequest) -> SettleReply:
+        await _maybe(self.before_settle, request)
+        if self.settle_says_no:
+            return SettleReply(False, self.available)
+        self._end(request)
+        await _maybe(self.after_settle, request)
+        return SettleReply(True, self.available)
+
+    def _end(self, request: SettleRequest) -> None:
+        if request.operation in self.ends:
+            return  # Asked again: the first end stands.
+        assert 0 <= request.charged <= self.held.pop(request.operation)
+        self.credits -= request.charged
+        self.ends[request.operation] = request
+        assert self.available >= 0
+
+    def void(self, request: SettleRequest) -> None:
+        self.voided.append(request)
+        self.held.pop(request.operation, None)
+
+
+async def _maybe(step, request) -> None:
+    if step is not None:
+        await step(request)
+
+
+class ScriptedNode:
+    """Answers what `answer` gives for (method, params); a future or event of the test can hold it back."""
+
+    def __init__(self, answer: Callable[[str, bytes], NodeAnswer] | None = None, asked_after: int = 1) -> None:
+        self.answer = answer or (lambda method, params: RESULT)
+        self.calls: list[tuple[str, bytes, int]] = []
+        self.asked = asyncio.Event()  # Set with the call of this number.
+        self.asked_after = asked_after
+        self.gate: asyncio.Event | None = None
+        self.abandoned = 0
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        self.calls.append((method, params, timeout_ms))
+        if len(self.calls) == self.asked_after:
+            self.asked.set()
+        if self.gate is not None:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.abandoned += 1
+                raise
+        return self.answer(method, params)
+
+
+async def unavailable(request) -> None:
+    raise OwnerUnavailable("the test says so")
