@@ -44,7 +44,7 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
     console.print(table)
     if "wrk" in tools:
         console.print(
-            "[dim]uncounted credits: wrk hangs up at the end of a step with up to one call a connection in flight; they "
+            "[dim]uncounted credits: wrk hangs up at a step's end with up to one call a connection in flight; they "
             "are answered, charged and not counted by it. The counted runs below are exact.[/dim]"
         )
 

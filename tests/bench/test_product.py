@@ -1,0 +1,39 @@
+"""How the whole product is started for measurements and tests; the start itself is in tests/cluster."""
+
+import socket
+
+from bench.product import Ports, command, environment, free_ports
+
+
+def test_the_ports_of_a_run_do_not_overlap() -> None:
+    """Doors above what the cluster takes for itself, all within the thousand."""
+    ports = Ports(20_000)
+    own = {ports.http, ports.grpc, ports.devnode}
+    assert len(own) == 3
+    assert all(20_900 < port < 21_000 for port in own)
+    assert set(ports.settings().values()) == {"20000", "20950", "20951", "20952"}
+
+
+def test_a_range_in_use_is_not_taken() -> None:
+    """Two products on one machine, and anything else that listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        first = free_ports().first
+        assert taken.getsockname()[1] not in range(first, first + 1_000)
+
+
+def test_settings_of_the_product_in_our_environment_do_not_reach_it(monkeypatch) -> None:
+    """A measurement is of what it says, whatever the shell it was started from had set."""
+    monkeypatch.setenv("LEDGER_ACCOUNTS__CONCURRENCY", "1")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere/")
+    found = environment({"LEDGER_GATEWAY__REPLICAS": "3"})
+    assert "LEDGER_ACCOUNTS__CONCURRENCY" not in found
+    assert "DATABASE_URL" not in found
+    assert found["LEDGER_GATEWAY__REPLICAS"] == "3"
+
+
+def test_the_command_can_be_run_without_assertions() -> None:
+    """For showing that it then refuses."""
+    assert command(optimise=True)[1] == "-O"
+    assert "-O" not in command()

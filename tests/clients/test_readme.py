@@ -1,0 +1,42 @@
+"""The README's examples do what the README says, as printed."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.product import ROOT, Product, environment
+
+_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```python\n(?P<code>.*?)```", re.DOTALL)
+_RUN_SECONDS = 60
+
+
+def example(name: str) -> str:
+    """The Python block after `<!-- example: NAME -->` in the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = {match["name"]: match["code"] for match in _EXAMPLE.finditer(text)}
+    assert name in found, f"README.md has no python block after <!-- example: {name} -->"
+    return found[name]
+
+
+def test_the_wallet_client_runs_as_printed(product: Product, tmp_path: Path) -> None:
+    """A client that signs each request itself: no API key, no session, no library of ours, about thirty lines."""
+    code = example("wallet-client")
+    assert "actors" not in code
+    script = tmp_path / "client.py"
+    script.write_text(code, encoding="utf-8")
+    settings = {"LEDGER_URL": product.http_url, "LEDGER_SECRET_KEY": str(product.ready["secret_key"])}
+    before = product.account()["total_consumed_credits"]
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**environment({}), **settings, "HOME": os.environ.get("HOME", str(tmp_path))},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert product.account()["total_consumed_credits"] > before

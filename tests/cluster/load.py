@@ -1,0 +1,54 @@
+"""Steady load on a running product, and what came back of it. An answer counts only when all of it arrived."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from tests.customers import Customer, rpc_body
+
+_BODY = rpc_body("getSlot")
+_TIMEOUT = aiohttp.ClientTimeout(total=40)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the clients saw. answered: paid answers; kinds: every status, and the names of broken connections."""
+
+    answered: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    last_answer_at: float = 0.0
+
+
+async def one_call(session: aiohttp.ClientSession, url: str, headers: dict[str, str], seen: Seen) -> None:
+    try:
+        async with session.post(url, data=_BODY, headers=headers) as answer:
+            body = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        seen.kinds[type(error).__name__] += 1
+        return
+    seen.kinds[str(answer.status)] += 1
+    if answer.status == 200 and "result" in json.loads(body):
+        seen.answered += 1
+        seen.last_answer_at = time.monotonic()
+
+
+async def steady(customer: Customer, per_second: int, stop: asyncio.Event) -> Seen:
+    """So many calls a second, whatever becomes of the earlier ones, until told to stop; then all are waited for."""
+    seen = Seen()
+    url, headers = f"{customer.product.http_url}/", customer.key_headers
+    async with (
+        aiohttp.ClientSession(timeout=_TIMEOUT, connector=aiohttp.TCPConnector(limit=0)) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        began, sent = time.monotonic(), 0
+        while not stop.is_set():
+            due = int((time.monotonic() - began) * per_second)
+            for _ in range(sent, due):
+                group.create_task(one_call(session, url, headers, seen))
+            sent = due
+            await asyncio.sleep(0.005)
+    return seen

@@ -1,0 +1,118 @@
+"""Credits, nonces and keys at the doors of a real cluster, where two replicas race."""
+
+import asyncio
+import re
+from collections import Counter
+from typing import Any
+
+import aiohttp
+import psutil
+
+from bench.product import Product
+from tests.customers import Customer, Wallet, request, rpc_body
+
+_HEAVY = rpc_body("getTokenAccountsByOwner", "11111111111111111111111111111111", {
+    "programId": "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+})  # fmt: skip
+
+
+def replica_urls(product: Product) -> list[str]:
+    """Each replica's own door, behind HAProxy."""
+    ports = range(product.ports.first + 100, product.ports.first + 500)
+    found = []
+    for process in product.processes():
+        for connection in process.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port in ports:
+                found.append(f"http://127.0.0.1:{connection.laddr.port}")
+    return sorted(set(found))
+
+
+async def post_all(targets: list[str], headers: dict[str, str], body: bytes) -> list[tuple[int, Any]]:
+    """The same request to all targets at the same moment."""
+
+    async def post(session: aiohttp.ClientSession, url: str) -> tuple[int, Any]:
+        async with session.post(url, data=body, headers=headers) as answer:
+            return answer.status, await answer.json(content_type=None)
+
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        return list(await asyncio.gather(*(post(session, url) for url in targets)))
+
+
+async def test_500_concurrent_heavy_calls_on_26_credits_admit_one(product: Product) -> None:
+    """Hostile row 1: 25-credit calls on a 26-credit account: one admitted, the others 402/-32010, one credit left."""
+    customer = Customer(product)
+    customer.grant(26)
+    customer.limits(10_000, 1_000)
+    answers = await post_all([f"{product.http_url}/"] * 500, customer.key_headers, _HEAVY)
+    assert Counter(status for status, _ in answers) == {200: 1, 402: 499}
+    assert {body["error"]["code"] for status, body in answers if status == 402} == {-32010}
+    assert "result" in next(body for status, body in answers if status == 200)
+    assert customer.balance == 1
+    assert [entry["amount"] for entry in customer.entries()] == [-25, 26]
+
+
+async def test_a_nonce_is_taken_once_whichever_replica_sees_it(product: Product) -> None:
+    """Hostile row 2: the same signed request at once to all replicas, many times: one 200, the others NONCE_REUSED;
+    an attempt with a bad signature before it burned nothing."""
+    customer = Customer(product)
+    customer.grant(100)
+    replicas = replica_urls(product)
+    assert len(replicas) == 2, replicas
+    body = rpc_body("getSlot")
+    good = customer.wallet.headers("POST", "/", body, nonce="same-nonce")
+    stranger = Wallet().headers("POST", "/", body, nonce="same-nonce")
+    forged = await post_all([f"{replicas[0]}/"], {**good, "X-Signature": stranger["X-Signature"]}, body)
+    answers = await post_all([f"{url}/" for url in replicas] * 20, good, body)
+    assert forged[0][0] == 401
+    assert Counter(status for status, _ in answers) == {200: 1, 403: 39}
+    assert {answer["error"]["code"] for status, answer in answers if status == 403} == {"NONCE_REUSED"}
+    assert customer.balance == 99
+
+
+async def test_a_new_key_ends_the_old_one_at_once_on_every_replica(product: Product) -> None:
+    """Interface, "API key": regeneration invalidates the previous key."""
+    customer = Customer(product)
+    customer.grant(100)
+    doors = [f"{url}/" for url in replica_urls(product)]
+    body, old = rpc_body("getSlot"), customer.key_headers
+    before = await post_all(doors, old, body)
+    customer.api_key = customer.new_api_key()
+    after, renewed = await post_all(doors, old, body), await post_all(doors, customer.key_headers, body)
+    assert [status for status, _ in before] == [200, 200]
+    assert [status for status, _ in after] == [401, 401]
+    assert {answer["error"]["code"] for _, answer in after} == {"AUTH_FAILED"}
+    assert [status for status, _ in renewed] == [200, 200]
+    assert customer.balance == 96
+
+
+def test_a_suspended_account_is_refused_until_it_is_resumed(product: Product) -> None:
+    """Decisions, "account status": paid calls give 403 METHOD_NOT_ALLOWED, reads of /account/* still work, free."""
+    customer = Customer(product)
+    customer.grant(100)
+    assert customer.call("getSlot").status == 200
+    product.operator("suspend", customer.pubkey, "--reason", "test")
+    refused, info = customer.call("getSlot"), customer.info()
+    product.operator("resume", customer.pubkey, "--reason", "test")
+    served = customer.call("getSlot")
+    assert refused.status == 403, refused
+    assert re.search("METHOD_NOT_ALLOWED", str(refused.body))
+    assert info["status"] == "suspended"
+    assert info["balance"] == 99
+    assert served.status == 200
+    assert customer.balance == 98
+
+
+def test_the_operator_can_take_credits_back(product: Product) -> None:
+    """Decisions, ledger type `adjustment`: signed, with its reason, at most what is available."""
+    customer = Customer(product)
+    customer.grant(100)
+    product.operator("remove", customer.pubkey, "1000", "--reason", "granted by mistake")
+    assert customer.balance == 0
+    assert [(entry["type"], entry["amount"]) for entry in customer.entries()] == [
+        ("adjustment", -100),
+        ("adjustment", 100),
+    ]
+    answer = request(f"{product.http_url}/", customer.key_headers, rpc_body("getSlot"))
+    assert (answer.status, answer.body["error"]["code"]) == (402, -32010)

@@ -1,0 +1,121 @@
+"""Processes killed under load: what was answered is in the ledger, what was not is not, and service comes back.
+
+Rules: decisions, money rules 2 and 9; design, section 5; hostile rows 16, 17 and 44.
+"""
+
+import asyncio
+import os
+import signal
+import time
+import urllib.error
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from bench.product import Product
+from tests.cluster.load import Seen, steady
+from tests.customers import Answer, Customer, request
+
+_PER_SECOND = 200
+_BEFORE_SECONDS = 1.5
+_AFTER_SECONDS = 4.0
+_BACK_SECONDS = 30.0
+_SETTLE_SECONDS = 20.0
+
+VICTIMS = {"replica": "ray::ServeReplica", "shard": "ray::AccountShard", "postgres": "postgres -D"}
+
+
+def health(product: Product) -> Answer:
+    return request(f"{product.http_url}/health", {})
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> bool:
+    """Whether it became true in time; a door that is closed for a moment counts as not yet."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if holds():
+                return True
+        except (urllib.error.URLError, OSError, ValueError, AssertionError):
+            pass
+        time.sleep(0.1)
+    return False
+
+
+def net_debits(customer: Customer) -> int:
+    """Calls that the ledger says were paid for: debits less refunds, each of one credit."""
+    kinds = [entry["type"] for entry in customer.entries()]
+    return kinds.count("debit") - kinds.count("refund")
+
+
+async def load_while(customer: Customer, act: Callable[[], None]) -> Seen:
+    """Steady load before, during and after the act."""
+    stop = asyncio.Event()
+    load = asyncio.create_task(steady(customer, _PER_SECOND, stop))
+    await asyncio.sleep(_BEFORE_SECONDS)
+    await asyncio.to_thread(act)
+    await asyncio.sleep(_AFTER_SECONDS)
+    stop.set()
+    return await load
+
+
+def assert_serves_again(product: Product, customer: Customer) -> None:
+    """By itself, within the time, and health says so."""
+    assert eventually(lambda: customer.call("getSlot").status == 200, _BACK_SECONDS), "no call is answered"
+    assert eventually(lambda: health(product).body["status"] == "ok", _BACK_SECONDS), health(product)
+    found = health(product)
+    assert (found.status, found.body["paid_traffic_ready"]) == (200, True)
+    assert customer.call("getSlot").status == 200
+
+
+def assert_ledger_is_exact(product: Product, customer: Customer, paid_before: int, answered: int) -> None:
+    """Every answered call once, nothing else, and all balances follow from the ledger."""
+    eventually(lambda: net_debits(customer) - paid_before == answered, _SETTLE_SECONDS)
+    assert net_debits(customer) - paid_before == answered
+    audit = product.audit()
+    assert audit.returncode == 0, audit.stdout + audit.stderr
+
+
+@pytest.mark.parametrize("victim", list(VICTIMS))
+async def test_killed_under_load(product: Product, heavy_customer: Customer, victim: str) -> None:
+    """kill -9 in the middle of 200 calls a second: no answered call unbilled, no unanswered one billed."""
+    paid_before = net_debits(heavy_customer)
+    balance_before = heavy_customer.balance
+    pid = product.current_pid(VICTIMS[victim])
+    assert pid is not None
+    seen = await load_while(heavy_customer, lambda: os.kill(pid, signal.SIGKILL))
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    # Read first, so that the probing calls below are not counted among those of the load.
+    assert eventually(lambda: heavy_customer.info()["balance"] >= 0, _BACK_SECONDS)
+    assert_ledger_is_exact(product, heavy_customer, paid_before, seen.answered)
+    assert balance_before - heavy_customer.balance == seen.answered, seen
+    assert seen.answered >= _PER_SECOND * _BEFORE_SECONDS / 2, seen
+    assert_serves_again(product, heavy_customer)
+    assert product.current_pid(VICTIMS[victim]) not in (None, pid)
+
+
+def test_a_ledger_that_cannot_commit_closes_the_doors_to_paid_calls(product: Product, heavy_customer: Customer) -> None:
+    """Money rule 9: PostgreSQL hangs: paid calls are refused with 503, health says 503; then all resumes by itself."""
+    paid_before, answered = net_debits(heavy_customer), 0
+    root = product.current_pid(VICTIMS["postgres"])
+    assert root is not None
+    servers = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
+    for server in servers:
+        server.suspend()
+    try:
+        during = heavy_customer.call("getSlot")
+        answered += during.status == 200
+        assert eventually(lambda: health(product).status == 503, _BACK_SECONDS), health(product)
+        again = heavy_customer.call("getSlot")
+        pricing = request(f"{product.http_url}/pricing", {})
+    finally:
+        for server in servers:
+            server.resume()
+    assert (during.status, again.status) == (503, 503), (during, again)
+    assert again.headers["Retry-After"] is not None
+    assert health(product).body["status"] in ("starting", "ok")  # Either is true by now.
+    assert pricing.status == 200
+    assert eventually(lambda: health(product).body["status"] == "ok", _BACK_SECONDS), health(product)
+    assert_ledger_is_exact(product, heavy_customer, paid_before, answered)
+    assert_serves_again(product, heavy_customer)

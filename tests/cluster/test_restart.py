@@ -1,0 +1,64 @@
+"""Ctrl-C, and a second start on the same folder: nothing is left running, and nothing is forgotten."""
+
+import time
+from typing import Any
+
+from bench.product import Product
+from tests.customers import Customer, Wallet, request, rpc_body
+
+
+def node(product: Product, method: str, *params: Any) -> Any:
+    """Asked of the chain itself, without the gateway."""
+    answer = request(str(product.ready["node_url"]), {"Content-Type": "application/json"}, rpc_body(method, *params))
+    assert "result" in answer.body, answer
+    return answer.body["result"]
+
+
+def fund(product: Product, pubkey: str) -> str:
+    """One finished transaction on the chain; its signature."""
+    answer = request(
+        f"{product.ready['node_url']}/admin/fund",
+        {"Content-Type": "application/json"},
+        f'{{"pubkey":"{pubkey}","lamports":5000000}}'.encode(),
+    )
+    assert answer.status == 200, answer
+    signature = answer.body["signatures"][0]
+    for _ in range(200):
+        status = node(product, "getSignatureStatuses", [signature])["value"][0]
+        if status is not None and status["confirmationStatus"] == "finalized":
+            return str(signature)
+        time.sleep(0.1)
+    raise AssertionError(f"{signature} was not finalized")
+
+
+def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Product) -> None:
+    """Accounts, keys, ledger, nonces and the chain go on where they were; Product.stop fails if a process is left."""
+    customer, stranger = Customer(product), Wallet()
+    customer.grant(1_000)
+    for _ in range(3):
+        assert customer.call("getSlot").status == 200
+    signature = fund(product, stranger.pubkey)
+    slot, entries, http_url = node(product, "getSlot"), customer.entries(), product.http_url
+    body = rpc_body("getSlot")
+    used = customer.wallet.headers("POST", "/", body)
+    assert request(f"{http_url}/", used, body).status == 200
+
+    assert product.stop(interrupt_group=True) == 0
+    product.start()
+
+    assert product.http_url == http_url
+    replayed = request(f"{http_url}/", used, body)
+    assert replayed.status in (401, 403), (
+        replayed
+    )  # 401 only if the restart took longer than the signature is good for.
+    if replayed.status == 403:
+        assert replayed.body["error"]["code"] == "NONCE_REUSED"
+    assert customer.balance == 996
+    assert customer.entries()[1:] == entries
+    assert customer.call("getSlot").status == 200
+    assert customer.balance == 995
+    assert node(product, "getSlot") >= slot
+    assert node(product, "getBalance", stranger.pubkey)["value"] == 5_000_000
+    assert node(product, "getTransaction", signature, {"encoding": "json"})["slot"] <= slot
+    assert product.account()["balance"] > 0  # The demo account's key of the first start is still the one in the file.
+    assert product.audit().returncode == 0

@@ -1,0 +1,35 @@
+"""The whole product, started once a session for every test that needs it, and shown to leave no process behind.
+
+A pytest plugin: the folders whose tests need it register it (see tests/cluster/conftest.py), so that the tests which do
+not need it never meet it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.product import Product, free_ports
+
+# Everything comes from one address here; the limit per address has its own tests.
+_SETTINGS = {"LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000", "LEDGER_GATEWAY__REPLICAS": "2"}
+
+
+@pytest.fixture(scope="session")
+def product() -> Iterator[Product]:
+    """Ready to serve. A test that stops it must start it again; stopping fails when a process of it is left."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
+    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+    running = Product(folder / "data", _SETTINGS, free_ports())
+    try:
+        running.start()
+        yield running
+    except BaseException:
+        running.kill()
+        raise
+    else:
+        running.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
