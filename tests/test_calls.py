@@ -1,0 +1,78 @@
+"""The messages that cross the hot link."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.calls import (
+    Figures,
+    HoldItem,
+    HoldReply,
+    HoldRequest,
+    KeyProof,
+    Outcome,
+    Proof,
+    SessionProof,
+    SettleReply,
+    SettleRequest,
+    WalletProof,
+    operation_at,
+)
+
+proofs = st.one_of(
+    st.builds(KeyProof, st.binary(), st.binary()),
+    st.builds(SessionProof, st.binary(), st.binary()),
+    st.builds(WalletProof, st.binary(), st.text(), st.integers(-(2**60), 2**60)),
+)
+numbers = st.integers(0, 2**63 - 1)
+figures = st.builds(Figures, numbers, numbers, numbers, numbers)
+verdicts = st.lists(st.none() | st.text(), max_size=5).map(tuple)
+messages = st.one_of(
+    st.builds(
+        HoldRequest, st.binary(), proofs, st.lists(st.builds(HoldItem, st.text(), numbers), max_size=5).map(tuple)
+    ),
+    st.builds(HoldReply, st.binary(), numbers, st.none() | st.text(), verdicts, st.none() | figures),
+    st.builds(SettleRequest, *(st.binary(), st.binary(), numbers, st.text(), numbers, numbers, numbers, numbers)),
+    st.builds(SettleReply, st.booleans(), numbers),
+)
+
+
+@given(messages)
+def test_messages_arrive_as_they_were_sent(message: msgspec.Struct) -> None:
+    """Both ends of the link see the same values, of the same kinds."""
+    packed = msgspec.msgpack.encode(message)
+    assert msgspec.msgpack.decode(packed, type=type(message)) == message
+
+
+@given(proofs)
+def test_kinds_of_proof_are_told_apart(proof: Proof) -> None:
+    """A key must not arrive as a session: both have the same fields."""
+    arrived = msgspec.msgpack.decode(msgspec.msgpack.encode(proof), type=Proof)  # type: ignore[type-var]
+    assert type(arrived) is type(proof)
+
+
+def test_a_message_of_another_shape_is_refused() -> None:
+    """A peer of another version fails loudly instead of charging the wrong field."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(["x", b"key"]), type=SettleRequest)
+
+
+def test_outcomes_keep_their_numbers() -> None:
+    """The ledger keeps them."""
+    assert {outcome.name: int(outcome) for outcome in Outcome} == {
+        "ANSWERED": 0,
+        "UPSTREAM_ERROR": 1,
+        "CLIENT_GONE": 2,
+        "RELEASED": 3,
+    }
+
+
+def test_items_of_a_request_have_operations_of_their_own() -> None:
+    """Two items never share one, and the edge's half stays."""
+    operation = b"edgeedge" + (41).to_bytes(8, "big")
+    made = [operation_at(operation, index) for index in range(100)]
+    assert made[0] == operation
+    assert len(set(made)) == 100
+    assert {part[:8] for part in made} == {b"edgeedge"}
+    assert made[99] == b"edgeedge" + (140).to_bytes(8, "big")

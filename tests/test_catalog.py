@@ -1,0 +1,60 @@
+"""The method table keeps what billing relies on. Equality with the interface's table is in tests/tidy."""
+
+import dataclasses
+
+import pytest
+
+from actors import catalog
+from actors.catalog import CLASSES, METHODS, Availability, MethodClass
+from actors.units import Credits
+
+
+def test_the_table_is_fit_to_start_with() -> None:
+    """Hostile input 37: no callable method without a price."""
+    catalog.check()
+
+
+@pytest.mark.parametrize("credits", [None, 0, -1, 1.5])
+def test_a_method_that_would_be_free_keeps_the_service_from_starting(
+    monkeypatch: pytest.MonkeyPatch, credits: object
+) -> None:
+    """Hostile input 37: a missing, zero, negative or fractional price is refused."""
+    broken = dataclasses.replace(METHODS["getSlot"], credits=credits)  # type: ignore[arg-type]
+    monkeypatch.setattr(catalog, "_TABLE", (broken,))
+    monkeypatch.setattr(catalog, "METHODS", {"getSlot": broken})
+    with pytest.raises(AssertionError, match="getSlot"):
+        catalog.check()
+
+
+def test_a_method_listed_twice_keeps_the_service_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows would mean two prices."""
+    monkeypatch.setattr(catalog, "_TABLE", (METHODS["getSlot"], METHODS["getSlot"]))
+    monkeypatch.setattr(catalog, "METHODS", {"getSlot": METHODS["getSlot"]})
+    with pytest.raises(AssertionError, match="twice"):
+        catalog.check()
+
+
+def test_what_is_denied_cannot_be_called() -> None:
+    """Denied and disabled methods never reach the node, and never cost anything."""
+    for row in METHODS.values():
+        if row.method_class in (MethodClass.DENIED, MethodClass.ARCHIVE_HISTORY):
+            assert not row.callable
+            assert row.credits is None
+            assert row.availability in (Availability.DENIED, Availability.FORBIDDEN, Availability.ARCHIVE)
+    assert METHODS["requestAirdrop"].availability is Availability.FORBIDDEN
+
+
+def test_prices_are_whole_credits_of_the_class() -> None:
+    """One price list: a method costs what its class costs."""
+    for row in METHODS.values():
+        assert row.credits == CLASSES[row.method_class].credits
+        assert row.credits is None or type(row.credits) is int
+    assert METHODS["getBlock"].credits == Credits(25)
+
+
+def test_the_table_cannot_be_changed() -> None:
+    """A price must not change in the middle of a run."""
+    with pytest.raises(TypeError):
+        METHODS["free"] = METHODS["getSlot"]  # type: ignore[index]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        METHODS["getSlot"].credits = Credits(0)  # type: ignore[misc]

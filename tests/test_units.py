@@ -1,0 +1,71 @@
+"""Keys as text, and which shard owns them."""
+
+import hashlib
+
+import base58
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.units import VIRTUAL_SHARDS, parse_pubkey, routing_bytes, virtual_shard
+
+KEY = bytes(range(32))
+TEXT = base58.b58encode(KEY).decode()
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_every_key_has_one_text(raw: bytes) -> None:
+    """The text that clients see leads back to the same bytes, leading zeros included."""
+    assert parse_pubkey(base58.b58encode(raw).decode()) == raw
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1" * 31,
+        "1" * 33,
+        "1" * 1_000_000,
+        base58.b58encode(bytes(range(31))).decode(),
+        base58.b58encode(bytes(range(1, 34))).decode(),
+        TEXT[:-1] + "0",
+        TEXT[:-1] + "l",
+        f" {TEXT}",
+        f"{TEXT}\n",
+        TEXT[:-1] + "é",
+        TEXT[:-1] + "\ud800",
+        TEXT.replace(TEXT[5], "٣", 1),
+    ],
+)
+def test_what_is_not_a_key_is_refused(text: str) -> None:
+    """Hostile input 5: other lengths, other alphabets, and a second text of the same key."""
+    assert parse_pubkey(text) is None
+
+
+@given(st.text(max_size=60))
+def test_no_text_raises(text: str) -> None:
+    """Whatever a client sends, the answer is a key or None."""
+    raw = parse_pubkey(text)
+    assert raw is None or base58.b58encode(raw).decode() == text
+
+
+def test_routing_is_the_head_of_the_hash() -> None:
+    """Fixed for good: keys and tokens that clients hold carry it."""
+    assert routing_bytes(KEY) == hashlib.sha256(KEY).digest()[:8]
+    assert virtual_shard(bytes(6) + b"\x04\x01") == 1
+    assert virtual_shard(b"\xff" * 8) == VIRTUAL_SHARDS - 1
+
+
+@given(st.binary(min_size=8, max_size=8))
+def test_every_routing_has_a_shard(routing: bytes) -> None:
+    """No account is without an owner."""
+    assert 0 <= virtual_shard(routing) < VIRTUAL_SHARDS
+
+
+@pytest.mark.parametrize("wrong", [b"", bytes(7), bytes(9), bytes(31), bytes(33)])
+def test_other_lengths_are_a_broken_invariant(wrong: bytes) -> None:
+    """A cut key would find a wrong owner silently."""
+    with pytest.raises(AssertionError):
+        routing_bytes(wrong)
+    with pytest.raises(AssertionError):
+        virtual_shard(wrong)
