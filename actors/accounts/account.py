@@ -1,0 +1,314 @@
+"""State of one account, the events that change it, and `apply`, the only code that changes it.
+
+Implements: decisions, section 4. Replaying an account's events from the start rebuilds it exactly.
+Pure: no clock, no I/O, no randomness. What should happen is decided in core.py; what must be written is in the
+events themselves (entry, mark, batch, profile), so that a journal is made from events alone.
+
+Two times arrive as arguments. Wall time stamps entries, windows and the life of batches. Steady seconds never jump;
+holds end and operations are forgotten by them, so that a clock that is set does not end what is in flight.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, unique
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.credits import Batch, Moves, Purse, move
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.nonces import NonceSet, from_stored, new_nonce_set
+from actors.accounts.ratelimit import Window
+from actors.accounts.remembered import Remembered
+from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
+
+ACTIVE, SUSPENDED = "active", "suspended"
+CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: what it says was held 120 s ago may be older by this.
+
+
+class Moment(NamedTuple):
+    wall_ms: int
+    steady: int  # Seconds.
+
+
+class Defaults(NamedTuple):
+    """What holds for every account that has no override of its own."""
+
+    requests_per_second: int
+    concurrency: int
+    hold_seconds: int
+    batch_seconds: int  # Life of a batch that an adjustment makes.
+
+    @property
+    def memory_seconds(self) -> int:
+        """How long an ended operation is remembered, and how old a hold may be that a successor still posts."""
+        return 2 * self.hold_seconds
+
+
+@unique
+class End(IntEnum):
+    """How an operation ended. Numbers are not stored."""
+
+    POSTED = 0
+    RELEASED = 1
+    VOIDED = 2  # Costs nothing for good: released or refunded, and a late settle is refused.
+
+
+class Ended(NamedTuple):
+    end: End
+    method: str = ""
+    parcels: str = ""
+
+
+RELEASED = Ended(End.RELEASED)
+VOIDED = Ended(End.VOIDED)
+
+
+@lru_cache(maxsize=4096)
+def posted(method: str, parcels: str) -> Ended:
+    """One object for all that look alike: hundreds of thousands of operations are remembered under load."""
+    return Ended(End.POSTED, method, parcels)
+
+
+def adjust_key(operation: bytes) -> bytes:
+    """Key under which an adjustment is remembered: an operator's own word must not meet an edge's operation id."""
+    return b"adjust:" + operation
+
+
+class Answer(NamedTuple):
+    """Of a hold request that was not granted whole, kept to be given again."""
+
+    verdicts: tuple[str | None, ...]
+
+
+@unique
+class MarkKind(IntEnum):
+    """Operations that must be unique for ever. Numbers are the database's."""
+
+    VOID = 0
+    REFUND = 1
+    ADJUST = 2
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    kind: int
+    operation: bytes
+    at_ms: int
+    amount: int  # Credits that were really moved.
+
+
+class Profile(msgspec.Struct, frozen=True, gc=False):
+    """What an account is, apart from its credits."""
+
+    created_at: int  # Unix seconds.
+    status: str = ACTIVE
+    key_hash: bytes | None = None
+    key_prefix: str | None = None
+    ref_code: str | None = None
+    requests_per_second: int | None = None
+    concurrency: int | None = None
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """A hold request was judged; at least its nonce, a unit or an answer is worth keeping."""
+
+    operation: bytes
+    steady: int
+    second: int  # Window of the rate limit, Unix seconds.
+    units: int
+    held: tuple[tuple[bytes, int], ...]  # Operation and ceiling of each item that was granted credits.
+    expires_at: int  # Of all of them, steady seconds.
+    nonce: str | None
+    answer: Answer | None
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    """What was just admitted could not be made safe (its nonce was not written): as if it had never been asked."""
+
+    operation: bytes
+    held: tuple[tuple[bytes, int], ...]
+    nonce: str
+
+
+class HoldEnded(msgspec.Struct, frozen=True):
+    """Without a charge. expired: forgotten, so that a late settle is judged like one that a successor gets."""
+
+    operation: bytes
+    steady: int
+    expired: bool = False
+    mark: Mark | None = None  # Voided.
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """Credits moved: an entry of the ledger."""
+
+    entry: Entry
+    moves: Moves
+    steady: int
+    fresh: Batch | None = None
+    mark: Mark | None = None
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """The store told how an operation ended that memory had forgotten."""
+
+    operation: bytes
+    ended: Ended
+    steady: int
+
+
+class ProfileSet(msgspec.Struct, frozen=True):
+    profile: Profile
+
+
+class NoncesRecalled(msgspec.Struct, frozen=True):
+    """The identity store told which nonces were taken before this account was loaded."""
+
+    stored: tuple[str, ...]  # As nonces.stored_form made them.
+    steady: int
+
+
+Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NoncesRecalled
+
+
+# --- state --------------------------------------------------------------------------------------------------------
+
+
+class Hold(NamedTuple):
+    ceiling: int
+    expires_at: int
+
+
+@dataclass(slots=True)
+class Account:
+    pubkey: bytes
+    shard: VirtualShard
+    defaults: Defaults
+    profile: Profile
+    purse: Purse
+    operations: Remembered[bytes, Ended]
+    answers: Remembered[bytes, Answer]
+    head: bytes  # Hash of the newest entry.
+    seq: int = 0
+    last_ms: int = 0  # Time of the newest entry.
+    total_consumed: int = 0
+    last_deposit: dict[str, Any] | None = None
+    holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
+    window: Window = field(default_factory=Window)
+    nonces: NonceSet = field(default_factory=new_nonce_set)
+    nonces_known: bool = False  # Read back from the identity store; before that no nonce may be taken.
+    rate_limit: int = 0
+    concurrency_limit: int = 0
+    used_at: int = field(default=0, compare=False)  # Steady seconds; the shell's, to find who is idle.
+
+    def check(self) -> None:
+        self.purse.check()
+        assert self.purse.held == sum(hold.ceiling for hold in self.holds.values()), self
+
+
+def new_account(pubkey: bytes, profile: Profile, defaults: Defaults) -> Account:
+    account = Account(
+        pubkey=pubkey,
+        shard=virtual_shard(routing_bytes(pubkey)),
+        defaults=defaults,
+        profile=profile,
+        purse=Purse(),
+        operations=Remembered(defaults.memory_seconds + CLOCK_SLACK_SECONDS),
+        answers=Remembered(defaults.memory_seconds),
+        head=ledger.genesis(pubkey),
+    )
+    _apply_profile(account, ProfileSet(profile))
+    return account
+
+
+def apply(account: Account, event: Event) -> None:
+    _APPLY[type(event)](account, event)
+
+
+def _apply_admitted(account: Account, event: Admitted) -> None:
+    if event.units:
+        account.window.take(event.second, event.units)
+    if event.held:
+        hold_total = 0
+        for operation, ceiling in event.held:
+            account.holds[operation] = Hold(ceiling, event.expires_at)
+            hold_total += ceiling
+        purse = account.purse
+        purse.held = Credits(purse.held + hold_total)
+        assert purse.held <= purse.balance, purse
+    if event.nonce is not None:
+        account.nonces.put(event.nonce, event.operation, event.steady)
+    if event.answer is not None:
+        account.answers.put(event.operation, event.answer, event.steady)
+
+
+def _apply_withdrawn(account: Account, event: Withdrawn) -> None:
+    for operation, _ in event.held:
+        _end_hold(account, operation)
+    account.nonces.drop(event.nonce)
+    account.answers.drop(event.operation)
+
+
+def _apply_hold_ended(account: Account, event: HoldEnded) -> None:
+    _end_hold(account, event.operation)
+    if not event.expired:
+        account.operations.put(event.operation, VOIDED if event.mark else RELEASED, event.steady)
+
+
+def _apply_moved(account: Account, event: Moved) -> None:
+    entry = event.entry
+    assert entry.seq == account.seq + 1, (entry, account.seq)
+    assert entry.at_ms >= account.last_ms, (entry, account.last_ms)
+    if entry.type == EntryType.DEBIT:
+        _end_hold(account, entry.operation)
+        account.total_consumed -= entry.amount
+        account.operations.put(entry.operation, posted(entry.method, entry.parcels), event.steady)
+    elif entry.type == EntryType.REFUND:
+        account.total_consumed -= entry.amount
+        account.operations.put(entry.operation, VOIDED, event.steady)
+    elif event.mark is not None:
+        account.operations.put(adjust_key(event.mark.operation), posted("", entry.parcels), event.steady)
+    total = move(account.purse, event.moves, event.fresh)
+    assert total == entry.amount, event
+    assert account.purse.balance == entry.balance, event
+    account.seq, account.last_ms = entry.seq, entry.at_ms
+    account.head = ledger.chain(account.head, entry)
+
+
+def _apply_recalled(account: Account, event: Recalled) -> None:
+    account.operations.put(event.operation, event.ended, event.steady)
+
+
+def _apply_nonces_recalled(account: Account, event: NoncesRecalled) -> None:
+    for text in event.stored:
+        nonce, operation = from_stored(text)
+        account.nonces.put(nonce, operation, event.steady)
+    account.nonces_known = True
+
+
+def _apply_profile(account: Account, event: ProfileSet) -> None:
+    profile = account.profile = event.profile
+    account.rate_limit = profile.requests_per_second or account.defaults.requests_per_second
+    account.concurrency_limit = profile.concurrency or account.defaults.concurrency
+
+
+def _end_hold(account: Account, operation: bytes) -> None:
+    hold = account.holds.pop(operation, None)
+    if hold is not None:
+        account.purse.held = Credits(account.purse.held - hold.ceiling)
+
+
+_APPLY: dict[type, Callable[[Account, Any], None]] = {
+    Admitted: _apply_admitted,
+    Withdrawn: _apply_withdrawn,
+    HoldEnded: _apply_hold_ended,
+    Moved: _apply_moved,
+    Recalled: _apply_recalled,
+    ProfileSet: _apply_profile,
+    NoncesRecalled: _apply_nonces_recalled,
+}

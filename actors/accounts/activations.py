@@ -1,0 +1,203 @@
+"""Which accounts are in memory: loaded once however many ask, kept while in use, dropped when idle.
+
+Implements: design, section 4 (one load task per account); hostile input 39 (loads are capped, and "no such account"
+is remembered briefly). A shell: no rule about credits lives here.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from actors.accounts.account import Account, Defaults
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.commits import GroupCommit
+from actors.accounts.remembered import Remembered
+from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.writes import Damaged, entries_since_ms, restore
+from actors.clock import Clock
+from actors.config import AccountsConfig
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_MAX = 50_000
+_QUEUE_FACTOR = 16  # Loads that wait for a place, for each that is under way: a second's work of the database.
+_EVICTED_SHARE = 50  # When memory is full, one in so many accounts leaves: the search is paid for by many loads.
+_EVICTION_SECONDS = 5
+
+Found = TypeVar("Found")
+
+
+class Activations:
+    """`accounts` and `by_key` are read on every call; only this class changes them."""
+
+    def __init__(
+        self, config: AccountsConfig, defaults: Defaults, store: AccountStore, commits: GroupCommit, clock: Clock
+    ) -> None:
+        self._config, self._defaults = config, defaults
+        self._store, self._commits, self._clock = store, commits, clock
+        self.accounts: dict[bytes, Account] = {}
+        self.by_key: dict[bytes, Account] = {}
+        self._loads: dict[bytes, asyncio.Task[Account | None]] = {}
+        self._key_loads: dict[bytes, asyncio.Task[bytes | None]] = {}
+        self._places = asyncio.Semaphore(config.activations_in_flight_max)
+        self._unknown: Remembered[bytes, bool] = Remembered(max(1, config.unknown_seconds))
+        self._evict_at = 0
+
+    async def load(self, pubkey: bytes) -> Account | None:
+        """The account in memory, loading it when needed; None when there is none. Raises OwnerUnavailable."""
+        account = self.accounts.get(pubkey)
+        if account is not None:
+            return account
+        if self._is_unknown(pubkey):
+            return None
+        task = self._loads.get(pubkey)
+        if task is None:
+            task = self._begin(self._loads, pubkey, self._load)
+        loaded: Account | None = await asyncio.shield(task)
+        # It may have been opened meanwhile, or what was loaded may have been dropped again.
+        return self.accounts.get(pubkey) if loaded is None else loaded
+
+    async def load_by_key(self, key_hash: bytes) -> Account | None:
+        """The account whose active API key this is; None when it is nobody's."""
+        account = self.by_key.get(key_hash)
+        if account is not None:
+            return account
+        if self._is_unknown(key_hash):
+            return None
+        task = self._key_loads.get(key_hash)
+        if task is None:
+            task = self._begin(self._key_loads, key_hash, self._find_key)
+        pubkey: bytes | None = await asyncio.shield(task)
+        if pubkey is None:
+            return self.by_key.get(key_hash)
+        account = await self.load(pubkey)
+        # The key may have been changed since the store was asked.
+        return account if account is not None and account.profile.key_hash == key_hash else None
+
+    def insert(self, account: Account) -> None:
+        """An account that was just opened or loaded."""
+        assert account.pubkey not in self.accounts, account.pubkey.hex()
+        account.used_at = int(self._clock.monotonic())
+        self._make_room()
+        self.accounts[account.pubkey] = account
+        self._unknown.drop(account.pubkey)
+        if account.profile.key_hash is not None:
+            self.by_key[account.profile.key_hash] = account
+
+    def key_changed(self, account: Account, before: bytes | None) -> None:
+        """The old key is refused from here on."""
+        if before is not None:
+            self.by_key.pop(before, None)
+        after = account.profile.key_hash
+        if after is not None:
+            self._unknown.drop(after)
+            self.by_key[after] = account
+
+    def forget(self, accounts: Iterable[Account]) -> None:
+        for account in accounts:
+            if self.accounts.get(account.pubkey) is account:
+                del self.accounts[account.pubkey]
+            key_hash = account.profile.key_hash
+            if key_hash is not None and self.by_key.get(key_hash) is account:
+                del self.by_key[key_hash]
+
+    def evict_idle(self, steady: int) -> None:
+        """Drop what nobody has used for `idle_seconds`. Looks at everything, so it does so only now and then."""
+        if steady < self._evict_at:
+            return
+        self._evict_at = steady + _EVICTION_SECONDS
+        limit = steady - self._config.idle_seconds
+        self.forget([account for account in self.accounts.values() if account.used_at <= limit and self._idle(account)])
+
+    async def peek(self, pubkey: bytes) -> Account | None:
+        """For reading only: as in memory, else as stored, without keeping it. Raises OwnerUnavailable."""
+        account = self.accounts.get(pubkey)
+        return account if account is not None else await self._read(pubkey)
+
+    async def peek_by_key(self, key_hash: bytes) -> Account | None:
+        account = self.by_key.get(key_hash)
+        if account is not None:
+            return account
+        pubkey = await self._find_key(key_hash)
+        account = None if pubkey is None else await self.peek(pubkey)
+        return account if account is not None and account.profile.key_hash == key_hash else None
+
+    def _is_unknown(self, key: bytes) -> bool:
+        if not self._config.unknown_seconds:
+            return False
+        self._unknown.turn(int(self._clock.monotonic()))
+        return self._unknown.get(key) is not None
+
+    def _remember_unknown(self, key: bytes) -> None:
+        if len(self._unknown) < UNKNOWN_MAX:
+            self._unknown.put(key, True, int(self._clock.monotonic()))
+
+    def _begin(
+        self, tasks: "dict[bytes, asyncio.Task[Found | None]]", key: bytes, work: Callable[[bytes], Any]
+    ) -> "asyncio.Task[Found | None]":
+        if len(self._loads) + len(self._key_loads) >= _QUEUE_FACTOR * self._config.activations_in_flight_max:
+            raise OwnerUnavailable("too many accounts are being loaded at once")
+        task: asyncio.Task[Found | None] = asyncio.create_task(work(key))
+        tasks[key] = task
+
+        def done(ended: "asyncio.Task[Found | None]") -> None:
+            tasks.pop(key, None)
+            if not ended.cancelled():
+                ended.exception()  # Whoever waits sees it; when nobody does any more, it is no news.
+
+        task.add_done_callback(done)
+        return task
+
+    def _idle(self, account: Account) -> bool:
+        return not account.holds and self._commits.pending(account.pubkey) is None
+
+    def _make_room(self) -> None:
+        if len(self.accounts) < self._config.activations_max:
+            return
+        count = max(1, len(self.accounts) // _EVICTED_SHARE)
+        idle = (account for account in self.accounts.values() if self._idle(account))
+        oldest = heapq.nsmallest(count, idle, key=lambda account: account.used_at)
+        if not oldest:
+            raise OwnerUnavailable("too many accounts are in use at once")
+        self.forget(oldest)
+
+    async def _load(self, pubkey: bytes) -> Account | None:
+        async with self._places:
+            if not self._commits.open:
+                raise OwnerUnavailable("the ledger is not committing")
+            epoch = self._commits.epoch
+            account = await self._read(pubkey)
+        if not self._commits.open or self._commits.epoch != epoch:
+            # A write whose end was unknown when this was read may be in the ledger now.
+            raise OwnerUnavailable("the ledger did not commit")
+        present = self.accounts.get(pubkey)
+        if present is not None:
+            return present
+        if account is None:
+            self._remember_unknown(pubkey)
+        else:
+            self.insert(account)
+        return account
+
+    async def _read(self, pubkey: bytes) -> Account | None:
+        since_ms = entries_since_ms(self._defaults, self._clock.now_ms())
+        try:
+            stored = await self._store.load(pubkey, since_ms)
+            return None if stored is None else restore(stored, self._defaults, int(self._clock.monotonic()))
+        except StoreUnavailable as error:
+            raise OwnerUnavailable("the ledger cannot be read") from error
+        except Damaged as error:
+            logger.error("account %s is halted: %s; run the audit", pubkey.hex(), error)
+            raise OwnerUnavailable("this account is halted") from error
+
+    async def _find_key(self, key_hash: bytes) -> bytes | None:
+        async with self._places:
+            try:
+                pubkey = await self._store.find_key(key_hash)
+            except StoreUnavailable as error:
+                raise OwnerUnavailable("the ledger cannot be read") from error
+        if pubkey is None and key_hash not in self.by_key:
+            self._remember_unknown(key_hash)
+        return pubkey

@@ -1,0 +1,337 @@
+"""The owner of many accounts: one turn per message, one group commit for all that gathered.
+
+Implements: design, sections 4 and 5; decisions, money rules 1, 2, 5, 9, 11 and 12.
+A shell: it waits, stores and wires; what is decided is decided in core.py, and made true by account.apply. Everything
+from finding an account in memory to recording its events happens without an await, so no message sees half of it;
+after an await an account is looked up again, because it may have been dropped meanwhile.
+
+A plain class. host.py makes it a Ray actor; tests use it as it is.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from actors.accounts.account import Account, Defaults, MarkKind, Moment, Moved, apply
+from actors.accounts.activations import Activations
+from actors.accounts.api import Answer, OwnerUnavailable
+from actors.accounts.commits import GroupCommit, LowBalances
+from actors.accounts.core import (
+    Settlement,
+    decide_hold,
+    decide_recall,
+    decide_settle,
+    decide_void,
+    figures,
+    is_due,
+)
+from actors.accounts.credentials import Credentials
+from actors.accounts.desk import Desk
+from actors.accounts.endpoints import base58_text
+from actors.accounts.sessions import Sessions
+from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.turns import Turns
+from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest, WalletProof
+from actors.clock import Clock
+from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
+from actors.errors import Err
+from actors.events import EventSink, LowBalance
+from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.units import Credits, Pubkey, VirtualShard
+
+logger = logging.getLogger(__name__)
+
+_TICK_SECONDS = 1.0
+_DAY_SECONDS = 86_400
+_TRIES_MAX = 3  # How often an account may be dropped under one request before that is given up.
+_LOOK_BACK_SECONDS = 3_600  # A void or late settle looks at least so far back for its operation.
+_LOOK_BACK_SECONDS_MAX = 2 * _DAY_SECONDS
+_NONCE_REUSED = Err.NONCE_REUSED.name
+_UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
+
+Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
+Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
+
+
+class AccountShard:
+    """virtual_shards: those it owns. owner_name: for people; no two processes are ever taken for one another by it."""
+
+    def __init__(
+        self,
+        config: AccountsConfig,
+        identity_config: IdentityConfig,
+        payments_config: PaymentsConfig,
+        store: AccountStore,
+        identity_store: IdentityStore,
+        clock: Clock,
+        event_sink: EventSink,
+        owner_name: str,
+        virtual_shards: Sequence[VirtualShard],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self._store, self._clock, self._sink, self._sleep = store, clock, event_sink, sleep
+        defaults = Defaults(
+            config.requests_per_second,
+            config.concurrency,
+            config.hold_seconds,
+            payments_config.credit_expiry_days * _DAY_SECONDS,
+        )
+        owner = f"{owner_name} {secrets.token_hex(8)}"
+        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, self._low, sleep)
+        self._activations = Activations(config, defaults, store, self._commits, clock)
+        self._accounts = self._activations.accounts
+        self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
+        self._credentials = Credentials(self._activations, self._sessions, identity_store, clock, virtual_shards)
+        self._turns = Turns(self._activations, self._commits, clock)
+        self._desk = Desk(
+            self._turns,
+            self._commits,
+            self._activations,
+            self._credentials,
+            self._sessions,
+            store,
+            identity_store,
+            clock,
+            event_sink,
+            identity_config,
+            payments_config,
+            defaults,
+            random_bytes,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._prepared_at = 0
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take the shards over from whoever had them. Raises StoreUnavailable."""
+        await self._commits.start()
+        self._prepared_at = self._clock.now()
+        self._tasks = [asyncio.create_task(self._tick_for_ever())]
+
+    async def stop(self) -> None:
+        """Write what was decided, then end."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._commits.stop()
+        await self._credentials.nonces.stop()
+        await self._sessions.flush()
+        await self._store.close()
+
+    async def health(self) -> dict[str, Any]:
+        """fenced: the shards have another owner, this process must end. committing: paid calls are admitted."""
+        return {
+            "fenced": self._commits.fenced,
+            "committing": self._commits.admits(self._turns.steady()),
+            "signatures": self._credentials.nonces.available,
+            "epoch": self._commits.epoch,
+            "accounts": len(self._accounts),
+            "waiting_entries": self._commits.gathered,
+        }
+
+    async def tick(self) -> None:
+        """What time does by itself, once a second: ends holds and batches past their time, evicts, slides sessions."""
+        moment = self._turns.moment()
+        if self._commits.open:
+            for account in [account for account in self._accounts.values() if is_due(account, moment)]:
+                self._turns.take_due(account, moment)
+        self._activations.evict_idle(moment.steady)
+        await self._sessions.flush()
+        if self._commits.open and self._clock.now() - self._prepared_at >= _DAY_SECONDS:
+            try:
+                await self._store.prepare(self._clock.now_ms())
+                self._prepared_at = self._clock.now()
+            except StoreUnavailable as error:
+                logger.warning("room for coming entries could not be made yet: %s", error)
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await self._sleep(_TICK_SECONDS)
+            try:
+                await self.tick()
+            except Exception:
+                logger.exception("a tick failed; the next one tries again")
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
+        """Admit a call or batch. The reply itself when all it needs is in memory; an awaitable otherwise."""
+        steady = self._turns.steady()
+        if not self._commits.admits(steady):
+            return self._refused(_UNAVAILABLE)
+        account = self._credentials.known(request.proof)
+        if account is None:
+            return self._hold_slowly(request)
+        return self._admit(account, request, Moment(self._clock.now_ms(), steady))
+
+    def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
+        """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
+        outcome is unknown and must be asked again. None: nothing waits for the ledger."""
+        account = self._accounts.get(request.pubkey)
+        if not self._commits.open and (account is None or request.charged > 0):
+            return SettleReply(False, 0), self._commits.closed
+        if account is None:
+            return self._end_slowly(request, decide_settle)
+        return self._end(account, request, decide_settle) or self._end_slowly(request, decide_settle)
+
+    def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
+        """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
+        if not self._commits.open:
+            return SettleReply(False, 0), self._commits.closed
+        account = self._accounts.get(request.pubkey)
+        if account is None:
+            return self._end_slowly(request, decide_void)
+        return self._end(account, request, decide_void) or self._end_slowly(request, decide_void)
+
+    def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
+        account.used_at = moment.steady
+        if is_due(account, moment):
+            self._turns.take_due(account, moment)
+        proof = request.proof
+        nonce = proof.nonce if type(proof) is WalletProof else None
+        refusal, verdicts, event = decide_hold(account, request, nonce, moment)
+        if event is not None:
+            apply(account, event)
+        # Whoever replays a message that somebody else signed learns nothing about the account.
+        told = None if refusal == _NONCE_REUSED else figures(account, moment)
+        reply = HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, told)
+        if event is not None and event.nonce is not None:
+            return self._admit_safely(account, event, reply)
+        return reply
+
+    async def _admit_safely(self, account: Account, event: Any, reply: HoldReply) -> HoldReply:
+        """The nonce must be kept before the call is admitted (money rule 11)."""
+        try:
+            await self._credentials.keep_nonce(account, event)
+        except IdentityStoreUnavailable:
+            return self._refused(_UNAVAILABLE, account.pubkey)
+        return reply
+
+    async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
+        try:
+            for _ in range(_TRIES_MAX):
+                account = await self._credentials.find(request.proof)
+                if isinstance(account, Err):
+                    proof = request.proof
+                    return self._refused(account.name, proof.pubkey if isinstance(proof, WalletProof) else b"")
+                moment = self._turns.moment()
+                if not self._commits.admits(moment.steady):
+                    break
+                if self._accounts.get(account.pubkey) is account:
+                    reply = self._admit(account, request, moment)
+                    return reply if isinstance(reply, HoldReply) else await reply
+        except (OwnerUnavailable, IdentityStoreUnavailable) as error:
+            logger.info("a call was not admitted: %s", error)
+        return self._refused(_UNAVAILABLE)
+
+    def _refused(self, refusal: str, pubkey: bytes = b"") -> HoldReply:
+        return HoldReply(pubkey, self._commits.epoch, refusal, (), None)
+
+    def _end(
+        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
+    ) -> Settled | None:
+        """One turn. None: the store must be asked first what became of the operation."""
+        moment = self._turns.moment()
+        if is_due(account, moment):
+            self._turns.take_due(account, moment)
+        ok, event = decide(account, request, moment, asked_store)
+        if ok is None:
+            return None
+        future = None
+        if event is not None:
+            apply(account, event)
+            if type(event) is Moved or getattr(event, "mark", None) is not None:
+                future = self._commits.record(account, event)
+        elif ok:
+            future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
+        purse = account.purse
+        return SettleReply(ok, purse.balance - purse.held), future
+
+    async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
+        """Load the account, and ask the store about an operation that memory has forgotten. Raises OwnerUnavailable."""
+        account = await self._activations.load(request.pubkey)
+        if account is None:
+            return SettleReply(request.charged == 0 or decide is decide_void, 0)
+        ended = self._end_if_current(account, request, decide)
+        if ended is None:
+            ended = await self._end_with_store(request, decide)
+        reply, future = ended
+        if future is not None:
+            await asyncio.shield(future)
+        return reply
+
+    async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
+        """What the store knows of the operation goes into memory, as if it had never been forgotten, then decide."""
+        epoch = self._commits.epoch
+        now = self._clock.now()
+        since = now - _LOOK_BACK_SECONDS
+        if request.held_at > 0:
+            since = max(min(since, request.held_at - _LOOK_BACK_SECONDS), now - _LOOK_BACK_SECONDS_MAX)
+        pubkey, operation = request.pubkey, request.operation
+        try:
+            mark = await self._store.find_mark(pubkey, (MarkKind.VOID, MarkKind.REFUND), operation)
+            entry = None if mark else await self._store.find_debit(pubkey, operation, since * 1000)
+        except StoreUnavailable as error:
+            raise OwnerUnavailable("the ledger cannot be read") from error
+        account = await self._activations.load(pubkey)
+        if account is None or self._commits.epoch != epoch:
+            raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
+        if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
+            event = decide_recall(operation, entry, mark, self._turns.moment())
+            if event is not None:
+                apply(account, event)
+        ended = self._end_if_current(account, request, decide, asked_store=True)
+        assert ended is not None, request
+        return ended
+
+    def _end_if_current(
+        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
+    ) -> Settled | None:
+        if not self._turns.is_current(account):
+            raise OwnerUnavailable("the ledger did not commit")
+        return self._end(account, request, decide, asked_store)
+
+    # --- everything else that is asked of an account (desk.py) -----------------------------------------------------
+
+    async def info(self, proof: Proof) -> Answer:
+        return await self._desk.info(proof)
+
+    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await self._desk.ledger(proof, offset, limit)
+
+    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
+        return await self._desk.history(proof, offset, limit)
+
+    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
+        return await self._desk.issue_key(proof, ref_code)
+
+    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
+        return await self._desk.open_session(pubkey, challenge_id)
+
+    async def close_session(self, proof: Proof) -> Answer:
+        return await self._desk.close_session(proof)
+
+    async def describe(self, pubkey: bytes) -> Answer:
+        return await self._desk.describe(pubkey)
+
+    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
+        return await self._desk.adjust(pubkey, amount, reason, operation)
+
+    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
+        return await self._desk.set_status(pubkey, status, reason)
+
+    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
+        return await self._desk.set_limits(pubkey, requests_per_second, concurrency)
+
+    def _forget(self, accounts: Iterable[Account]) -> None:
+        self._activations.forget(accounts)
+
+    def _low(self, crossings: LowBalances) -> None:
+        now = self._clock.now()
+        for account, balance in crossings:
+            self._sink.emit(LowBalance(Pubkey(base58_text(account.pubkey)), Credits(balance), now))

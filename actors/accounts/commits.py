@@ -1,0 +1,217 @@
+"""Group commit: what gathers while one write is on its way is the next one.
+
+Implements: decisions, money rules 2, 5, 9 and 12; hostile inputs 20, 21, 40, 41 and 44.
+A shell: no rule about credits lives here. One write is in flight at a time, so groups reach the ledger in the order in
+which they were decided.
+
+What happens when the store does not commit: memory is ahead of the ledger then, so every account in the failed group
+and in the one that gathered behind it is forgotten, and all who wait are told that their answer is unknown. Then the
+shard takes its own shards over once more. That orders everything: a write whose end is unknown has been made by the
+time the new epoch is given, or can never be made. Only then are accounts loaded again and calls admitted, by
+themselves and without a restart. A shard whose shards have another owner stops for good.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from actors.accounts.account import Account, Event, Moved
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.core import is_low_crossing
+from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
+from actors.accounts.writes import Write
+from actors.clock import Clock
+from actors.units import VirtualShard
+
+logger = logging.getLogger(__name__)
+
+GATHERED_MAX = (
+    20_000  # Entries that wait for the write in flight. Beyond it no call is admitted; what is held still ends.
+)
+SLOW_SECONDS = 3  # A write that takes so long means that the store is not committing: nothing more is admitted.
+BEAT_SECONDS = 1.0  # How long an idle shard may not know that its store is away or its shards are another's.
+_RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+LowBalances = list[tuple[Account, int]]  # With the balance below the mark.
+
+
+class _Group:
+    """One write being gathered: its future is done when it is durable, and shared by all who wait for it."""
+
+    __slots__ = ("accounts", "future", "low", "write")
+
+    def __init__(self) -> None:
+        self.write = Write()
+        self.accounts: dict[bytes, Account] = {}
+        self.low: LowBalances = []
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(_retrieve)
+
+
+class GroupCommit:
+    """forget: called with the accounts whose memory must be dropped. low: told of crossings that are durable now."""
+
+    def __init__(
+        self,
+        store: AccountStore,
+        clock: Clock,
+        owner: str,
+        shards: Sequence[VirtualShard],
+        forget: Callable[[Iterable[Account]], None],
+        low: Callable[[LowBalances], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
+        self._forget, self._low, self._sleep = forget, low, sleep
+        self.epoch = 0
+        self.open = False  # Committing, as far as is known.
+        self.fenced = False
+        self.closed: asyncio.Future[None]  # Failed already; handed out while not open.
+        self._gathering: _Group
+        self._flying: _Group | None = None
+        self._flying_since = 0
+        self._wake = asyncio.Event()
+        self._beat_due = False
+        self._task: asyncio.Task[None] | None = None
+        self._beat: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Take the shards over, whoever had them. Raises StoreUnavailable."""
+        self._gathering = _Group()
+        self.closed = asyncio.get_running_loop().create_future()
+        self.closed.add_done_callback(_retrieve)
+        self.closed.set_exception(OwnerUnavailable("the ledger is not committing"))
+        await self._store.prepare(self._clock.now_ms())
+        self.epoch = await self._store.take_over(self._owner, self._shards, False)
+        self.open = True
+        self._task = asyncio.create_task(self._run())
+        self._schedule_beat()
+
+    async def stop(self) -> None:
+        """Write what gathered, then end."""
+        if self._beat is not None:
+            self._beat.cancel()
+        last = self.pending()
+        if last is not None and self.open:
+            await asyncio.wait((last,), timeout=SLOW_SECONDS)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self.open = False
+
+    def admits(self, steady: int) -> bool:
+        """Whether a call admitted now could be recorded (money rule 9)."""
+        return (
+            self.open
+            and len(self._gathering.write.entries) < GATHERED_MAX
+            and (self._flying is None or steady - self._flying_since < SLOW_SECONDS)
+        )
+
+    def record(self, account: Account, event: Event) -> "asyncio.Future[None]":
+        """Take an event that was just applied into the gathering group. The future is the group's."""
+        group = self._gathering
+        written = group.write.add(account, event)
+        assert written, event
+        group.accounts[account.pubkey] = account
+        if type(event) is Moved and is_low_crossing(event.entry):
+            group.low.append((account, event.entry.balance))
+        if self._flying is None:
+            self._wake.set()
+        return group.future
+
+    def pending(self, pubkey: bytes | None = None) -> "asyncio.Future[None] | None":
+        """Done when all that is decided so far (of this account) is durable; None when it is already."""
+        for group in (self._gathering, self._flying):
+            if group is not None and (pubkey in group.accounts if pubkey is not None else group.accounts):
+                return group.future
+        return None
+
+    @property
+    def gathered(self) -> int:
+        return len(self._gathering.write.entries)
+
+    async def beat(self) -> None:
+        """Ask the store whether the shards are still ours; recover when it does not answer."""
+        try:
+            await self._store.check_owner(self.epoch, self._shards)
+        except Fenced:
+            self._fence()
+        except StoreUnavailable as error:
+            await self._recover(error)
+
+    async def _run(self) -> None:
+        while not self.fenced:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._gathering.accounts and not self.fenced:
+                await self._commit()
+            if self._beat_due and not self.fenced:
+                self._beat_due = False
+                await self.beat()
+                self._schedule_beat()
+
+    async def _commit(self) -> None:
+        group, self._gathering = self._gathering, _Group()
+        group.write.cut(group.accounts)
+        self._flying, self._flying_since = group, int(self._clock.monotonic())
+        try:
+            await self._store.write(self.epoch, group.write)
+        except Fenced:
+            self._fence()
+        except StoreUnavailable as error:
+            await self._recover(error)
+        except Exception as error:
+            logger.exception("a group could not be written")
+            await self._recover(error)
+        else:
+            self._flying = None
+            group.future.set_result(None)
+            if group.low:
+                self._low(group.low)
+
+    def _fence(self) -> None:
+        logger.error("%s: the shards have another owner; this one has stopped", self._owner)
+        self.fenced = True
+        self._drop_unwritten("the shards have another owner")
+
+    def _drop_unwritten(self, reason: str) -> None:
+        self.open = False
+        failed = [group for group in (self._flying, self._gathering) if group is not None]
+        self._flying, self._gathering = None, _Group()
+        for group in failed:
+            self._forget(group.accounts.values())
+            if not group.future.done():
+                group.future.set_exception(OwnerUnavailable(reason))
+
+    async def _recover(self, error: BaseException) -> None:
+        logger.warning("the ledger is not committing, no paid call is admitted: %s", error)
+        self._drop_unwritten("the ledger did not commit")
+        attempt = 0
+        while True:
+            try:
+                await self._store.prepare(self._clock.now_ms())
+                self.epoch = await self._store.take_over(self._owner, self._shards, True)
+            except Fenced:
+                self._fence()
+                return
+            except StoreUnavailable as again:
+                logger.info("the ledger is still not committing: %s", again)
+                await self._sleep(_RECOVERY_PAUSES[min(attempt, len(_RECOVERY_PAUSES) - 1)])
+                attempt += 1
+            else:
+                logger.warning("the ledger commits again; calls are admitted with epoch %d", self.epoch)
+                self.open = True
+                return
+
+    def _schedule_beat(self) -> None:
+        self._beat = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._wake_for_beat)
+
+    def _wake_for_beat(self) -> None:
+        self._beat_due = True
+        self._wake.set()
+
+
+def _retrieve(future: "asyncio.Future[None]") -> None:
+    """An outcome that nobody waits for is not worth a warning of the event loop."""
+    if not future.cancelled():
+        future.exception()

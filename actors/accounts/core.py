@@ -1,0 +1,347 @@
+"""What the owner of an account decides: admit, post, release, void, adjust, expire.
+
+Implements: decisions, section 4; design, section 4 steps 3 and 6; interface, "Limits" and "Errors".
+Pure: every function reads the account and gives back events; account.apply makes them true. Each decision expects
+that what is due (holds and batches past their time) was taken first: `is_due`, `decide_hold_expiry`,
+`decide_credit_expiry`, in that order.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from actors.accounts.account import (
+    ACTIVE,
+    VOIDED,
+    Account,
+    Admitted,
+    Answer,
+    End,
+    Event,
+    HoldEnded,
+    Mark,
+    MarkKind,
+    Moment,
+    Moved,
+    Profile,
+    ProfileSet,
+    Recalled,
+    Withdrawn,
+    adjust_key,
+    posted,
+)
+from actors.accounts.credits import (
+    Batch,
+    Moves,
+    Source,
+    plan_expiry,
+    plan_grant,
+    plan_refund,
+    plan_spend,
+    read_parcels,
+    write_parcels,
+)
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.nonces import is_replay, nonces_max
+from actors.accounts.ratelimit import reset_at
+from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, operation_at
+from actors.errors import Err
+from actors.events import LOW_BALANCE_CREDITS
+
+ANSWERS_MAX = 4_096  # Wholly refused requests remembered per account; one forgotten is judged anew, at nobody's cost.
+ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
+
+_RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
+_GRANTED_ONE = (None,)
+
+
+class Admission(NamedTuple):
+    refusal: str | None  # Name of an Err for the whole request.
+    verdicts: tuple[str | None, ...]
+    event: Admitted | None  # None: nothing changes.
+
+
+class Settlement(NamedTuple):
+    ok: bool | None  # None: memory does not know this operation; ask the store, then decide again.
+    event: Event | None = None
+
+
+_OK, _REFUSED, _ASK_STORE = Settlement(True), Settlement(False), Settlement(None)
+
+
+# --- what time does -----------------------------------------------------------------------------------------------
+
+
+def is_due(account: Account, moment: Moment) -> bool:
+    """Whether a hold or a batch is past its time. Cheap: it runs before every decision."""
+    for hold in account.holds.values():
+        if hold.expires_at <= moment.steady:
+            return True
+        break
+    batches = account.purse.batches
+    return bool(batches) and batches[0].expires_at * 1000 <= moment.wall_ms
+
+
+def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...]:
+    ended: list[HoldEnded] = []
+    for operation, hold in account.holds.items():
+        if hold.expires_at > moment.steady:
+            break  # Every hold lasts equally long: the rest are younger.
+        ended.append(HoldEnded(operation, moment.steady, expired=True))
+    return tuple(ended)
+
+
+def decide_credit_expiry(account: Account, moment: Moment) -> tuple[Moved, ...]:
+    moves = plan_expiry(account.purse, moment.wall_ms // 1000)
+    if not moves:
+        return ()
+    return (_moved(account, moment, EntryType.EXPIRY, moves, description="credits past their expiry date"),)
+
+
+# --- admission ----------------------------------------------------------------------------------------------------
+
+
+def decide_hold(account: Account, request: HoldRequest, nonce: str | None, moment: Moment) -> Admission:
+    """Judge every item in order against rate, concurrency and credits; what fits is held, what does not is refused.
+
+    Asked again with the same operation: the first answer, and no event. An item refused for whatever reason takes
+    neither unit, slot nor credits. An item with ceiling 0 takes a unit and no slot: nothing of it has to end.
+    Without items only the credential is used (its nonce is taken) and the figures are told.
+    """
+    items = request.items
+    operation = request.operation
+    earlier = account.answers.get(operation)
+    if earlier is not None:
+        return Admission(None, earlier.verdicts, None)
+    if operation in account.holds or account.operations.get(operation) is not None:
+        return Admission(None, (None,) * len(items), None)  # It was granted whole, or the answer would be kept.
+    if nonce is not None:
+        refusal = decide_nonce(account, nonce, operation)
+        if refusal is not None:
+            return Admission(refusal, (), None)
+    if account.profile.status != ACTIVE:
+        return Admission(Err.METHOD_NOT_ALLOWED.name, (), None)
+    return _judge_items(account, operation, items, nonce, moment)
+
+
+def decide_nonce(account: Account, nonce: str, operation: bytes) -> str | None:
+    """Name of the Err that refuses this nonce, or None."""
+    if is_replay(account.nonces, nonce, operation):
+        return Err.NONCE_REUSED.name
+    if len(account.nonces) >= nonces_max(account.rate_limit):
+        return Err.RATE_LIMITED.name
+    return None
+
+
+def _judge_items(
+    account: Account, operation: bytes, items: tuple[HoldItem, ...], nonce: str | None, moment: Moment
+) -> Admission:
+    second = moment.wall_ms // 1000
+    units_left = account.window.left(second, account.rate_limit)
+    slots_left = account.concurrency_limit - len(account.holds)
+    available: int = account.purse.balance - account.purse.held
+    units = 0
+    verdicts: list[str | None] = []
+    held: list[tuple[bytes, int]] = []
+    for index, item in enumerate(items):
+        ceiling = item.ceiling
+        if units >= units_left:
+            verdicts.append(_RATE)
+        elif ceiling <= 0:
+            assert ceiling == 0, item
+            verdicts.append(None)
+            units += 1
+        elif len(held) >= slots_left:
+            verdicts.append(_SLOTS)
+        elif ceiling > available:
+            verdicts.append(_CREDITS)
+        else:
+            verdicts.append(None)
+            held.append((operation_at(operation, index), ceiling))
+            available -= ceiling
+            units += 1
+    judged = tuple(verdicts)
+    answer = None
+    if len(held) != len(items) or not items:  # What holds alone cannot tell again.
+        answer = Answer(judged) if units or len(account.answers) < ANSWERS_MAX else None
+    if not units and nonce is None and answer is None:
+        return Admission(None, judged, None)
+    expires_at = moment.steady + account.defaults.hold_seconds
+    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, nonce, answer)
+    return Admission(None, judged, event)
+
+
+def decide_nonce_taken(operation: bytes, nonce: str, moment: Moment) -> Admitted:
+    """A nonce used outside a paid call (GET /account/info and its kin)."""
+    return Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, (), 0, nonce, None)
+
+
+def decide_withdrawal(event: Admitted) -> Withdrawn:
+    """The nonce of this admission could not be written: take all of it back."""
+    assert event.nonce is not None, event
+    return Withdrawn(event.operation, event.held, event.nonce)
+
+
+def figures(account: Account, moment: Moment) -> Figures:
+    second = moment.wall_ms // 1000
+    limit = account.rate_limit
+    purse = account.purse
+    return Figures(purse.balance - purse.held, limit, account.window.left(second, limit), reset_at(second))
+
+
+# --- the end of a hold --------------------------------------------------------------------------------------------
+
+
+def decide_settle(account: Account, request: SettleRequest, moment: Moment, asked_store: bool = False) -> Settlement:
+    """Post (charged above 0) or release. Idempotent: an operation that has ended gives the answer of its end.
+
+    A hold that this owner does not know (a predecessor granted it, or it expired) is posted when it is not older than
+    the memory of ended operations and what is available covers it; its operation cannot have been posted before
+    without being remembered. Otherwise nothing is charged and the answer must not leave.
+    """
+    operation, charged = request.operation, request.charged
+    hold = account.holds.get(operation)
+    if hold is None:
+        ended = account.operations.get(operation)
+        if ended is not None:
+            return _settle_again(account, request, ended.end, moment)
+        if charged == 0:
+            return _OK
+        if moment.wall_ms // 1000 - request.held_at > account.defaults.memory_seconds:
+            return _REFUSED if asked_store else _ASK_STORE
+        if not 0 < charged <= request.ceiling or charged > account.purse.available:
+            return _REFUSED
+    elif charged == 0:
+        return Settlement(True, HoldEnded(operation, moment.steady))
+    elif not 0 < charged <= hold.ceiling:
+        return _REFUSED  # An edge that charges more than it held is broken; the customer does not pay for that.
+    moves = plan_spend(account.purse, charged)
+    return Settlement(True, _moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
+
+
+def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment) -> Settlement:
+    if end is End.POSTED and request.charged == 0:
+        return decide_void(account, request, moment)  # Posted, and now meant to cost nothing.
+    return _OK if (end is End.POSTED) == (request.charged > 0) else _REFUSED
+
+
+def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_store: bool = False) -> Settlement:
+    """This operation must end costing nothing: a hold is released, a post is refunded once, and an operation nobody
+    knows is marked, so that a settle which comes late is refused, by a successor too."""
+    operation = request.operation
+    ended = account.operations.get(operation)
+    if operation in account.holds:
+        return Settlement(True, HoldEnded(operation, moment.steady, mark=_mark(MarkKind.VOID, operation, moment)))
+    if ended is None:
+        if not asked_store:
+            return _ASK_STORE
+        return Settlement(True, HoldEnded(operation, moment.steady, mark=_mark(MarkKind.VOID, operation, moment)))
+    if ended.end is not End.POSTED:
+        return _OK
+    moves, fresh = plan_refund(account.purse, ended.parcels, moment.wall_ms // 1000, account.defaults.batch_seconds)
+    amount = sum(delta for _, delta, _ in moves)
+    mark = _mark(MarkKind.REFUND, operation, moment, amount)
+    event = _moved(
+        account,
+        moment,
+        EntryType.REFUND,
+        moves,
+        operation,
+        ended.method,
+        Outcome.RELEASED,
+        fresh=fresh,
+        mark=mark,
+    )
+    return Settlement(True, event)
+
+
+def decide_recall(operation: bytes, entry: Entry | None, mark: Mark | None, moment: Moment) -> Recalled | None:
+    """What the store knows about an operation that memory had forgotten."""
+    if mark is not None:
+        return Recalled(operation, VOIDED, moment.steady)
+    if entry is not None:
+        return Recalled(operation, posted(entry.method, entry.parcels), moment.steady)
+    return None
+
+
+# --- operators and keys -------------------------------------------------------------------------------------------
+
+
+def adjusted_before(account: Account, operation: bytes) -> int | None:
+    """Credits that this adjustment moved, when it was made so recently that the store may not have it yet."""
+    ended = account.operations.get(adjust_key(operation))
+    return None if ended is None else sum(delta for _, delta in read_parcels(ended.parcels))
+
+
+def decide_adjust(account: Account, amount: int, reason: str, operation: bytes, moment: Moment) -> Moved | None:
+    """Grant (a batch with the configured life) or remove (at most what is available). None: nothing to remove.
+
+    The caller has made sure that this operation was not applied before.
+    """
+    assert 0 < abs(amount) <= ADJUSTMENT_MAX, amount
+    fresh: Batch | None = None
+    if amount > 0:
+        now = moment.wall_ms // 1000
+        moves, fresh = plan_grant(account.purse, Source.ADJUSTMENT, amount, now, account.defaults.batch_seconds)
+    else:
+        removable = min(-amount, account.purse.available)
+        if removable == 0:
+            return None
+        moves = plan_spend(account.purse, removable)
+    mark = _mark(MarkKind.ADJUST, operation, moment, sum(delta for _, delta, _ in moves))
+    return _moved(account, moment, EntryType.ADJUSTMENT, moves, operation, description=reason, fresh=fresh, mark=mark)
+
+
+def decide_key(account: Account, key_hash: bytes, key_prefix: str) -> ProfileSet:
+    return ProfileSet(msgspec.structs.replace(account.profile, key_hash=key_hash, key_prefix=key_prefix))
+
+
+def decide_status(account: Account, status: str) -> ProfileSet:
+    return ProfileSet(msgspec.structs.replace(account.profile, status=status))
+
+
+def decide_limits(account: Account, requests_per_second: int | None, concurrency: int | None) -> ProfileSet:
+    profile: Profile = msgspec.structs.replace(
+        account.profile, requests_per_second=requests_per_second, concurrency=concurrency
+    )
+    return ProfileSet(profile)
+
+
+# --- entries ------------------------------------------------------------------------------------------------------
+
+
+def is_low_crossing(entry: Entry) -> bool:
+    """Whether this entry took the balance from at least the low mark to below it."""
+    return entry.balance < LOW_BALANCE_CREDITS <= entry.balance - entry.amount
+
+
+def _mark(kind: MarkKind, operation: bytes, moment: Moment, amount: int = 0) -> Mark:
+    return Mark(kind, operation, moment.wall_ms, amount)
+
+
+def _moved(
+    account: Account,
+    moment: Moment,
+    kind: EntryType,
+    moves: Moves,
+    operation: bytes = b"",
+    method: str = "",
+    outcome: int = 0,
+    description: str = "",
+    fresh: Batch | None = None,
+    mark: Mark | None = None,
+) -> Moved:
+    amount = moves[0][1] if len(moves) == 1 else sum(delta for _, delta, _ in moves)
+    entry = Entry(
+        account.seq + 1,
+        max(moment.wall_ms, account.last_ms),
+        kind,
+        amount,
+        account.purse.balance + amount,
+        operation,
+        method,
+        outcome,
+        description,
+        write_parcels(moves),
+    )
+    return Moved(entry, moves, moment.steady, fresh, mark)

@@ -1,0 +1,157 @@
+"""Credits of one account: batches with an expiry, and what is set aside for work in flight.
+
+Implements: interface, "Account"; decisions, "element of `credit_batches`" and money rules 1, 3 and 7.
+Pure: no clock, no I/O, no randomness; times arrive as Unix seconds.
+Not here: which call holds what (core.py), request rates (ratelimit.py), storage (store.py).
+
+`plan_*` says which batches move, `move` makes it true. Choices where the interface is silent:
+- Expiry takes at most what is available. What live holds set aside of an expired batch stays for them, and expires
+  when they end without spending it. Nothing new can be held meanwhile: while expired credits remain, nothing else is
+  available, or they would have gone.
+- A batch that is spent to the last credit is gone.
+- Refunded credits go back to the batches they came from. Where such a batch is gone or past its expiry, they make a
+  fresh batch of source `adjustment` with the full life of a new one, in the customer's favour.
+"""
+
+from bisect import insort
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+
+from actors.units import Credits, UnixSeconds
+
+
+@unique
+class Source(StrEnum):
+    DEPOSIT = "deposit"
+    REFERRAL_BONUS = "referral_bonus"
+    ADJUSTMENT = "adjustment"
+
+
+@dataclass(slots=True)
+class Batch:
+    id: int  # From 1, in the order of creation within the account.
+    source: Source
+    credits: Credits  # As created.
+    remaining: Credits
+    created_at: UnixSeconds
+    expires_at: UnixSeconds
+
+
+Move = tuple[int, int, int]  # Batch id, signed credits, what the batch has left after it.
+Moves = tuple[Move, ...]
+_NONE = Credits(0)
+
+
+@dataclass(slots=True)
+class Purse:
+    balance: Credits = _NONE
+    held: Credits = _NONE  # Sum of the ceilings of all live holds.
+    batches: list[Batch] = field(default_factory=list)  # Oldest expiry first; none is empty.
+    last_batch: int = 0
+
+    @property
+    def available(self) -> Credits:
+        return Credits(self.balance - self.held)
+
+    def check(self) -> None:
+        assert self.held >= 0, self
+        assert self.balance >= self.held, self
+        assert self.balance == sum(batch.remaining for batch in self.batches), self
+        assert all(0 < batch.remaining <= batch.credits for batch in self.batches), self
+        assert self.batches == sorted(self.batches, key=_spending_order), self
+
+
+def _spending_order(batch: Batch) -> tuple[int, int]:
+    return batch.expires_at, batch.id
+
+
+def plan_spend(purse: Purse, amount: int) -> Moves:
+    """Take `amount` (above 0, at most the balance), oldest expiry first."""
+    assert 0 < amount <= purse.balance, (amount, purse.balance)
+    first = purse.batches[0]
+    if first.remaining >= amount:
+        return ((first.id, -amount, first.remaining - amount),)
+    moves: list[Move] = []
+    for batch in purse.batches:
+        taken = min(amount, batch.remaining)
+        moves.append((batch.id, -taken, batch.remaining - taken))
+        amount -= taken
+        if amount == 0:
+            break
+    return tuple(moves)
+
+
+def plan_expiry(purse: Purse, now: int) -> Moves:
+    """What expires now: everything past its time that no live hold needs."""
+    moves: list[Move] = []
+    budget = purse.balance - purse.held
+    for batch in purse.batches:
+        if batch.expires_at > now or budget == 0:
+            break
+        taken = min(budget, batch.remaining)
+        moves.append((batch.id, -taken, batch.remaining - taken))
+        budget -= taken
+    return tuple(moves)
+
+
+def plan_grant(purse: Purse, source: Source, amount: int, now: int, life_seconds: int) -> tuple[Moves, Batch]:
+    """A fresh batch of `amount` (above 0)."""
+    assert amount > 0, amount
+    assert life_seconds > 0, life_seconds
+    number = purse.last_batch + 1
+    fresh = Batch(number, source, Credits(amount), Credits(amount), UnixSeconds(now), UnixSeconds(now + life_seconds))
+    return ((number, amount, amount),), fresh
+
+
+def plan_refund(purse: Purse, spent: str, now: int, life_seconds: int) -> tuple[Moves, Batch | None]:
+    """Undo what an entry with these parcels took. Gives the moves and the fresh batch, where one is needed."""
+    living = {batch.id: batch for batch in purse.batches}
+    moves: list[Move] = []
+    homeless = 0
+    for number, delta in read_parcels(spent):
+        assert delta < 0, spent
+        batch = living.get(number)
+        if batch is None or batch.expires_at <= now:
+            homeless -= delta
+        else:
+            moves.append((number, -delta, batch.remaining - delta))
+    if homeless == 0:
+        return tuple(moves), None
+    more, fresh = plan_grant(purse, Source.ADJUSTMENT, homeless, now, life_seconds)
+    return (*moves, *more), fresh
+
+
+def move(purse: Purse, moves: Moves, fresh: Batch | None) -> int:
+    """Make the moves true; the only code that changes batches and the balance. Gives the signed sum."""
+    if fresh is not None:
+        assert fresh.id == purse.last_batch + 1, (fresh, purse.last_batch)
+        purse.last_batch = fresh.id
+        # A copy without credits: the move that names it fills it, and the event stays as it was decided.
+        empty = Batch(fresh.id, fresh.source, fresh.credits, Credits(0), fresh.created_at, fresh.expires_at)
+        insort(purse.batches, empty, key=_spending_order)
+    total = 0
+    for number, delta, remaining in moves:
+        batch = purse.batches[0]
+        if batch.id != number:
+            batch = next(row for row in purse.batches if row.id == number)
+        batch.remaining = Credits(batch.remaining + delta)
+        assert batch.remaining == remaining, (batch, delta, remaining)
+        assert 0 <= remaining <= batch.credits, (batch, delta)
+        if remaining == 0:
+            purse.batches.remove(batch)
+        total += delta
+    purse.balance = Credits(purse.balance + total)
+    assert purse.balance >= purse.held, purse
+    return total
+
+
+def write_parcels(moves: Moves) -> str:
+    """As an entry keeps it: `3:-25 4:10`."""
+    if len(moves) == 1:
+        return f"{moves[0][0]}:{moves[0][1]}"
+    return " ".join(f"{number}:{delta}" for number, delta, _ in moves)
+
+
+def read_parcels(text: str) -> tuple[tuple[int, int], ...]:
+    pairs = (part.split(":") for part in text.split())
+    return tuple((int(number), int(delta)) for number, delta in pairs)

@@ -1,0 +1,152 @@
+"""Accounts kept in memory: for tests and simulations, with the same promises as the real store while it lives.
+
+Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a test that passes here means something.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.account import Mark, MarkKind, Profile
+from actors.accounts.credits import Batch
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.store import Fenced, StoreUnavailable
+from actors.accounts.writes import Head, Stored, Write
+from actors.units import VirtualShard
+
+
+@dataclass(slots=True)
+class Row:
+    profile: Profile
+    head: Head
+    last_deposit: dict[str, Any] | None = None
+    batches: dict[int, Batch] = field(default_factory=dict)
+    entries: list[tuple[Entry, bytes]] = field(default_factory=list)
+    marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
+
+
+class MemoryAccountStore:
+    def __init__(self) -> None:
+        self.rows: dict[bytes, Row] = {}
+        self.owners: dict[VirtualShard, tuple[int, str]] = {}
+        self._epoch = 0
+        self._keys: dict[bytes, bytes] = {}
+
+    async def prepare(self, now_ms: int) -> None:
+        del now_ms
+
+    async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
+        await asyncio.sleep(0)
+        if renew and any(self.owners.get(shard, (0, ""))[1] != owner for shard in shards):
+            raise Fenced
+        self._epoch += 1
+        self.owners |= dict.fromkeys(shards, (self._epoch, owner))
+        return self._epoch
+
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+        await asyncio.sleep(0)
+        self._check_owner(epoch, shards)
+
+    async def write(self, epoch: int, group: Write) -> None:
+        await asyncio.sleep(0)
+        self.write_now(epoch, group)
+
+    def write_now(self, epoch: int, group: Write) -> None:
+        """All checks come first: a group is written whole or not at all."""
+        self._check_owner(epoch, tuple(group.shards))
+        self._check_group(group)
+        for pubkey, (_, profile) in group.profiles.items():
+            self._put_profile(pubkey, profile)
+        for head in group.heads:
+            self.rows[head.pubkey].head = head
+        for pubkey, entry, after in group.entries:
+            self.rows[pubkey].entries.append((entry, after))
+        for pubkey, batch in group.new_batches:
+            self.rows[pubkey].batches[batch.id] = Batch(
+                batch.id, batch.source, batch.credits, batch.credits, batch.created_at, batch.expires_at
+            )
+        for (pubkey, number), remaining in group.batches.items():
+            batch = self.rows[pubkey].batches[number]
+            assert 0 <= remaining <= batch.credits, (batch, remaining)
+            batch.remaining = type(batch.remaining)(remaining)
+        for pubkey, mark in group.marks:
+            self.rows[pubkey].marks[mark.kind, mark.operation] = mark
+
+    def _check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+        if any(self.owners.get(shard, (0, ""))[0] != epoch for shard in shards):
+            raise Fenced
+
+    def _check_group(self, group: Write) -> None:
+        for head in group.heads:
+            row = self.rows.get(head.pubkey)
+            if (row.head.seq if row else 0) != head.seq_before or head.balance < 0:
+                raise StoreUnavailable("an account is not where its owner left it")
+        for pubkey, mark in group.marks:
+            marked = self.rows.get(pubkey)
+            if marked is not None and (mark.kind, mark.operation) in marked.marks:
+                raise StoreUnavailable("this operation was marked before")
+        for pubkey, (_, profile) in group.profiles.items():
+            if profile.key_hash is not None and self._keys.get(profile.key_hash, pubkey) != pubkey:
+                raise StoreUnavailable("this key belongs to another account")
+
+    def _put_profile(self, pubkey: bytes, profile: Profile) -> None:
+        row = self.rows.get(pubkey)
+        if row is None:
+            self.rows[pubkey] = Row(profile, Head(pubkey, 0, 0, 0, 0, 0, 0, ledger.genesis(pubkey)))
+        else:
+            if row.profile.key_hash is not None:
+                self._keys.pop(row.profile.key_hash, None)
+            row.profile = msgspec.structs.replace(
+                profile, ref_code=row.profile.ref_code, created_at=row.profile.created_at
+            )
+        if profile.key_hash is not None:
+            self._keys[profile.key_hash] = pubkey
+
+    async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
+        await asyncio.sleep(0)
+        row = self.rows.get(pubkey)
+        if row is None:
+            return None
+        recent = [pair for pair in row.entries if pair[0].at_ms >= since_ms]
+        marks = [
+            mark
+            for mark in row.marks.values()
+            if mark.kind in (MarkKind.VOID, MarkKind.REFUND) and mark.at_ms >= since_ms
+        ]
+        batches = [_copy(batch) for batch in row.batches.values() if batch.remaining]
+        return Stored(row.profile, row.head, batches, recent or row.entries[-1:], marks, row.last_deposit)
+
+    async def find_key(self, key_hash: bytes) -> bytes | None:
+        await asyncio.sleep(0)
+        return self._keys.get(key_hash)
+
+    async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
+        await asyncio.sleep(0)
+        row = self.rows.get(pubkey)
+        found = (row.marks.get((kind, operation)) for kind in kinds) if row else ()
+        return next((mark for mark in found if mark is not None), None)
+
+    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None:
+        await asyncio.sleep(0)
+        row = self.rows.get(pubkey)
+        for entry, _ in row.entries if row else ():
+            if entry.operation == operation and entry.type == EntryType.DEBIT and entry.at_ms >= since_ms:
+                return entry
+        return None
+
+    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+        await asyncio.sleep(0)
+        row = self.rows.get(pubkey)
+        found = [entry for entry, _ in row.entries if not debits_only or entry.type == EntryType.DEBIT] if row else []
+        return found[::-1][offset : offset + limit]
+
+    async def close(self) -> None:
+        return None
+
+
+def _copy(batch: Batch) -> Batch:
+    return Batch(batch.id, batch.source, batch.credits, batch.remaining, batch.created_at, batch.expires_at)

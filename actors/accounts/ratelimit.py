@@ -1,0 +1,32 @@
+"""Requests per second of one account: fixed windows of one second.
+
+Implements: decisions, "rate limit shape"; interface, "Limits".
+Pure. Only what is admitted takes a unit: an item refused for any reason takes none, so that a client without credits
+is told so (402) however often it asks. Concurrency slots are live holds, counted by core.py.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Window:
+    """The last second in which something was admitted, and how many units were."""
+
+    second: int = 0
+    used: int = 0
+
+    def left(self, second: int, limit: int) -> int:
+        """Units left in the window of this Unix second. Any other second than the last one is a fresh window, an
+        earlier one too: a clock that was set back must not lock an account out."""
+        return max(0, limit - self.used) if second == self.second else limit
+
+    def take(self, second: int, units: int) -> None:
+        if second == self.second:
+            self.used += units
+        else:
+            self.second, self.used = second, units
+
+
+def reset_at(second: int) -> int:
+    """Unix second in which the window ends."""
+    return second + 1

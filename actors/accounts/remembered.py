@@ -1,0 +1,55 @@
+"""A memory of recent keys that forgets by itself: three generations, the oldest dropped whole.
+
+Implements: bounded memory for nonces (hostile input 4) and for operations that may be asked again.
+Pure. A generation is forgotten in one step, so that nothing is kept in order and no key pays for its own removal.
+"""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class Remembered(Generic[Key, Value]):
+    """Keeps each key for at least `seconds` and at most half as long again, measured by the times given to `put`."""
+
+    seconds: int
+    turn_at: int = 0  # When `young` grows old.
+    young: dict[Key, Value] = field(default_factory=dict)
+    middle: dict[Key, Value] = field(default_factory=dict)
+    old: dict[Key, Value] = field(default_factory=dict)
+
+    def get(self, key: Key) -> Value | None:
+        found = self.young.get(key)
+        if found is None:
+            found = self.middle.get(key)
+            if found is None:
+                return self.old.get(key)
+        return found
+
+    def put(self, key: Key, value: Value, now: int) -> None:
+        """Remember, or remember anew. `now` in steady seconds; it must not run backwards."""
+        if now >= self.turn_at:
+            self.turn(now)
+        self.young[key] = value
+
+    def turn(self, now: int) -> None:
+        """Forget what is due. Called by put; by itself only to give memory back."""
+        step = -(-self.seconds // 2)
+        missed = (now - self.turn_at) // step + 1
+        if missed <= 0:
+            return
+        self.old = self.middle if missed == 1 else self.young if missed == 2 else {}
+        self.middle = self.young if missed == 1 else {}
+        self.young = {}
+        self.turn_at += missed * step
+
+    def drop(self, key: Key) -> None:
+        for generation in (self.young, self.middle, self.old):
+            generation.pop(key, None)
+
+    def __len__(self) -> int:
+        """An upper bound: a key put again counts once a generation."""
+        return len(self.young) + len(self.middle) + len(self.old)

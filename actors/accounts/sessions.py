@@ -1,0 +1,94 @@
+"""Session tokens of the accounts that this owner has: a cache over the identity store.
+
+Implements: interface, "Session token" (one hour, sliding). A token in constant use is written at most
+every WRITE_SECONDS. Only hashes of tokens are here. A session names a public key, which may have no account yet.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from actors.accounts.remembered import Remembered
+from actors.clock import Clock
+from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+WRITE_SECONDS = 30  # A crash shortens the slide of a session by so much at most.
+CACHED_MAX = 100_000
+_DROPPED_SECONDS = 60  # Outlives any look-up that began before the session was dropped.
+_UNKNOWN_SECONDS = 5
+_UNKNOWN_MAX = 50_000
+
+
+@dataclass(slots=True)
+class _Session:
+    pubkey: bytes
+    expires_at: int
+    written_at: int
+
+
+class Sessions:
+    def __init__(self, store: IdentityStore, clock: Clock, session_seconds: int) -> None:
+        self._store, self._clock, self._session_seconds = store, clock, session_seconds
+        self._live: dict[bytes, _Session] = {}
+        self._slides: dict[bytes, int] = {}
+        self._ended: Remembered[bytes, bool] = Remembered(_DROPPED_SECONDS)
+        self._unknown: Remembered[bytes, bool] = Remembered(_UNKNOWN_SECONDS)
+
+    def use(self, token_hash: bytes) -> bytes | None:
+        """Public key of a live session that is in memory; its life slides."""
+        session = self._live.get(token_hash)
+        if session is None:
+            return None
+        now = self._clock.now()
+        if session.expires_at <= now:
+            del self._live[token_hash]
+            return None
+        session.expires_at = now + self._session_seconds
+        if now - session.written_at >= WRITE_SECONDS:
+            session.written_at = now
+            self._slides[token_hash] = session.expires_at
+        return session.pubkey
+
+    async def find(self, token_hash: bytes) -> bytes | None:
+        """As use, asking the store when it is not in memory. Raises IdentityStoreUnavailable."""
+        pubkey = self.use(token_hash)
+        if pubkey is not None or self._unknown.get(token_hash):
+            return pubkey
+        found = await self._store.load_session(token_hash)
+        now = self._clock.now()
+        if found is None or found[1] <= now or self._ended.get(token_hash):
+            if len(self._unknown) < _UNKNOWN_MAX:
+                self._unknown.put(token_hash, True, int(self._clock.monotonic()))
+            return None
+        self._keep(token_hash, _Session(found[0], found[1], found[1] - self._session_seconds))
+        return self.use(token_hash)
+
+    async def open(self, token_hash: bytes, pubkey: bytes) -> None:
+        now = self._clock.now()
+        expires_at = now + self._session_seconds
+        await self._store.put_session(token_hash, pubkey, expires_at)
+        self._keep(token_hash, _Session(pubkey, expires_at, now))
+
+    async def close(self, token_hash: bytes) -> None:
+        """Refused from now on, even when the store cannot be told (which raises IdentityStoreUnavailable)."""
+        self._ended.put(token_hash, True, int(self._clock.monotonic()))
+        self._live.pop(token_hash, None)
+        self._slides.pop(token_hash, None)
+        await self._store.drop_session(token_hash)
+
+    async def flush(self) -> None:
+        """Write the slides that gathered. What fails is tried again with the next flush."""
+        if not self._slides:
+            return
+        slides, self._slides = self._slides, {}
+        try:
+            await self._store.slide_sessions(list(slides.items()))
+        except IdentityStoreUnavailable as error:
+            logger.warning("sessions cannot be prolonged for now: %s", error)
+            self._slides = {token: until for token, until in slides.items() if token in self._live} | self._slides
+
+    def _keep(self, token_hash: bytes, session: _Session) -> None:
+        if len(self._live) >= CACHED_MAX:
+            del self._live[next(iter(self._live))]  # The oldest; it is read again when it is used again.
+        self._live[token_hash] = session

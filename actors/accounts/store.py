@@ -1,0 +1,351 @@
+"""What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
+
+Implements: decisions, money rules 2, 5, 6 and 12; design, section 5. Decides nothing.
+One group is one call of accounts_write() (schema.sql): one round trip and one transaction, which waits for the disk
+(synchronous_commit) and carries the owner's epoch. memory.py is the other store; one suite says what both must do.
+"""
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import asyncpg
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.account import Mark, MarkKind, Profile
+from actors.accounts.credits import Batch, Source
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.writes import Head, Stored, Write
+from actors.storage import migrate, read_migrations
+from actors.units import Credits, UnixSeconds, VirtualShard
+
+logger = logging.getLogger(__name__)
+
+WRITE_SECONDS = 8.0  # A group takes milliseconds. A server that needs longer is treated as lost, and asked again.
+_PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
+_FENCED, _DIVERGED = "LG001", "LG002"
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
+# the planner works that out anew for every group, or scans whole tables while statistics are young.
+_WRITER_SETTINGS = (
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
+    "SET enable_mergejoin = off; SET synchronous_commit = on; SET jit = off"
+)
+_WRITE = f"SELECT accounts_write({', '.join(f'${number}' for number in range(1, 47))})"
+_ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
+
+
+class StoreUnavailable(Exception):
+    """The store did not answer, or refused for a reason of its own. Whether a write was made is not known."""
+
+
+class Fenced(Exception):
+    """The shards have another owner now. Nothing was written, and nothing of this owner will be again."""
+
+
+class AccountStore(Protocol):
+    """All methods raise StoreUnavailable when the store cannot be used."""
+
+    async def prepare(self, now_ms: int) -> None:
+        """Schema, and room for entries of about this time. May be called again, by many at once."""
+        ...
+
+    async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
+        """Become the owner; gives the new epoch, the same for all shards.
+
+        owner: a name that no other process ever had. renew: only when all shards are this owner's still; raises
+        Fenced otherwise. Taking over twice is harmless.
+        When this returns, every write of the epochs before has either been made or never will be.
+        """
+        ...
+
+    async def write(self, epoch: int, group: Write) -> None:
+        """Make the whole group durable, or nothing of it. Raises Fenced; after any other error, whether it was made
+        is known only after the next take_over."""
+        ...
+
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+        """Raises Fenced when these shards do not have this epoch any more."""
+        ...
+
+    async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
+        """An account with its entries and voids since then; None when there is no such account."""
+        ...
+
+    async def find_key(self, key_hash: bytes) -> bytes | None:
+        """Public key of the account whose active API key has this hash."""
+        ...
+
+    async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None: ...
+
+    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None: ...
+
+    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+        """Newest first."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class PostgresAccountStore:
+    """pool: of at least two connections; one is kept for writing."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        assert pool.get_max_size() >= 2, "storage.postgres_pool_size must be at least 2"
+        self._pool = pool
+        self._migrated = False
+        self._writer: Any = None  # Kept: taking a connection from the pool for every group would cost more than it.
+
+    async def prepare(self, now_ms: int) -> None:
+        if not self._migrated:
+            async with _translated():
+                await migrate(self._pool, read_migrations("actors.accounts"))
+            self._migrated = True
+        async with self._reading() as connection:
+            for name, first_ms, next_ms in partitions(now_ms):
+                await connection.execute("SELECT accounts_partition($1, $2, $3)", name, first_ms, next_ms)
+
+    async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
+        async with self._reading() as connection:
+            epoch = await connection.fetchval(
+                "SELECT accounts_take_over($1, $2, $3)", owner, list(shards), renew, timeout=WRITE_SECONDS
+            )
+        if epoch is None:
+            raise Fenced
+        assert isinstance(epoch, int)
+        return epoch
+
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+        async with self._reading() as connection:
+            owned = await connection.fetchval(
+                "SELECT count(*) FROM shard_owner WHERE virtual_shard = ANY ($1) AND epoch = $2", list(shards), epoch
+            )
+        if owned != len(shards):
+            raise Fenced
+
+    async def write(self, epoch: int, group: Write) -> None:
+        arguments = _columns(group)
+        try:
+            if self._writer is None:
+                self._writer = await self._open_writer()
+            await self._writer.execute(_WRITE, epoch, list(group.shards), *arguments, timeout=WRITE_SECONDS)
+        except BaseException as error:
+            await self._drop_writer()
+            if isinstance(error, asyncpg.PostgresError):
+                if error.sqlstate == _FENCED:
+                    raise Fenced from error
+                if error.sqlstate == _DIVERGED:
+                    logger.error("accounts_write refused a group: %s", error)
+            if isinstance(error, _AWAY):
+                raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+            raise
+
+    async def _open_writer(self) -> Any:
+        connection = await self._pool.acquire(timeout=WRITE_SECONDS)
+        try:
+            await connection.execute(_WRITER_SETTINGS)
+        except BaseException:
+            await self._pool.release(connection)
+            raise
+        return connection
+
+    async def _drop_writer(self) -> None:
+        """Never used again after an error: what its session was doing is not known. Nothing is awaited from it."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.terminate()
+                await self._pool.release(writer, timeout=1)
+            except _AWAY as error:
+                logger.info("a lost connection could not be given back: %s", error)
+
+    async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow("SELECT * FROM accounts WHERE pubkey = $1", pubkey)
+            if row is None:
+                return None
+            batches = await connection.fetch(
+                "SELECT id, source, credits, remaining, created_at, expires_at FROM credit_batches"
+                " WHERE pubkey = $1 AND remaining > 0",
+                pubkey,
+            )
+            # The newest entry's time is known, so only the partitions of its month and of the recent past are read.
+            entries = await connection.fetch(
+                f"SELECT {_ENTRY_COLUMNS}, hash FROM ledger WHERE pubkey = $1 AND at_ms >= $2"  # noqa: S608 - columns.
+                " ORDER BY at_ms, seq",
+                pubkey,
+                min(since_ms, row["last_ms"]),
+            )
+            marks = await connection.fetch(
+                "SELECT kind, operation, at_ms, amount FROM account_operations"
+                " WHERE pubkey = $1 AND kind = ANY ($2) AND at_ms >= $3",
+                pubkey,
+                [MarkKind.VOID, MarkKind.REFUND],
+                since_ms,
+            )
+        return _stored(row, batches, entries, marks, since_ms)
+
+    async def find_key(self, key_hash: bytes) -> bytes | None:
+        async with self._reading() as connection:
+            found: bytes | None = await connection.fetchval(
+                "SELECT pubkey FROM accounts WHERE api_key_hash = $1", key_hash
+            )
+        return found
+
+    async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                "SELECT kind, operation, at_ms, amount FROM account_operations"
+                " WHERE pubkey = $1 AND kind = ANY ($2) AND operation = $3",
+                pubkey,
+                list(kinds),
+                operation,
+            )
+        return None if row is None else Mark(*row)
+
+    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                f"SELECT {_ENTRY_COLUMNS} FROM ledger"  # noqa: S608 - column names.
+                " WHERE pubkey = $1 AND at_ms >= $2 AND operation_id = $3 AND type = $4",
+                pubkey,
+                since_ms,
+                operation,
+                EntryType.DEBIT,
+            )
+        return None if row is None else Entry(*row)
+
+    async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
+        only = f" AND type = {EntryType.DEBIT:d}" if debits_only else ""
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                f"SELECT {_ENTRY_COLUMNS} FROM ledger WHERE pubkey = $1{only}"  # noqa: S608 - constants.
+                " ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3",
+                pubkey,
+                offset,
+                limit,
+            )
+        return [Entry(*row) for row in rows]
+
+    async def close(self) -> None:
+        await self._drop_writer()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Any]:
+        async with _translated(), self._pool.acquire(timeout=WRITE_SECONDS) as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def _translated() -> AsyncIterator[None]:
+    try:
+        yield
+    except _AWAY as error:
+        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def partitions(now_ms: int) -> list[tuple[str, int, int]]:
+    """Name, first and next millisecond of the monthly partitions that entries of about this time may need."""
+    today = datetime.fromtimestamp(now_ms / 1000, UTC)
+    month = today.year * 12 + today.month - 1
+    bounds = [
+        datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+        for number in range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 2)
+    ]
+    return [
+        (f"ledger_{first:%Y_%m}", int(first.timestamp()) * 1000, int(following.timestamp()) * 1000)
+        for first, following in itertools.pairwise(bounds)
+    ]
+
+
+def _columns(group: Write) -> list[list[Any]]:
+    """The group as accounts_write() takes it: one array a column."""
+    profiles = [
+        (
+            pubkey,
+            shard,
+            profile.created_at,
+            profile.status,
+            profile.key_hash,
+            profile.key_prefix,
+            profile.ref_code,
+            profile.requests_per_second,
+            profile.concurrency,
+            ledger.genesis(pubkey),
+        )
+        for pubkey, (shard, profile) in group.profiles.items()
+    ]
+    entries = [
+        (
+            pubkey,
+            entry.at_ms,
+            entry.seq,
+            entry.type,
+            entry.outcome,
+            entry.amount,
+            entry.balance,
+            entry.operation,
+            entry.method,
+            entry.description,
+            entry.parcels,
+            after,
+        )
+        for pubkey, entry, after in group.entries
+    ]
+    fresh = [
+        (pubkey, batch.id, batch.source.value, batch.credits, batch.created_at, batch.expires_at)
+        for pubkey, batch in group.new_batches
+    ]
+    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
+    marks = [(pubkey, mark.kind, mark.operation, mark.at_ms, mark.amount) for pubkey, mark in group.marks]
+    columns: list[list[Any]] = []
+    for rows, width in ((profiles, 10), (group.heads, 8), (entries, 12), (fresh, 6), (left, 3), (marks, 5)):
+        columns += [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+    return columns
+
+
+def _stored(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
+    profile = Profile(
+        row["created_at"],
+        row["status"],
+        row["api_key_hash"],
+        row["key_prefix"],
+        row["ref_code"],
+        row["requests_per_second"],
+        row["concurrency"],
+    )
+    head = Head(
+        row["pubkey"],
+        row["seq"],
+        row["seq"],
+        row["balance"],
+        row["total_consumed"],
+        row["last_batch"],
+        row["last_ms"],
+        row["head_hash"],
+    )
+    chained = [(Entry(*entry[:-1]), entry[-1]) for entry in map(tuple, entries)]
+    recent = [pair for pair in chained if pair[0].at_ms >= since_ms] or chained[-1:]
+    deposit = row["last_deposit"]
+    return Stored(
+        profile,
+        head,
+        [
+            Batch(
+                batch["id"],
+                Source(batch["source"]),
+                Credits(batch["credits"]),
+                Credits(batch["remaining"]),
+                UnixSeconds(batch["created_at"]),
+                UnixSeconds(batch["expires_at"]),
+            )
+            for batch in batches
+        ],
+        recent,
+        [Mark(*mark) for mark in marks],
+        None if deposit is None else msgspec.json.decode(deposit),
+    )

@@ -1,0 +1,50 @@
+"""Fixtures of the accounts context: both stores, and a shard over memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from actors.accounts.memory import MemoryAccountStore
+from actors.accounts.store import AccountStore, PostgresAccountStore
+from actors.clock import ManualClock
+from actors.storage import connect_postgres
+
+TABLES = "accounts, credit_batches, ledger, account_operations, shard_owner"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@asynccontextmanager
+async def empty_database(url: str) -> AsyncIterator[asyncpg.Pool]:
+    pool = await connect_postgres(url, connections_max=4, application="tests")
+    try:
+        if await pool.fetchval("SELECT to_regclass('accounts')") is not None:
+            await pool.execute(f"TRUNCATE {TABLES}")
+        yield pool
+    finally:
+        await pool.close()
+
+
+@pytest.fixture
+async def postgres_pool(postgres_url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A pool to this module's database, with the context's tables empty."""
+    async with empty_database(postgres_url) as pool:
+        yield pool
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, clock: ManualClock) -> AsyncIterator[AccountStore]:
+    """Each store in turn, empty."""
+    if request.param == "memory":
+        yield MemoryAccountStore()
+        return
+    async with empty_database(request.getfixturevalue("postgres_url")) as pool:
+        store = PostgresAccountStore(pool)
+        await store.prepare(clock.now_ms())
+        yield store
+        await store.close()

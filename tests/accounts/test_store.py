@@ -1,0 +1,286 @@
+"""One suite that every store of accounts must pass: memory and real PostgreSQL."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, Moved
+from actors.accounts.core import (
+    decide_adjust,
+    decide_credit_expiry,
+    decide_key,
+    decide_limits,
+    decide_settle,
+    decide_status,
+    decide_void,
+)
+from actors.accounts.ledger import EntryType
+from actors.accounts.store import AccountStore, Fenced, PostgresAccountStore, StoreUnavailable, partitions
+from actors.accounts.writes import restore
+from actors.calls import SettleRequest
+from actors.units import VirtualShard
+from tests.accounts.making import (
+    ALICE,
+    BOB,
+    DEFAULTS,
+    START,
+    group_of,
+    later,
+    opened,
+    opening_group,
+    operation,
+    settle,
+    take,
+)
+
+SHARDS = tuple(VirtualShard(number) for number in range(1024))
+HOUR_MS = 3_600_000
+
+
+def posted(account: Account, request: SettleRequest) -> Moved:
+    """The event of a settle that must be accepted."""
+    settlement = decide_settle(account, request, START)
+    assert isinstance(settlement.event, Moved), settlement
+    return settlement.event
+
+
+async def opened_in(store: AccountStore, epoch: int, pubkey: bytes = ALICE, credits: int = 1000) -> Account:
+    """An account that the store has, with one grant."""
+    account = opened(pubkey)
+    await store.write(epoch, opening_group(account))
+    grant = decide_adjust(account, credits, "opening", b"opening", START)
+    assert grant is not None
+    await store.write(epoch, group_of(account, grant))
+    return account
+
+
+async def same_after_loading(store: AccountStore, account: Account) -> Account:
+    stored = await store.load(account.pubkey, 0)
+    assert stored is not None
+    restored = restore(stored, DEFAULTS, START.steady)
+    for field in ("profile", "purse", "seq", "head", "last_ms", "total_consumed"):
+        assert getattr(restored, field) == getattr(account, field), field
+    return restored
+
+
+async def test_an_account_loads_as_it_was_written(store: AccountStore) -> None:
+    """Loading needs no replay: heads, batches and recent operations say it all."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    more = decide_adjust(account, 50, "more", b"more", START)
+    assert more is not None
+    group = group_of(account, more, decide_key(account, b"h" * 32, "srpc_live_abc"))
+    await store.write(epoch, group)
+    await store.write(epoch, group_of(account, posted(account, settle(1, 1010))))
+    await store.write(epoch, group_of(account, decide_limits(account, 7, None), decide_status(account, "suspended")))
+
+    restored = await same_after_loading(store, account)
+    assert restored.operations.get(operation(1)) == account.operations.get(operation(1))
+    assert await store.find_key(b"h" * 32) == ALICE
+    assert await store.load(BOB, 0) is None
+    assert await store.find_key(b"x" * 32) is None
+
+
+async def test_several_events_of_several_accounts_are_one_group(store: AccountStore) -> None:
+    epoch = await store.take_over("first", SHARDS, False)
+    alice, bob = await opened_in(store, epoch), await opened_in(store, epoch, BOB, 10)
+    group = group_of(alice)
+    for number in range(1, 40):
+        take(alice, posted(alice, settle(number, number)), group)
+    take(bob, posted(bob, settle(99, 10, pubkey=BOB)), group)
+    group.cut({ALICE: alice, BOB: bob})
+    await store.write(epoch, group)
+    await same_after_loading(store, alice)
+    assert (await same_after_loading(store, bob)).purse.batches == []
+
+
+async def test_a_batch_made_and_spent_in_one_group_is_stored_as_spent(store: AccountStore) -> None:
+    epoch = await store.take_over("first", SHARDS, False)
+    account = opened()
+    group = opening_group(account)
+    grant = decide_adjust(account, 5, "grant", b"grant", START)
+    take(account, grant, group)
+    take(account, posted(account, settle(1, 5)), group)
+    group.cut({ALICE: account})
+    await store.write(epoch, group)
+    assert (await same_after_loading(store, account)).purse.batches == []
+
+
+async def test_an_older_owner_cannot_write(store: AccountStore) -> None:
+    """Hostile inputs 21 and 40: the write itself carries the epoch, and nothing of it is kept."""
+    old = await store.take_over("old", SHARDS, False)
+    account = await opened_in(store, old)
+    new = await store.take_over("new", SHARDS[:900], False)
+    assert new > old
+    with pytest.raises(Fenced):
+        await store.write(old, group_of(account, posted(account, settle(1, 5))))
+    with pytest.raises(Fenced):
+        await store.check_owner(old, SHARDS)
+    with pytest.raises(Fenced):
+        await store.take_over("old", SHARDS, True)
+    await store.check_owner(new, SHARDS[:900])
+    stored = await store.load(ALICE, 0)
+    assert stored is not None and stored.head.seq == 1
+
+
+async def test_an_owner_renews_its_own_epoch(store: AccountStore) -> None:
+    """After a write whose end is unknown: the old epoch is dead, also when the renewal itself is repeated."""
+    first = await store.take_over("me", SHARDS, False)
+    account = await opened_in(store, first)
+    await store.take_over("me", SHARDS, True)
+    third = await store.take_over("me", SHARDS, True)
+    assert third > first
+    write = group_of(account, posted(account, settle(1, 5)))
+    with pytest.raises(Fenced):
+        await store.write(first, write)
+    await store.write(third, write)
+
+
+async def test_a_group_is_written_whole_or_not_at_all(store: AccountStore) -> None:
+    """One entry that cannot be written takes the whole group with it."""
+    epoch = await store.take_over("first", SHARDS, False)
+    alice, bob = await opened_in(store, epoch), await opened_in(store, epoch, BOB, 10)
+    ahead = await opened_in_memory_only(bob)
+    group = group_of(alice, posted(alice, settle(1, 5)))
+    take(bob, posted(bob, settle(2, 1, pubkey=BOB)), group)
+    group.before[BOB] = ahead
+    group.heads.clear()
+    group.cut({ALICE: alice, BOB: bob})
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, group)
+    stored = await store.load(ALICE, 0)
+    assert stored is not None and stored.head.seq == 1
+
+
+async def opened_in_memory_only(account: Account) -> int:
+    """A seq that the store never saw: memory is ahead of the ledger."""
+    return account.seq + 3
+
+
+async def test_an_operation_is_marked_once_for_ever(store: AccountStore) -> None:
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    mark = Mark(MarkKind.VOID, operation(7), START.wall_ms, 0)
+    await store.write(epoch, group_of(account, HoldEnded(operation(7), 0, mark=mark)))
+    assert await store.find_mark(ALICE, (MarkKind.REFUND, MarkKind.VOID), operation(7)) == mark
+    assert await store.find_mark(ALICE, (MarkKind.REFUND,), operation(7)) is None
+    assert await store.find_mark(BOB, (MarkKind.VOID,), operation(7)) is None
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, group_of(account, HoldEnded(operation(7), 0, mark=mark)))
+
+
+async def test_one_key_opens_one_account(store: AccountStore) -> None:
+    epoch = await store.take_over("first", SHARDS, False)
+    alice, bob = await opened_in(store, epoch), await opened_in(store, epoch, BOB)
+    await store.write(epoch, group_of(alice, decide_key(alice, b"1" * 32, "one")))
+    await store.write(epoch, group_of(alice, decide_key(alice, b"2" * 32, "two")))
+    assert await store.find_key(b"1" * 32) is None
+    assert await store.find_key(b"2" * 32) == ALICE
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, group_of(bob, decide_key(bob, b"2" * 32, "two")))
+
+
+async def test_operations_are_found_and_loaded_by_time(store: AccountStore) -> None:
+    """Recent debits, voids and refunds come with the account; older ones are found one by one."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    await store.write(epoch, group_of(account, posted(account, settle(1, 5))))
+    refund = decide_void(account, settle(1, 5), START)
+    assert isinstance(refund.event, Moved)
+    await store.write(epoch, group_of(account, refund.event))
+    moment = later(START, 3600)
+    recent = decide_settle(account, settle(2, 7, held_at=moment.wall_ms // 1000), moment)
+    assert isinstance(recent.event, Moved)
+    await store.write(epoch, group_of(account, recent.event))
+
+    stored = await store.load(ALICE, moment.wall_ms - 1000)
+    assert stored is not None
+    assert [entry.operation for entry, _ in stored.entries] == [operation(2)]
+    assert stored.marks == []
+    everything = await store.load(ALICE, 0)
+    assert everything is not None
+    assert [mark.operation for mark in everything.marks] == [operation(1)]
+    debit = await store.find_debit(ALICE, operation(1), START.wall_ms)
+    assert debit is not None and (debit.amount, debit.method) == (-5, "getBalance")
+    assert await store.find_debit(ALICE, operation(1), moment.wall_ms) is None
+    assert await store.find_debit(ALICE, operation(3), 0) is None
+    nothing_recent = await store.load(ALICE, moment.wall_ms + HOUR_MS)
+    assert nothing_recent is not None and len(nothing_recent.entries) == 1  # The newest, to check the chain with.
+
+
+async def test_entries_are_listed_newest_first(store: AccountStore) -> None:
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    for number in range(1, 6):
+        await store.write(epoch, group_of(account, posted(account, settle(number, number))))
+    listed = await store.entries(ALICE, 0, 3, False)
+    assert [entry.amount for entry in listed] == [-5, -4, -3]
+    assert [entry.amount for entry in await store.entries(ALICE, 4, 50, False)] == [-1, 1000]
+    assert [entry.amount for entry in await store.entries(ALICE, 4, 50, True)] == [-1]
+    assert await store.entries(BOB, 0, 50, False) == []
+    expired = decide_credit_expiry(account, later(START, 366 * 86_400))
+    assert expired[0].entry.type == EntryType.EXPIRY
+
+
+# --- what only PostgreSQL can show --------------------------------------------------------------------------------
+
+
+async def test_an_entry_cannot_be_changed_or_removed(postgres_pool: asyncpg.Pool) -> None:
+    """Money rule 6: the ledger is append-only, also for a slip of an operator's hand."""
+    store = PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    await opened_in(store, await store.take_over("first", SHARDS, False))
+    for statement in ("UPDATE ledger SET amount = 2", "DELETE FROM ledger"):
+        with pytest.raises(asyncpg.RaiseError, match="append-only"):
+            await postgres_pool.execute(statement)
+    await store.close()
+
+
+async def test_a_takeover_waits_for_the_write_under_way(postgres_pool: asyncpg.Pool) -> None:
+    """Who has taken over knows that no older write can still appear."""
+    store, successor = PostgresAccountStore(postgres_pool), PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("old", SHARDS, False)
+    async with postgres_pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("SELECT pg_advisory_xact_lock_shared(1667851875, $1)", epoch)  # A write's first step.
+        taking = asyncio.ensure_future(successor.take_over("new", SHARDS, False))
+        waiting = 0
+        while not waiting:
+            waiting = await connection.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            )
+        assert not taking.done()
+        await transaction.commit()
+        assert await taking > epoch
+    await store.close()
+    await successor.close()
+
+
+async def test_the_store_recovers_after_its_connections_were_cut(postgres_pool: asyncpg.Pool) -> None:
+    """Hostile input 44: what fails is StoreUnavailable, and the next attempt uses a fresh connection."""
+    store = PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("me", SHARDS, False)
+    account = await opened_in(store, epoch)
+    killer = await asyncpg.connect(dsn=postgres_pool._connect_args[0])
+    await killer.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await killer.close()
+    group = group_of(account, posted(account, settle(1, 5)))
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, group)
+    epoch = await store.take_over("me", SHARDS, True)
+    await store.write(epoch, group)
+    await same_after_loading(store, account)
+    await store.close()
+
+
+def test_partitions_are_made_ahead_and_cover_the_clock_being_set_back() -> None:
+    made = partitions(1_735_689_599_999)  # The last millisecond of 2024.
+    assert [name for name, _, _ in made] == ["ledger_2024_11", "ledger_2024_12", "ledger_2025_01", "ledger_2025_02"]
+    assert made[1][2] == made[2][1] == 1_735_689_600_000
