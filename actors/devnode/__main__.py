@@ -1,0 +1,141 @@
+"""Command line: `python -m actors.devnode` runs a node, `python -m actors.devnode fund KEY` gives it money.
+
+Implements: reading flags, exit codes, the status line on a terminal. Wiring only.
+"""
+
+import asyncio
+import decimal
+import json
+import logging
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from actors.devnode.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
+from actors.devnode.settings import Settings, SettingsError
+
+EXIT_USAGE = 2
+EXIT_UNAVAILABLE = 1
+KNOWN_GAPS = """
+A chain of one node that really executes transactions, for development and tests. It presents itself as devnet.
+
+Known gaps: no forks, votes, stake or inflation (answers about them are constants); no block or account compute
+limits; v1 transactions pay their inline priority fee, but their inline compute and size limits are not enforced;
+account reads at confirmed or finalized show the newest contents for the first 32 slots after a restart.
+"""
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True, help=KNOWN_GAPS)
+def serve(
+    context: typer.Context,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the chain; the chain in it is continued. Needed to run a node.")
+    ] = None,
+    http_port: Annotated[int, typer.Option(help="Port of JSON-RPC over HTTP; 0 takes a free one.")] = 8899,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    slot_ms: Annotated[int, typer.Option(help="Length of a slot in milliseconds.")] = 400,
+    root_depth: Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")] = 32,
+    seed: Annotated[int, typer.Option(help="Makes the keys of this chain, together with the folder's own salt.")] = 0,
+    retention_slots: Annotated[
+        int, typer.Option(help="Slots whose blocks and transactions are kept; older ones are cleaned up.")
+    ] = 216_000,
+    reset: Annotated[bool, typer.Option("--reset", help="Forget the chain in the folder and begin a new one.")] = False,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Written (JSON: pid, url, keys) once calls are answered; removed at the end.")
+    ] = None,
+    parent_pid: Annotated[int | None, typer.Option(help="End when this process ends.")] = None,
+) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    if data_dir is None:
+        _fail("--data-dir is needed: the folder that the chain lives in", EXIT_USAGE)
+    try:
+        settings = Settings(
+            data_dir=data_dir,
+            host=host,
+            http_port=http_port,
+            slot_ms=slot_ms,
+            root_depth=root_depth,
+            seed=seed,
+            retention_slots=retention_slots,
+            parent_pid=parent_pid,
+            ready_file=ready_file,
+        )
+    except SettingsError as error:
+        _fail(str(error), EXIT_USAGE)
+    _run(settings, reset)
+
+
+def _run(settings: Settings, reset: bool) -> None:
+    import uvloop
+
+    from actors.devnode.app import Devnode, PortTaken, wipe
+    from actors.devnode.journal import JournalError
+    from actors.devnode.lock import FolderTaken
+    from actors.devnode.status_line import show_status
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    async def live() -> None:
+        node = Devnode(settings)
+        await node.run(show_status)
+
+    try:
+        if reset:
+            wipe(settings)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(live())
+    except (FolderTaken, JournalError, PortTaken) as error:
+        _fail(str(error), EXIT_UNAVAILABLE)
+
+
+@app.command()
+def fund(
+    pubkey: Annotated[str, typer.Argument(help="Wallet that gets the money.")],
+    sol: Annotated[str, typer.Option(help="SOL to give.")] = "0",
+    usdc: Annotated[str, typer.Option(help="USDC to give, minted to the wallet's associated account.")] = "0",
+    url: Annotated[str, typer.Option(help="A devnode on this machine.")] = "http://127.0.0.1:8899",
+) -> None:
+    """Give a wallet SOL and USDC from the faucet of a running devnode."""
+    body = {
+        "pubkey": pubkey,
+        "lamports": _base_units(sol, LAMPORTS_PER_SOL, "--sol"),
+        "usdc_base_units": _base_units(usdc, 10**USDC_DECIMALS, "--usdc"),
+    }
+    if not url.startswith(("http://", "https://")):
+        _fail(f"--url: {url!r}, wanted http://HOST:PORT", EXIT_USAGE)
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above.
+        url.rstrip("/") + "/admin/fund", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+            typer.echo(reply.read().decode())
+    except urllib.error.HTTPError as error:
+        _fail(error.read().decode(), EXIT_UNAVAILABLE)
+    except OSError as error:
+        _fail(f"{url}: {error}; is a devnode running there?", EXIT_UNAVAILABLE)
+
+
+def _base_units(text: str, unit: int, option: str) -> int:
+    """Exact: a decimal number of whole coins that is a whole number of base units."""
+    try:
+        amount = decimal.Decimal(text) * unit
+    except decimal.InvalidOperation:
+        _fail(f"{option}: {text!r}, wanted a number", EXIT_USAGE)
+    if not amount.is_finite() or amount < 0 or amount != amount.to_integral_value():
+        _fail(f"{option}: {text!r}, wanted a number from 0 up with at most {len(str(unit)) - 1} decimals", EXIT_USAGE)
+    return int(amount)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    print(f"devnode: {text}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m actors.devnode")

@@ -1,0 +1,64 @@
+"""What accounts held at the slots between the root and now.
+
+Implements: reads at `confirmed` and `finalized` see the accounts as they were then. Kept as an undo log: for each
+slot, what each account written in it held before.
+Pure: no clock, no I/O. Not here: current contents (the VM has those).
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+
+
+@dataclass(slots=True)
+class AccountHistory:
+    _before: dict[int, dict[Pubkey, Account | None]] = field(default_factory=dict)
+    _slots_of: dict[Pubkey, deque[int]] = field(default_factory=dict)
+
+    def note(self, slot: int, pubkey: Pubkey, before: Account | None) -> None:
+        """An account is written in this slot; only its first write in the slot counts."""
+        written = self._before.setdefault(slot, {})
+        if pubkey in written:
+            return
+        written[pubkey] = before
+        slots = self._slots_of.get(pubkey)
+        if slots is None:
+            self._slots_of[pubkey] = deque((slot,))
+        else:
+            assert slots[-1] < slot, (slots[-1], slot)
+            slots.append(slot)
+
+    def changed_after(self, pubkey: Pubkey, slot: int) -> bool:
+        slots = self._slots_of.get(pubkey)
+        return slots is not None and slots[-1] > slot
+
+    def as_of(self, pubkey: Pubkey, slot: int) -> Account | None:
+        """What the account held at the end of the slot. Only asked when `changed_after` says it changed since."""
+        for written in self._slots_of[pubkey]:
+            if written > slot:
+                return self._before[written][pubkey]
+        raise AssertionError((pubkey, slot))
+
+    def overlay(self, slot: int) -> dict[Pubkey, Account | None]:
+        """Every account that changed after the slot, with what it held at its end."""
+        found: dict[Pubkey, Account | None] = {}
+        for written in sorted(self._before):
+            if written > slot:
+                for pubkey, before in self._before[written].items():
+                    found.setdefault(pubkey, before)
+        return found
+
+    def written_in(self, slot: int) -> list[Pubkey]:
+        return list(self._before.get(slot, ()))
+
+    def forget_up_to(self, slot: int) -> None:
+        """Nobody asks for states before the end of this slot any more."""
+        for written in [known for known in self._before if known <= slot]:
+            for pubkey in self._before.pop(written):
+                slots = self._slots_of[pubkey]
+                assert slots[0] == written, (slots[0], written)
+                slots.popleft()
+                if not slots:
+                    del self._slots_of[pubkey]

@@ -1,0 +1,246 @@
+"""One devnode put together: folder, journal, chain, doors; and its life from start to a clean end.
+
+Implements: start, restart on the same chain, shutdown on SIGTERM, SIGINT or the end of the parent process.
+Wiring only. Doors that come later (WebSocket, gRPC, QUIC, a block engine) are started here beside HTTP; they get the
+`Node`, subscribe to `node.chain.bus` and submit through `node.chain.submit`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import orjson
+import uvicorn
+
+from actors.clock import Clock, SystemClock
+from actors.devnode import journal as journal_module
+from actors.devnode.admin import admin_routes
+from actors.devnode.archive import Archive
+from actors.devnode.chain import Birth, Chain
+from actors.devnode.faucet import Faucet
+from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts
+from actors.devnode.journal import Journal
+from actors.devnode.lock import FolderLock
+from actors.devnode.pacemaker import Pacemaker
+from actors.devnode.rpc.dispatch import Dispatcher
+from actors.devnode.rpc.http import HttpDoor
+from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.table import METHODS
+from actors.devnode.settings import Settings
+
+logger = logging.getLogger("devnode")
+PARENT_CHECK_SECONDS = 0.5
+BACKLOG = 2_048
+
+
+class PortTaken(Exception):
+    """The address cannot be listened on; the text says why."""
+
+
+class Devnode:
+    """Opens everything in the constructor (raises with a clear text), runs in `run`, closes in `run`'s end."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock if clock is not None else SystemClock()
+        self._stop = asyncio.Event()
+        self._socket = _listen(settings.host, settings.http_port)
+        self.http_port: int = self._socket.getsockname()[1]
+        with contextlib.ExitStack() as opened:
+            opened.callback(self._socket.close)
+            lock = FolderLock(settings.data_dir)
+            opened.callback(lock.release)
+            self._journal = Journal(settings.data_dir, settings.retention_slots)
+            opened.callback(self._journal.close)
+            self.node = self._open_chain()
+            opened.callback(self.node.archive.close)
+            self._opened = opened.pop_all()
+        self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms)
+
+    def _open_chain(self) -> Node:
+        settings, now = self.settings, self._clock.now()
+        past = self._journal.restore()
+        if past is not None:
+            salt = past.salt
+            keys = chain_keys(settings.seed, salt)
+            chain = Chain.restored(past, now, settings.root_depth)
+        else:
+            salt = secrets.token_bytes(SALT_BYTES)
+            keys = chain_keys(settings.seed, salt)
+            self._journal.begin(salt)
+            chain = self._new_chain(Birth(salt, genesis_accounts(keys), now))
+        return Node(
+            chain=chain,
+            archive=Archive(settings.data_dir),
+            keys=keys,
+            faucet=Faucet(chain, keys.faucet),
+            clock=self._clock,
+            slot_ms=settings.slot_ms,
+            http_address=f"{settings.host}:{self.http_port}",
+        )
+
+    def _new_chain(self, birth: Birth) -> Chain:
+        """Build the first blocks at once, so that finalized, confirmed and processed all exist from the start."""
+        depth = self.settings.root_depth
+        age_seconds = depth * self.settings.slot_ms // 1000
+        chain = Chain.new(Birth(birth.salt, birth.accounts, birth.unix_time - age_seconds), depth)
+        for beat in range(1, depth + 1):
+            unix_time = birth.unix_time - (depth - beat) * self.settings.slot_ms // 1000
+            sealed = chain.seal(unix_time, self._clock.monotonic())
+            self._journal.flush(sealed)
+            chain.mark_durable(sealed.block.slot)
+        return chain
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self, on_ready: Callable[["Devnode"], None] | None = None) -> None:
+        """Serve until `stop`, a signal, the end of the parent, or a failure, which is raised."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        server = _Server(self._door())
+        tasks = [
+            asyncio.create_task(self.pacemaker.run(), name="pacemaker"),
+            asyncio.create_task(server.serve(sockets=[self._socket]), name="http"),
+            asyncio.create_task(self._stopped(), name="stop"),
+        ]
+        if self.settings.parent_pid is not None:
+            tasks.append(asyncio.create_task(_wait_for_end_of(self.settings.parent_pid), name="parent"))
+        try:
+            await server.listening.wait()
+            self._announce()
+            if on_ready is not None:
+                on_ready(self)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await self._close(server, tasks)
+
+    async def _stopped(self) -> None:
+        await self._stop.wait()
+
+    async def _close(self, server: "_Server", tasks: list[asyncio.Task[None]]) -> None:
+        server.should_exit = True
+        with contextlib.suppress(TimeoutError, OSError):
+            await asyncio.wait_for(asyncio.shield(tasks[1]), timeout=3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.settings.ready_file is not None:
+            self.settings.ready_file.unlink(missing_ok=True)
+        try:
+            await self.pacemaker.stop()
+        finally:
+            self._opened.close()
+
+    def _door(self) -> uvicorn.Config:
+        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, admin_routes(self.node))
+        return uvicorn.Config(
+            door,
+            http="httptools",
+            ws="none",
+            loop="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=2,
+        )
+
+    def _announce(self) -> None:
+        """Write the ready file: whole, or not at all."""
+        path = self.settings.ready_file
+        if path is None:
+            return
+        facts = {
+            "pid": os.getpid(),
+            "url": f"http://{self.settings.host}:{self.http_port}",
+            "http_port": self.http_port,
+            "faucet": str(self.node.faucet.pubkey),
+            "identity": str(self.node.keys.identity.pubkey()),
+        }
+        partial = path.with_name(path.name + ".partial")
+        partial.write_bytes(orjson.dumps(facts) + b"\n")
+        partial.replace(path)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are handled by the devnode: it has a chain to close as well."""
+        yield
+
+
+def wipe(settings: Settings) -> None:
+    """Remove the chain of an earlier run. Refused (FolderTaken) while a devnode works on the folder."""
+    lock = FolderLock(settings.data_dir)
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            (settings.data_dir / (journal_module.FILE_NAME + suffix)).unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise PortTaken(f"cannot listen on {host}:{port} ({error.strerror}); give another --http-port") from error
+    return listening
+
+
+async def _wait_for_end_of(pid: int) -> None:
+    """A process descriptor also tells a parent that is dead but not yet collected, and no later process is mistaken
+    for it; where the system has none, ask every half second."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        descriptor = None
+    except (AttributeError, OSError):
+        while _is_running(pid):  # noqa: ASYNC110 - nothing here would set an event.
+            await asyncio.sleep(PARENT_CHECK_SECONDS)
+        descriptor = None
+    if descriptor is not None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+    logger.warning("process %d has ended, so this devnode ends too", pid)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,134 @@
+"""Reading blocks and transactions back from the journal.
+
+Implements: everything that needs commitment confirmed or higher. A slot is confirmed only once it is in the journal,
+so this is complete for those levels and nothing is kept in memory twice.
+Read side only, used by the owner thread; its connection sees every committed slot.
+"""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from actors.devnode.journal import FILE_NAME, connect
+from actors.devnode.records import TransactionMeta
+
+_COLUMNS = "slot, position, signature, raw, meta, keys"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTransaction:
+    slot: int
+    position: int
+    signature: str
+    raw: bytes
+    meta: TransactionMeta
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    slot: int
+    parent_slot: int
+    height: int
+    blockhash: str
+    previous_blockhash: str
+    unix_time: int
+    transaction_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddressEntry:
+    signature: str
+    slot: int
+    position: int
+    err: Any
+    memo: str | None
+    unix_time: int
+
+
+_meta_decoder = msgspec.json.Decoder(TransactionMeta)
+
+
+class Archive:
+    def __init__(self, data_dir: Path) -> None:
+        self._db = connect(data_dir / FILE_NAME, read_only=True)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def transaction(self, signature: str) -> StoredTransaction | None:
+        row = self._db.execute(f"SELECT {_COLUMNS} FROM transactions WHERE signature = ?", (signature,)).fetchone()  # noqa: S608 - constant columns.
+        return None if row is None else _transaction(row)
+
+    def status(self, signature: str) -> tuple[int, Any] | None:
+        """Slot and error of a transaction, without the rest of it."""
+        row = self._db.execute("SELECT slot, err FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        return None if row is None else (row[0], None if row[1] is None else orjson.loads(row[1]))
+
+    def position(self, signature: str) -> tuple[int, int] | None:
+        """Slot and place in the block."""
+        row = self._db.execute("SELECT slot, position FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def block(self, slot: int) -> StoredBlock | None:
+        row = self._db.execute("SELECT * FROM blocks WHERE slot = ?", (slot,)).fetchone()
+        return None if row is None else StoredBlock(*row)
+
+    def block_transactions(self, slot: int) -> list[StoredTransaction]:
+        rows = self._db.execute(f"SELECT {_COLUMNS} FROM transactions WHERE slot = ? ORDER BY position", (slot,))  # noqa: S608
+        return [_transaction(row) for row in rows]
+
+    def block_signatures(self, slot: int) -> list[str]:
+        rows = self._db.execute("SELECT signature FROM transactions WHERE slot = ? ORDER BY position", (slot,))
+        return [row[0] for row in rows]
+
+    def first_slot(self) -> int | None:
+        row = self._db.execute("SELECT MIN(slot) FROM blocks").fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def slots(self, first: int, last: int, limit: int) -> list[int]:
+        """Slots of existing blocks in the closed range, oldest first."""
+        rows = self._db.execute(
+            "SELECT slot FROM blocks WHERE slot BETWEEN ? AND ? ORDER BY slot LIMIT ?", (first, last, limit)
+        )
+        return [row[0] for row in rows]
+
+    def address_entries(
+        self, address: str, newest: int, before: tuple[int, int] | None, until: tuple[int, int] | None, limit: int
+    ) -> list[AddressEntry]:
+        """Newest first; before and until are (slot, position), both exclusive; nothing above slot `newest`."""
+        upper = before if before is not None else (newest + 1, -1)
+        lower = until if until is not None else (-1, -1)
+        rows = self._db.execute(
+            """
+            SELECT t.signature, a.slot, a.position, t.err, t.memo, b.unix_time
+            FROM address_transactions AS a
+            JOIN transactions AS t ON t.slot = a.slot AND t.position = a.position
+            JOIN blocks AS b ON b.slot = a.slot
+            WHERE a.address = ? AND (a.slot, a.position) < (?, ?) AND (a.slot, a.position) > (?, ?) AND a.slot <= ?
+            ORDER BY a.slot DESC, a.position DESC LIMIT ?
+            """,
+            (address, *upper, *lower, newest, limit),
+        )
+        return [
+            AddressEntry(
+                signature=signature,
+                slot=slot,
+                position=position,
+                err=None if err is None else orjson.loads(err),
+                memo=memo,
+                unix_time=unix_time,
+            )
+            for signature, slot, position, err, memo, unix_time in rows
+        ]
+
+
+def _transaction(row: tuple[int, int, str, str, str, str]) -> StoredTransaction:
+    slot, position, signature, raw, meta, keys = row
+    return StoredTransaction(
+        slot, position, signature, base64.b64decode(raw), _meta_decoder.decode(meta), tuple(orjson.loads(keys))
+    )

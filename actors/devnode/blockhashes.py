@@ -1,0 +1,84 @@
+"""The queue of recent blockhashes: which hashes exist, and until which height each may be used.
+
+Implements: Agave's rule that a transaction may land while the height of the block being built is not above
+the height of its hash's block plus 150; 300 hashes are remembered.
+Pure: no clock, no I/O, no randomness (the salt is an argument). Not here: durable nonces (nonces.py).
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from solders.hash import Hash
+
+BLOCKHASHES_KEPT = 300  # MAX_RECENT_BLOCKHASHES of the chain.
+BLOCKHASH_VALID_BLOCKS = 150  # MAX_PROCESSING_AGE of the chain.
+
+
+@dataclass(frozen=True, slots=True)
+class RecentBlockhash:
+    blockhash: Hash
+    slot: int
+    height: int
+
+    @property
+    def last_valid_height(self) -> int:
+        return self.height + BLOCKHASH_VALID_BLOCKS
+
+
+@dataclass(slots=True)
+class BlockhashQueue:
+    """Oldest first; `last_valid_height` of an entry is what getLatestBlockhash announces."""
+
+    _queue: deque[RecentBlockhash] = field(default_factory=deque)
+    _by_hash: dict[Hash, RecentBlockhash] = field(default_factory=dict)
+
+    @classmethod
+    def restore(cls, entries: Iterable[RecentBlockhash]) -> "BlockhashQueue":
+        queue = cls()
+        for entry in entries:
+            queue.register(entry)
+        return queue
+
+    def register(self, entry: RecentBlockhash) -> None:
+        assert not self._queue or entry.height > self._queue[-1].height, entry
+        assert entry.blockhash not in self._by_hash, entry
+        self._queue.append(entry)
+        self._by_hash[entry.blockhash] = entry
+        if len(self._queue) > BLOCKHASHES_KEPT:
+            del self._by_hash[self._queue.popleft().blockhash]
+
+    def latest(self) -> RecentBlockhash:
+        return self._queue[-1]
+
+    def latest_at(self, slot: int) -> RecentBlockhash:
+        """Newest hash whose block is not after the slot; the oldest known where none is that old."""
+        for entry in reversed(self._queue):
+            if entry.slot <= slot:
+                return entry
+        return self._queue[0]
+
+    def is_usable(self, blockhash: Hash, slot: int, height: int) -> bool:
+        """Whether a bank at this slot and height would take a transaction with the hash."""
+        entry = self._by_hash.get(blockhash)
+        return entry is not None and entry.slot <= slot and height <= entry.last_valid_height
+
+    def entries(self) -> list[RecentBlockhash]:
+        return list(self._queue)
+
+    def expire_all(self) -> None:
+        """Forget every hash but the newest: what was signed before can no longer land."""
+        newest = self._queue[-1]
+        self._queue = deque((newest,))
+        self._by_hash = {newest.blockhash: newest}
+
+
+def next_blockhash(salt: bytes, previous: Hash, slot: int, signatures: Iterable[bytes]) -> Hash:
+    """Hash of a sealed block: salted, so that two nodes never produce the same one."""
+    digest = hashlib.sha256(salt)
+    digest.update(bytes(previous))
+    digest.update(slot.to_bytes(8, "little"))
+    for signature in signatures:
+        digest.update(signature)
+    return Hash.from_bytes(digest.digest())

@@ -1,0 +1,165 @@
+"""What the chain tells the rest of the node: typed events, to bounded subscriptions.
+
+Implements: one place that pubsub, streams, fault injection, a block engine or another entrance can hang on without
+a change to the chain. Publishing never waits; a subscription that overflows is cut off and says so, because a
+consumer that silently missed events is worse than one that knows.
+Runs in the loop of the owner; no locks. Not here: encoding of any kind.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+
+from actors.devnode.records import Block, TransactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOpened:
+    """A slot is being built."""
+
+    slot: int
+    parent_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureReceived:
+    """A well-formed transaction reached the node; whether it lands is not known yet."""
+
+    slot: int
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWritten:
+    """account None: closed. transaction None: written by the chain itself (genesis, clock)."""
+
+    slot: int
+    pubkey: Pubkey
+    account: Account | None
+    write_version: int
+    transaction: TransactionRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionLanded:
+    record: TransactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSealed:
+    """The block is complete, at commitment processed."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSkipped:
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotConfirmed:
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFinalized:
+    slot: int
+
+
+Event = (
+    SlotOpened
+    | SignatureReceived
+    | AccountWritten
+    | TransactionLanded
+    | SlotSealed
+    | SlotSkipped
+    | SlotConfirmed
+    | SlotFinalized
+)
+
+
+class Lagged(Exception):
+    """The subscription fell behind its capacity and was cut off."""
+
+
+class Closed(Exception):
+    """The subscription was closed by its owner or by the bus."""
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """Iterate with `async for`, or `drain()` what is there. Raises Lagged once it was cut off."""
+
+    kinds: frozenset[type]
+    capacity: int
+    _bus: "Bus"
+    _queue: deque[Event] = field(default_factory=deque)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _lagged: bool = False
+    _closed: bool = False
+
+    def offer(self, event: Event) -> None:
+        if len(self._queue) >= self.capacity:
+            self._lagged = True
+            self._queue.clear()
+            self._bus.unsubscribe(self)
+        else:
+            self._queue.append(event)
+        self._wake.set()
+
+    async def next(self) -> Event:
+        while not self._queue:
+            if self._lagged:
+                raise Lagged
+            if self._closed:
+                raise Closed
+            self._wake.clear()
+            await self._wake.wait()
+        return self._queue.popleft()
+
+    def drain(self) -> list[Event]:
+        if self._lagged:
+            raise Lagged
+        events = list(self._queue)
+        self._queue.clear()
+        return events
+
+    def close(self) -> None:
+        self._closed = True
+        self._bus.unsubscribe(self)
+        self._wake.set()
+
+
+class Bus:
+    """Events in the order they happened, to each subscription that asked for their kind."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type, tuple[Subscription, ...]] = {}
+
+    def subscribe(self, *kinds: type, capacity: int = 100_000) -> Subscription:
+        assert kinds, "a subscription without kinds hears nothing"
+        subscription = Subscription(frozenset(kinds), capacity, self)
+        for kind in kinds:
+            self._by_kind[kind] = (*self._by_kind.get(kind, ()), subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Stop delivering; a second time changes nothing."""
+        for kind in subscription.kinds:
+            left = tuple(known for known in self._by_kind.get(kind, ()) if known is not subscription)
+            if left:
+                self._by_kind[kind] = left
+            else:
+                self._by_kind.pop(kind, None)
+
+    def wants(self, kind: type) -> bool:
+        """Whether anybody listens: lets the chain skip building events that nobody hears."""
+        return kind in self._by_kind
+
+    def publish(self, event: Event) -> None:
+        for subscription in self._by_kind.get(type(event), ()):
+            subscription.offer(event)

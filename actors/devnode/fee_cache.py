@@ -1,0 +1,43 @@
+"""Compute-unit prices of recent blocks.
+
+Implements: Agave's getRecentPrioritizationFees: per block the lowest price, and per write-locked account the lowest
+price of the transactions that locked it; up to 150 sealed blocks.
+Pure: no clock, no I/O.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+BLOCKS_KEPT = 150
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFees:
+    slot: int
+    lowest: int
+    by_account: dict[str, int]  # Only accounts whose lowest price is above the block's.
+
+
+@dataclass(slots=True)
+class FeeCache:
+    _blocks: deque[BlockFees] = field(default_factory=lambda: deque(maxlen=BLOCKS_KEPT))
+
+    def add_block(self, slot: int, priced: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+        """priced: for each transaction its price in micro-lamports per unit and the accounts it write-locks."""
+        lowest: int | None = None
+        by_account: dict[str, int] = {}
+        for price, locked in priced:
+            lowest = price if lowest is None else min(lowest, price)
+            for account in locked:
+                by_account[account] = min(price, by_account.get(account, price))
+        floor = lowest or 0
+        above = {account: price for account, price in by_account.items() if price > floor}
+        self._blocks.append(BlockFees(slot, floor, above))
+
+    def recent(self, accounts: list[str]) -> list[tuple[int, int]]:
+        """(slot, price), oldest first; with accounts, the highest of the block's price and theirs."""
+        return [
+            (block.slot, max([block.lowest, *(block.by_account.get(account, 0) for account in accounts)]))
+            for block in self._blocks
+        ]

@@ -1,0 +1,77 @@
+"""What a transaction costs: signature fees, the compute budget it asks for, the price it bids.
+
+Implements: 5,000 lamports a signature (signatures of the precompiles included), priority fee = price times limit
+rounded up, v1's inline total in lamports; getRecentPrioritizationFees' price, recomputed from the fee.
+Pure. Not here: charging (the VM does; chain.py adds v1's inline fee, which this VM leaves out).
+"""
+
+from dataclasses import dataclass
+
+from solders.message import MessageV1
+
+from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
+from actors.devnode.wire import Decoded
+
+LAMPORTS_PER_SIGNATURE = 5_000
+COMPUTE_UNITS_PER_INSTRUCTION = 200_000  # Default grant for an instruction of an ordinary program.
+COMPUTE_UNITS_PER_BUILTIN = 3_000  # Default grant for one of a builtin program.
+COMPUTE_UNITS_MAX = 1_400_000
+MICRO_LAMPORTS_PER_LAMPORT = 1_000_000
+_SET_COMPUTE_UNIT_LIMIT = 2
+_SET_COMPUTE_UNIT_PRICE = 3
+_BUILTINS = frozenset(
+    {
+        "11111111111111111111111111111111",
+        "ComputeBudget111111111111111111111111111111",
+        "Vote111111111111111111111111111111111111111",
+        "BPFLoader1111111111111111111111111111111111",
+        "BPFLoader2111111111111111111111111111111111",
+        "BPFLoaderUpgradeab1e11111111111111111111111",
+        "LoaderV411111111111111111111111111111111111",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeBudget:
+    signature_fee_lamports: int
+    priority_fee_lamports: int
+    compute_unit_limit: int
+
+    @property
+    def fee_lamports(self) -> int:
+        return self.signature_fee_lamports + self.priority_fee_lamports
+
+    @property
+    def price_micro_lamports(self) -> int:
+        """Micro-lamports per unit, recomputed from the whole fee as the fee cache of a node does."""
+        if self.compute_unit_limit == 0:
+            return 0
+        return self.priority_fee_lamports * MICRO_LAMPORTS_PER_LAMPORT // self.compute_unit_limit
+
+
+def compute_budget(decoded: Decoded) -> ComputeBudget:
+    keys = decoded.keys
+    signatures = decoded.message.header.num_required_signatures
+    limit: int | None = None
+    price = default_limit = 0
+    for instruction in decoded.message.instructions:
+        program = keys[instruction.program_id_index]
+        data = instruction.data
+        if program == COMPUTE_BUDGET_PROGRAM:
+            if len(data) >= 5 and data[0] == _SET_COMPUTE_UNIT_LIMIT:
+                limit = int.from_bytes(data[1:5], "little")
+            elif len(data) >= 9 and data[0] == _SET_COMPUTE_UNIT_PRICE:
+                price = int.from_bytes(data[1:9], "little")
+        elif program in PRECOMPILES and data:
+            signatures += data[0]
+        builtin = str(program) in _BUILTINS or program in PRECOMPILES
+        default_limit += COMPUTE_UNITS_PER_BUILTIN if builtin else COMPUTE_UNITS_PER_INSTRUCTION
+    signature_fee = signatures * LAMPORTS_PER_SIGNATURE
+    if isinstance(decoded.message, MessageV1):
+        config = decoded.message.config
+        units = min(config.compute_unit_limit or 0, COMPUTE_UNITS_MAX)
+        return ComputeBudget(signature_fee, config.priority_fee or 0, units)
+    units = min(default_limit if limit is None else limit, COMPUTE_UNITS_MAX)
+    priority_fee = -(-price * units // MICRO_LAMPORTS_PER_LAMPORT)
+    return ComputeBudget(signature_fee, min(priority_fee, 2**64 - 1), units)

@@ -1,0 +1,206 @@
+"""Methods about the node, the cluster and its epochs. What is made up comes from cluster_constants.py.
+
+Implements: getHealth, getVersion, getIdentity, getGenesisHash, getClusterNodes, getEpochInfo, getEpochSchedule,
+getSlotLeader, getSlotLeaders, getLeaderSchedule, getVoteAccounts, getStakeMinimumDelegation, getInflationGovernor,
+getInflationRate, getInflationReward, getHighestSnapshotSlot, getMaxRetransmitSlot, getMaxShredInsertSlot,
+getBlockProduction.
+"""
+
+from typing import Any
+
+from actors.devnode.addresses import GENESIS_HASH
+from actors.devnode.commitment import Commitment
+from actors.devnode.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
+from actors.devnode.rpc import cluster_constants as made_up
+from actors.devnode.rpc import params as read
+from actors.devnode.rpc.errors import block_not_available, invalid_params, no_snapshot
+from actors.devnode.rpc.node import FEATURE_SET, SOLANA_CORE_VERSION, Node, in_context
+from actors.devnode.rpc.params import Params
+
+
+def get_health(node: Node, params: Params) -> Any:
+    node.health.check()
+    return "ok"
+
+
+def get_version(node: Node, params: Params) -> Any:
+    return {"feature-set": FEATURE_SET, "solana-core": SOLANA_CORE_VERSION}
+
+
+def get_identity(node: Node, params: Params) -> Any:
+    return {"identity": _identity(node)}
+
+
+def get_genesis_hash(node: Node, params: Params) -> Any:
+    return GENESIS_HASH
+
+
+def get_cluster_nodes(node: Node, params: Params) -> Any:
+    """This node alone. Addresses of doors that are not open are null."""
+    return [
+        {
+            "clientId": "Agave",
+            "featureSet": FEATURE_SET,
+            "gossip": None,
+            "pubkey": _identity(node),
+            "pubsub": node.pubsub_address,
+            "rpc": node.http_address,
+            "serveRepair": None,
+            "shredVersion": made_up.SHRED_VERSION,
+            "tpu": None,
+            "tpuForwards": None,
+            "tpuForwardsQuic": None,
+            "tpuQuic": node.tpu_quic_address,
+            "tpuVote": None,
+            "tvu": None,
+            "version": SOLANA_CORE_VERSION,
+        }
+    ]
+
+
+def get_epoch_info(node: Node, params: Params) -> Any:
+    level, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
+    position = epoch_of(slot)
+    return {
+        "absoluteSlot": slot,
+        "blockHeight": node.chain.levels.at(level).height,
+        "epoch": position.epoch,
+        "slotIndex": position.slot_index,
+        "slotsInEpoch": position.slots_in_epoch,
+        "transactionCount": node.chain.transaction_count,
+    }
+
+
+def get_epoch_schedule(node: Node, params: Params) -> Any:
+    return {
+        "firstNormalEpoch": 0,
+        "firstNormalSlot": 0,
+        "leaderScheduleSlotOffset": LEADER_SCHEDULE_SLOT_OFFSET,
+        "slotsPerEpoch": SLOTS_PER_EPOCH,
+        "warmup": False,
+    }
+
+
+def get_slot_leader(node: Node, params: Params) -> Any:
+    node.bank(read.config(params, 0, "RpcContextConfig"))
+    return _identity(node)
+
+
+def get_slot_leaders(node: Node, params: Params) -> Any:
+    first = read.unsigned(read.at(params, 0))
+    limit = read.unsigned(read.at(params, 1))
+    if limit > made_up.SLOT_LEADERS_MAX:
+        raise invalid_params(f"Invalid limit; max {made_up.SLOT_LEADERS_MAX}")
+    # Schedules exist for the epoch of the root and the one after it.
+    last_known = epoch_of(node.chain.levels.at(Commitment.FINALIZED).slot).last_slot + SLOTS_PER_EPOCH
+    if limit and first + limit - 1 > last_known:
+        epoch = epoch_of(first + limit - 1).epoch
+        raise invalid_params(f"Invalid slot range: leader schedule for epoch {epoch} is unavailable")
+    return [_identity(node)] * limit
+
+
+def get_leader_schedule(node: Node, params: Params) -> Any:
+    first = read.at(params, 0)
+    config = first if isinstance(first, dict) else read.config(params, 1, "RpcLeaderScheduleConfig")
+    slot = None if isinstance(first, dict) else read.optional_unsigned(first)
+    current = node.chain.levels.at(read.commitment(config)).slot
+    if epoch_of(current if slot is None else slot).epoch > epoch_of(current).epoch + 1:
+        return None
+    wanted = config.get("identity")
+    if wanted is not None and str(read.pubkey_of(wanted)) != _identity(node):
+        return {}
+    return {_identity(node): list(range(SLOTS_PER_EPOCH))}
+
+
+def get_vote_accounts(node: Node, params: Params) -> Any:
+    config = read.config(params, 0, "RpcGetVoteAccountsConfig")
+    node.bank(config)
+    vote = str(node.keys.vote.pubkey())
+    wanted = config.get("votePubkey")
+    if wanted is not None and str(read.pubkey_of(wanted)) != vote:
+        return {"current": [], "delinquent": []}
+    levels = node.chain.levels
+    root = levels.at(Commitment.FINALIZED).slot
+    account = {
+        "activatedStake": made_up.ACTIVATED_STAKE_LAMPORTS,
+        "commission": made_up.VOTE_COMMISSION_PERCENT,
+        "epochCredits": [[epoch_of(root).epoch, root, 0]],
+        "epochVoteAccount": True,
+        "lastVote": levels.at(Commitment.CONFIRMED).slot,
+        "nodePubkey": _identity(node),
+        "rootSlot": root,
+        "votePubkey": vote,
+    }
+    return {"current": [account], "delinquent": []}
+
+
+def get_stake_minimum_delegation(node: Node, params: Params) -> Any:
+    _, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
+    return in_context(slot, made_up.STAKE_MINIMUM_DELEGATION_LAMPORTS)
+
+
+def get_inflation_governor(node: Node, params: Params) -> Any:
+    node.bank(read.config(params, 0, "CommitmentConfig"))
+    return made_up.INFLATION_GOVERNOR
+
+
+def get_inflation_rate(node: Node, params: Params) -> Any:
+    epoch = epoch_of(node.chain.levels.at(Commitment.FINALIZED).slot).epoch
+    return {"epoch": epoch, "foundation": 0.0, "total": 0.0, "validator": 0.0}
+
+
+def get_inflation_reward(node: Node, params: Params) -> Any:
+    """Nobody is ever rewarded here; epochs that have not ended have no answer yet."""
+    addresses = read.listed(read.at(params, 0) or [])
+    if len(addresses) > made_up.REWARD_ADDRESSES_MAX:
+        raise invalid_params(f"Too many inputs provided; max {made_up.REWARD_ADDRESSES_MAX}")
+    for address in addresses:
+        read.pubkey_of(address)
+    config = read.config(params, 1, "RpcEpochConfig")
+    _, slot = node.bank(config)
+    epoch = read.optional_unsigned(config.get("epoch"))
+    current = epoch_of(slot).epoch
+    if epoch is None:
+        epoch = max(current - 1, 0)
+    if epoch >= current:
+        raise block_not_available((epoch + 1) * SLOTS_PER_EPOCH)
+    return [None] * len(addresses)
+
+
+def get_highest_snapshot_slot(node: Node, params: Params) -> Any:
+    raise no_snapshot()
+
+
+def get_newest_slot(node: Node, params: Params) -> Any:
+    """getMaxRetransmitSlot and getMaxShredInsertSlot: there are no shreds; the slot being built stands for them."""
+    return node.chain.levels.building.slot
+
+
+def get_block_production(node: Node, params: Params) -> Any:
+    config = read.config(params, 0, "RpcBlockProductionConfig")
+    _, slot = node.bank(config)
+    first, last = _production_range(config.get("range"), slot)
+    wanted = config.get("identity")
+    by_identity: dict[str, list[int]] = {}
+    if wanted is None or str(read.pubkey_of(wanted)) == _identity(node):
+        produced = len(node.archive.slots(first, last, last - first + 1))
+        by_identity = {_identity(node): [last - first + 1, produced]}
+    return in_context(slot, {"byIdentity": by_identity, "range": {"firstSlot": first, "lastSlot": last}})
+
+
+def _production_range(value: Any, slot: int) -> tuple[int, int]:
+    first, last = epoch_of(slot).first_slot, slot
+    if value is not None:
+        if not isinstance(value, dict) or "firstSlot" not in value:
+            raise invalid_params("Invalid params: missing field `firstSlot`.")
+        first = read.unsigned(value["firstSlot"])
+        last = slot if value.get("lastSlot") is None else read.unsigned(value["lastSlot"])
+    if last < first:
+        raise invalid_params(f"lastSlot, {last}, cannot be less than firstSlot, {first}")
+    if last > slot:
+        raise invalid_params(f"lastSlot, {last}, is too large; current {slot}")
+    return first, last
+
+
+def _identity(node: Node) -> str:
+    return str(node.keys.identity.pubkey())

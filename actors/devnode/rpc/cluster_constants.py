@@ -1,0 +1,14 @@
+"""What this node makes up about the cluster around it.
+
+There is one node, without votes, stake or inflation. Clients ask about these all the same, so each answer is a
+constant with a plausible shape, and all of them are here, for the README to name.
+"""
+
+ACTIVATED_STAKE_LAMPORTS = 42_000_000_000_000  # 42,000 SOL: the whole stake of the cluster, all of it this node's.
+VOTE_COMMISSION_PERCENT = 0
+STAKE_MINIMUM_DELEGATION_LAMPORTS = 1
+INFLATION_GOVERNOR = {"foundation": 0.0, "foundationTerm": 0.0, "initial": 0.0, "taper": 1.0, "terminal": 0.0}
+SHRED_VERSION = 51_361
+LEADER_SLOTS_IN_A_ROW = 4
+SLOT_LEADERS_MAX = 5_000
+REWARD_ADDRESSES_MAX = 32

@@ -1,0 +1,90 @@
+"""From a request body to a reply body.
+
+Implements: JSON-RPC 2.0 single calls, batches and notifications, byte for byte in the order jsonrpc, result or
+error, id. Synchronous: every handler runs to its end in the owner thread.
+Not here: HTTP (http.py), what the methods do (the topic modules), which exist (table.py).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from actors.devnode.rpc.errors import RpcError, invalid_params, invalid_request, method_not_found, parse_error
+from actors.devnode.rpc.node import Node
+
+Handler = Callable[[Node, list[Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    handler: Handler
+    least: int  # Parameters that must be given.
+    most: int  # Parameters that may be given.
+
+
+Table = Mapping[str, Method]
+
+
+class Dispatcher:
+    def __init__(self, node: Node, table: Table) -> None:
+        self._node, self._table = node, table
+
+    def answer(self, body: bytes) -> bytes | None:
+        """The reply; None where the body held notifications only."""
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return orjson.dumps(_failure(parse_error(), None))
+        if isinstance(request, list):
+            return self._answer_batch(request)
+        reply = self._answer_one(request)
+        return None if reply is None else orjson.dumps(reply)
+
+    def _answer_batch(self, requests: list[Any]) -> bytes | None:
+        if not requests:
+            return orjson.dumps(_failure(invalid_request(), None))
+        replies = [reply for request in requests if (reply := self._answer_one(request)) is not None]
+        return orjson.dumps(replies) if replies else None
+
+    def _answer_one(self, request: Any) -> dict[str, Any] | None:
+        if not isinstance(request, dict):
+            return _failure(invalid_request(), None)
+        identifier = request.get("id")
+        is_notification = "id" not in request
+        try:
+            result = self._call(request)
+        except RpcError as error:
+            return None if is_notification else _failure(error, identifier)
+        return None if is_notification else {"jsonrpc": "2.0", "result": result, "id": identifier}
+
+    def _call(self, request: dict[str, Any]) -> Any:
+        name = request.get("method")
+        if request.get("jsonrpc") != "2.0" or not isinstance(name, str):
+            raise invalid_request()
+        if isinstance(request.get("id"), (dict, list, bool)):
+            raise invalid_request()
+        method = self._table.get(name)
+        if method is None:
+            raise method_not_found()
+        params = request.get("params")
+        if params is None:
+            params = []
+        elif not isinstance(params, list):
+            raise invalid_params("Invalid params: expected a sequence of positional parameters.")
+        count = len(params)
+        if count < method.least:
+            raise invalid_params(f"`params` should have at least {method.least} argument(s)")
+        if count > method.most:
+            expected = (
+                "No parameters were expected"
+                if method.most == 0
+                else f"Expected from {method.least} to {method.most} parameters."
+            )
+            raise invalid_params(f"Invalid parameters: {expected}", f'"Got: {count}"')
+        return method.handler(self._node, params)
+
+
+def _failure(error: RpcError, identifier: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "error": error.body(), "id": identifier}

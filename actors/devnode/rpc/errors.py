@@ -1,0 +1,91 @@
+"""The errors of the JSON-RPC interface: Agave's codes and texts, in one table.
+
+Implements: JSON-RPC 2.0 reserved codes and Agave's server errors (-32001 to -32021). Pure.
+A handler raises RpcError; the dispatcher turns it into the reply. Nothing else may raise for a client's mistake.
+"""
+
+from typing import Any
+
+
+class RpcError(Exception):
+    """A client-caused no, on its way to the dispatcher."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            body["data"] = self.data
+        return body
+
+
+def parse_error() -> RpcError:
+    return RpcError(-32700, "Parse error")
+
+
+def invalid_request(message: str = "Invalid request") -> RpcError:
+    return RpcError(-32600, message)
+
+
+def method_not_found() -> RpcError:
+    return RpcError(-32601, "Method not found")
+
+
+def invalid_params(message: str, data: Any = None) -> RpcError:
+    return RpcError(-32602, message, data)
+
+
+def internal_error(message: str = "Internal error") -> RpcError:
+    return RpcError(-32603, message)
+
+
+def block_cleaned_up(slot: int, first_available: int) -> RpcError:
+    text = f"Block {slot} cleaned up, does not exist on node. First available block: {first_available}"
+    return RpcError(-32001, text)
+
+
+def preflight_failure(text: str, result: dict[str, Any]) -> RpcError:
+    return RpcError(-32002, f"Transaction simulation failed: {text}", result)
+
+
+def signature_verification_failure() -> RpcError:
+    return RpcError(-32003, "Transaction signature verification failure")
+
+
+def block_not_available(slot: int) -> RpcError:
+    return RpcError(-32004, f"Block not available for slot {slot}")
+
+
+def node_unhealthy(slots_behind: int | None) -> RpcError:
+    text = "Node is unhealthy" if slots_behind is None else f"Node is behind by {slots_behind} slots"
+    return RpcError(-32005, text, {"numSlotsBehind": slots_behind})
+
+
+def slot_skipped(slot: int) -> RpcError:
+    return RpcError(-32007, f"Slot {slot} was skipped, or missing due to ledger jump to recent snapshot")
+
+
+def no_snapshot() -> RpcError:
+    return RpcError(-32008, "No snapshot")
+
+
+def block_status_not_available(slot: int) -> RpcError:
+    return RpcError(-32014, f"Block status not yet available for slot {slot}")
+
+
+def unsupported_transaction_version(version: int) -> RpcError:
+    text = (
+        f"Transaction version ({version}) is not supported by the requesting client. Please try the request again "
+        f'with the following configuration parameter: "maxSupportedTransactionVersion": {version}'
+    )
+    return RpcError(-32015, text)
+
+
+def min_context_slot_not_reached(context_slot: int) -> RpcError:
+    return RpcError(-32016, "Minimum context slot has not been reached", {"contextSlot": context_slot})
+
+
+def transaction_not_found(signature: str) -> RpcError:
+    return RpcError(-32020, f"Transaction {signature} not found")

@@ -1,0 +1,211 @@
+"""Methods that send or try a transaction.
+
+Implements: sendTransaction with preflight, simulateTransaction, requestAirdrop, getFeeForMessage.
+Bad signatures show as -32002 with SignatureFailure, as nodes do since Agave 3.1. With skipPreflight a transaction
+that cannot land vanishes without a word, as it would on its way to a leader.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+import base58
+from solders.message import from_bytes_versioned
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.chain import Source
+from actors.devnode.commitment import Commitment
+from actors.devnode.execution import Refused
+from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
+from actors.devnode.fees import compute_budget
+from actors.devnode.rpc import params as read
+from actors.devnode.rpc.accounts import AccountView
+from actors.devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure
+from actors.devnode.rpc.node import Node, in_context
+from actors.devnode.rpc.params import Params
+from actors.devnode.simulation import Simulation, preflight, simulate, with_blockhash
+from actors.devnode.transaction_errors import error_text
+from actors.devnode.transactions_json import inner_instructions_json, return_data_json, token_balances_json
+from actors.devnode.vm import Outcome
+from actors.devnode.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
+
+TRANSACTION_TYPE = "solana_transaction::versioned::VersionedTransaction"
+BASE58_CHARACTERS_MAX = 1_683  # Longest base58 text of 1,232 bytes.
+BASE64_CHARACTERS_MAX = 1_644
+BASE64_CHARACTERS_MAX_V1 = 5_464
+_V1_BASE64_START = "gQ"  # 0x81 and anything after it.
+_ENCODINGS = ("base58", "base64")
+
+
+def send_transaction(node: Node, params: Params) -> Any:
+    config = read.config(params, 1, "RpcSendTransactionConfig")
+    decoded = decoded_transaction(read.text(params, 0), config)
+    skip = read.boolean(config, "skipPreflight")
+    read.optional_unsigned(config.get("maxRetries"))
+    level = Commitment.PROCESSED if skip else read.commitment(config, "preflightCommitment")
+    _check_min_slot(node, level, config)
+    if not skip:
+        node.health.check()
+        outcome = preflight(node.chain, decoded, level)
+        if outcome.err is not None:
+            raise _preflight_failure(outcome)
+    result = node.chain.submit_decoded(decoded, Source.RPC, signatures_checked=not skip)
+    if isinstance(result, Refused) and not skip:
+        raise _preflight_failure(Outcome(False, result.err, 0, 0, result.logs, (), None))
+    return str(decoded.signature)
+
+
+def simulate_transaction(node: Node, params: Params) -> Any:
+    config = read.config(params, 1, "RpcSimulateTransactionConfig")
+    decoded = decoded_transaction(read.text(params, 0), config)
+    verify = read.boolean(config, "sigVerify")
+    replace = read.boolean(config, "replaceRecentBlockhash")
+    if verify and replace:
+        raise invalid_params("sigVerify may not be used with replaceRecentBlockhash")
+    level, slot = node.bank(config)
+    replacement = None
+    if replace:
+        entry = node.chain.blockhashes.latest_at(slot)
+        replacement = {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height}
+        decoded = with_blockhash(decoded, entry.blockhash)
+    wanted = config.get("accounts")
+    if wanted is not None and not isinstance(wanted, dict):
+        raise read.wrong_type(wanted, "struct RpcSimulateTransactionAccountsConfig")
+    done = simulate(node.chain, decoded, level, verify, fresh=replace)
+    value = _simulation_json(done, read.boolean(config, "innerInstructions"))
+    value["accounts"] = None if wanted is None else _requested_accounts(node, level, wanted, done)
+    if replacement is not None:
+        value["replacementBlockhash"] = replacement
+    return in_context(slot, value)
+
+
+def request_airdrop(node: Node, params: Params) -> Any:
+    pubkey = read.pubkey(params, 0)
+    lamports = read.unsigned(read.at(params, 1))
+    read.commitment(read.config(params, 2, "RpcRequestAirdropConfig"))
+    if lamports > AIRDROP_LAMPORTS_MAX:
+        raise invalid_params(f"Invalid param: at most {AIRDROP_LAMPORTS_MAX} lamports in one airdrop")
+    try:
+        return node.faucet.airdrop(pubkey, lamports)
+    except FaucetError as error:
+        raise internal_error(str(error)) from None
+
+
+def get_fee_for_message(node: Node, params: Params) -> Any:
+    """Null where the message's blockhash is unknown at the commitment, as on a node."""
+    text = read.text(params, 0)
+    level, slot = node.bank(read.config(params, 1, "RpcContextConfig"))
+    raw = _raw(text, "base64", "solana_message::versions::VersionedMessage")
+    try:
+        message = from_bytes_versioned(raw)
+    except ValueError as error:
+        raise invalid_params(
+            f"failed to deserialize solana_message::versions::VersionedMessage: {error}"
+        ) from None  # fmt: skip
+    unsigned = VersionedTransaction.populate(message, [])
+    decoded = Decoded(
+        raw, unsigned, message, NO_SIGNATURE, tuple(message.account_keys), message.recent_blockhash, None
+    )
+    if any(instruction.program_id_index >= len(decoded.keys) for instruction in message.instructions):
+        raise invalid_params("invalid transaction message: index out of bounds")
+    if not node.chain.is_fresh(decoded, level):
+        return in_context(slot, None)
+    return in_context(slot, compute_budget(decoded).fee_lamports)
+
+
+def decoded_transaction(text: str, config: dict[str, Any]) -> Decoded:
+    encoding = config.get("encoding")
+    if encoding is None:
+        encoding = "base58"
+    elif encoding not in _ENCODINGS:
+        raise invalid_params(f"unsupported encoding: {encoding}. Supported encodings: base58, base64")
+    decoded = decode(_raw(text, encoding, TRANSACTION_TYPE))
+    if isinstance(decoded, Malformed):
+        raise invalid_params(decoded.text)
+    return decoded
+
+
+def _raw(text: str, encoding: str, what: str) -> bytes:
+    if encoding == "base58":
+        if len(text) > BASE58_CHARACTERS_MAX:
+            raise _too_large(text, encoding, what, BASE58_CHARACTERS_MAX, PACKET_BYTES_MAX)
+        try:
+            return bytes(base58.b58decode(text))
+        except ValueError as error:
+            raise invalid_params(f"invalid base58 encoding: {error}") from None
+    v1 = text.startswith(_V1_BASE64_START)
+    limit = BASE64_CHARACTERS_MAX_V1 if v1 else BASE64_CHARACTERS_MAX
+    if len(text) > limit:
+        raise _too_large(text, encoding, what, limit, PACKET_BYTES_MAX_V1 if v1 else PACKET_BYTES_MAX)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise invalid_params(f"invalid base64 encoding: {error}") from None
+
+
+def _too_large(text: str, encoding: str, what: str, characters: int, size: int) -> Exception:
+    return invalid_params(
+        f"{encoding} encoded {what} too large: {len(text)} bytes (max: encoded/raw {characters}/{size})"
+    )
+
+
+def _check_min_slot(node: Node, level: Commitment, config: dict[str, Any]) -> None:
+    least = read.optional_unsigned(config.get("minContextSlot"))
+    slot = node.chain.levels.at(level).slot
+    if least is not None and slot < least:
+        raise min_context_slot_not_reached(slot)
+
+
+def _preflight_failure(outcome: Outcome) -> Exception:
+    result = {
+        "accounts": None,
+        "err": outcome.err,
+        "innerInstructions": None,
+        "loadedAccountsDataSize": 0,
+        "logs": list(outcome.logs),
+        "replacementBlockhash": None,
+        "returnData": return_data_json(outcome.return_data),
+        "unitsConsumed": outcome.compute_units,
+    }
+    return preflight_failure(error_text(outcome.err), result)
+
+
+def _simulation_json(done: Simulation, inner: bool) -> dict[str, Any]:
+    outcome = done.outcome
+    keys = done.keys
+    texts = tuple(map(str, keys.all))
+    return {
+        "err": done.err,
+        "fee": done.fee_lamports if outcome.landed else None,
+        "innerInstructions": inner_instructions_json(outcome.inner, texts, "jsonParsed") if inner else None,
+        "loadedAccountsDataSize": done.loaded_data_bytes,
+        "loadedAddresses": {
+            "readonly": list(map(str, keys.loaded_readonly)),
+            "writable": list(map(str, keys.loaded_writable)),
+        },
+        "logs": list(outcome.logs),
+        "postBalances": [0 if account is None else account.lamports for account in done.after],
+        "postTokenBalances": token_balances_json(done.post_tokens),
+        "preBalances": [0 if account is None else account.lamports for account in done.before],
+        "preTokenBalances": token_balances_json(done.pre_tokens),
+        "replacementBlockhash": None,
+        "returnData": return_data_json(outcome.return_data),
+        "unitsConsumed": outcome.compute_units,
+    }
+
+
+def _requested_accounts(node: Node, level: Commitment, wanted: dict[str, Any], done: Simulation) -> list[Any]:
+    addresses = read.listed(wanted.get("addresses"))
+    if wanted.get("encoding") in ("binary", "base58"):
+        raise invalid_params("base58 encoding not supported")
+    if len(addresses) > len(done.keys.all):
+        raise invalid_params(f"Too many accounts provided; max {len(done.keys.all)}")
+    shown = AccountView(node, level, wanted, "base64")
+    pubkeys = [read.pubkey_of(address) for address in addresses]
+    if done.err is not None:
+        return [None] * len(pubkeys)
+    after = dict(zip(done.keys.all, done.after, strict=True))
+    return [
+        shown.of(pubkey, after[pubkey] if pubkey in after else node.chain.account(pubkey, level))
+        for pubkey in pubkeys
+    ]  # fmt: skip

@@ -1,0 +1,41 @@
+"""What one devnode is told at start. Pure; every field is checked here, all mistakes are reported together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.devnode.blockhashes import BLOCKHASHES_KEPT
+
+RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # Below this, statuses that still guard against replay would be dropped.
+
+
+class SettingsError(Exception):
+    """Every mistake found, one a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    data_dir: Path
+    host: str = "127.0.0.1"
+    http_port: int = 8899
+    slot_ms: int = 400
+    root_depth: int = 32
+    seed: int = 0
+    retention_slots: int = 216_000  # A day of 400 ms slots.
+    parent_pid: int | None = None
+    ready_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "http-port": (self.http_port, 0, 65_535),
+            "slot-ms": (self.slot_ms, 10, 60_000),
+            "root-depth": (self.root_depth, 2, 150),
+            "seed": (self.seed, 0, 2**63 - 1),
+            "retention-slots": (self.retention_slots, RETENTION_SLOTS_MIN, 100_000_000),
+        }
+        mistakes = [
+            f"--{name}: {value}, wanted {least} to {most}"
+            for name, (value, least, most) in ranges.items()
+            if not least <= value <= most
+        ]
+        if mistakes:
+            raise SettingsError("\n".join(mistakes))

@@ -1,0 +1,45 @@
+"""What a person at a terminal sees: one line that moves with the chain.
+
+Implements: where the node listens, then its slot and transaction count, rewritten in place on a terminal; one log
+line otherwise. Reads only. rich is imported only where there is a terminal: an idle node keeps its memory small.
+"""
+
+import asyncio
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.devnode.app import Devnode
+
+logger = logging.getLogger("devnode")
+REFRESH_SECONDS = 0.5
+_tasks: set[asyncio.Task[None]] = set()  # The loop itself keeps only weak references to its tasks.
+
+
+def show_status(devnode: "Devnode") -> None:
+    """Called once the node answers."""
+    url = f"http://{devnode.settings.host}:{devnode.http_port}"
+    logger.info(
+        "listening on %s, slot %d, faucet %s",
+        url,
+        devnode.node.chain.levels.building.slot,
+        devnode.node.faucet.pubkey,
+    )
+    if sys.stdout.isatty():
+        task = asyncio.get_running_loop().create_task(_follow(devnode, url))
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+
+
+async def _follow(devnode: "Devnode", url: str) -> None:
+    from rich.console import Console
+
+    with Console().status("") as status:
+        while True:
+            chain = devnode.node.chain
+            status.update(
+                f"[bold]devnode[/bold] {url}  slot {chain.levels.building.slot:,}  "
+                f"transactions {chain.transaction_count:,}  (Ctrl-C stops)"
+            )
+            await asyncio.sleep(REFRESH_SECONDS)

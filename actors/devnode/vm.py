@@ -1,0 +1,125 @@
+"""The virtual machine: one LiteSVM, with its limits and quirks kept inside this file.
+
+Implements: execution, simulation, accounts and sysvars of the chain. What LiteSVM lacks or does differently is set
+right here or in chain.py: its blockhash check, history and duplicate check are off; the chain has its own.
+One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from solders.account import Account
+from solders.clock import Clock
+from solders.hash import Hash
+from solders.litesvm import LiteSVM
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+from solders.transaction_metadata import FailedTransactionMetadata, SimulatedTransactionInfo, TransactionMetadata
+
+from actors.devnode.addresses import SYSTEM_PROGRAM
+from actors.devnode.records import InnerInstruction, InnerInstructions, ReturnData
+
+_NO_SIGNATURE = Signature.default()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """landed: the fee was charged and the transaction belongs in a block; otherwise nothing happened at all."""
+
+    landed: bool
+    err: Any
+    fee_lamports: int
+    compute_units: int
+    logs: tuple[str, ...]
+    inner: tuple[InnerInstructions, ...]
+    return_data: ReturnData | None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    outcome: Outcome
+    post_accounts: dict[Pubkey, Account]
+
+
+class Vm:
+    def __init__(self) -> None:
+        self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
+
+    def account(self, pubkey: Pubkey) -> Account | None:
+        return self._svm.get_account(pubkey)
+
+    def put(self, pubkey: Pubkey, account: Account | None) -> None:
+        """Set an account to any content; None removes it."""
+        self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
+
+    def rent_exempt_lamports(self, data_bytes: int) -> int:
+        return self._svm.minimum_balance_for_rent_exemption(data_bytes)
+
+    def set_time(self, clock: Clock, slot_hashes: list[tuple[int, Hash]]) -> None:
+        """Open a slot: Clock and SlotHashes (newest first), and the VM's own blockhash moves on."""
+        self._svm.set_clock(clock)
+        self._svm.expire_blockhash()
+        self._svm.set_slot_hashes(slot_hashes)
+
+    def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
+        with self._verification(verify_signatures):
+            return _outcome(self._svm.send_transaction(transaction))
+
+    def simulate(self, transaction: VersionedTransaction, verify_signatures: bool) -> Simulated:
+        with self._verification(verify_signatures):
+            result = self._svm.simulate_transaction(transaction)
+        if isinstance(result, SimulatedTransactionInfo):
+            return Simulated(_outcome(result.meta()), dict(result.post_accounts()))
+        return Simulated(_outcome(result), {})
+
+    @contextmanager
+    def _verification(self, wanted: bool) -> Iterator[None]:
+        if wanted:
+            yield
+            return
+        self._svm.with_sigverify(False)
+        try:
+            yield
+        finally:
+            self._svm.with_sigverify(True)
+
+
+def _outcome(result: TransactionMetadata | FailedTransactionMetadata) -> Outcome:
+    err: Any = None
+    if isinstance(result, FailedTransactionMetadata):
+        # The error inside the whole object's JSON is the RPC form; the error object's own JSON is not.
+        err = orjson.loads(result.to_json())["err"]
+        meta = result.meta()
+    else:
+        meta = result
+    landed = err is None or meta.signature() != _NO_SIGNATURE
+    returned = meta.return_data()
+    return Outcome(
+        landed=landed,
+        err=err,
+        fee_lamports=meta.fee() if landed else 0,
+        compute_units=meta.compute_units_consumed(),
+        logs=tuple(meta.logs()),
+        inner=_inner(meta.inner_instructions()),
+        return_data=ReturnData(str(returned.program_id), bytes(returned.data)) if returned.data else None,
+    )
+
+
+def _inner(groups: list[list[Any]]) -> tuple[InnerInstructions, ...]:
+    found = []
+    for index, group in enumerate(groups):
+        if group:
+            calls = []
+            for call in group:
+                instruction = call.instruction()
+                calls.append(
+                    InnerInstruction(
+                        instruction.program_id_index, instruction.accounts, instruction.data, call.stack_height()
+                    )
+                )
+            found.append(InnerInstructions(index, tuple(calls)))
+    return tuple(found)
