@@ -35,7 +35,7 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Re
     if code_of(refusal) is None:
         return plain(refusal, request_id, terms)
     is_402 = refusal.err in _WITH_TERMS
-    body = error_object(refusal, raw_id, request_id, terms)
+    body = error_object(refusal, raw_id, request_id, terms, alone=True)
     if is_402 and terms.v1_accepts:
         body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
     return Response(row.http, body, _headers(refusal, terms))
@@ -53,8 +53,8 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
     return Response(http or row.http, orjson.dumps(body), _headers(refusal, terms))
 
 
-def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> bytes:
-    """The whole JSON-RPC error response; in a batch it is one element."""
+def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms, alone: bool = False) -> bytes:
+    """The whole JSON-RPC error response. alone: not one of a batch, where a hundred x402 terms would say nothing new."""
     row = refusal.err.row
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
     if row.hint:
@@ -63,7 +63,7 @@ def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms)
         data["retry_after_secs"] = row.retry_seconds
     if refusal.err in _WITH_TERMS:
         data |= terms.deposit
-        if terms.v2:
+        if alone and terms.v2:
             data["x402"] = terms.v2
     code = code_of(refusal)
     error = {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}

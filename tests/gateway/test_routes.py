@@ -1,0 +1,314 @@
+"""Account, session and public paths through the real door."""
+
+import pytest
+
+from actors.errors import Err, Refusal
+from actors.gateway.routes import Routes, parse_ref_code, parse_window
+from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+
+from .world import Wallet, World, a_world, call
+
+
+async def login(world: World, customer: Wallet) -> dict[str, str]:
+    """A session by challenge and signature: the headers that carry its token."""
+    challenge = (await world.http.post("/auth/challenge", json={"pubkey": customer.text})).json()["challenge"]
+    body = {"pubkey": customer.text, "challenge": challenge, "signature": customer.sign(challenge)}
+    response = await world.http.post("/auth/verify", json=body)
+    assert response.status_code == 200, response.text
+    return {"authorization": f"Bearer {response.json()['token']}"}
+
+
+# --- public pages
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 503), ("/pricing", 200), ("/capabilities", 200)])
+async def test_public_pages_need_nothing_and_measure_nobody(path, status):
+    """Interface: no auth, no credit or rate headers, whatever credentials come along."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        for headers in ({}, {"x-api-key": customer.api_key}, {"x-api-key": "nonsense"}):
+            response = await world.http.get(path, headers=headers)
+            assert response.status_code == status
+            assert response.headers["content-type"] == "application/json"
+            assert not [name for name in response.headers if name.startswith(("x-credits", "x-ratelimit", "ratelimit"))]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/rpc"),
+        ("POST", "/health"),
+        ("DELETE", "/account/info"),
+        ("GET", "/auth/verify"),
+        ("PUT", "/"),
+    ],
+)
+async def test_a_known_path_by_another_method_says_which_it_takes(method, path):
+    """404 with a sentence that helps."""
+    async with a_world() as world:
+        response = await world.http.request(method, path)
+        assert response.status_code == 404
+        assert "only" in response.json()["error"]["message"]
+
+
+async def test_an_unknown_path_points_at_the_capabilities():
+    """404 NOT_FOUND with a request id."""
+    async with a_world() as world:
+        response = await world.http.get("/wp-login.php")
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (404, "NOT_FOUND")
+        assert "/capabilities" in error["message"]
+        assert error["requestId"] == response.headers["x-request-id"]
+
+
+# --- accounts
+
+
+async def test_an_account_begins_with_its_first_key():
+    """States: no account record, then zero balance; the key is shown once and not to be cached."""
+    async with a_world() as world:
+        customer = await world.customer(account=False)
+        path = "/account/api-key"
+        for body in (b"{}", b'{"ref_code":"friend"}', b""):
+            response = await world.http.post(path, content=body, headers=customer.headers("POST", path, body))
+            assert response.status_code == 200, response.text
+            assert response.json()["ok"] is True
+            assert response.json()["api_key"].startswith("srpc_live_")
+            assert response.headers["cache-control"] == "no-store"
+        customer.api_key = response.json()["api_key"]
+        assert await world.balance(customer) == 0
+
+
+async def test_a_new_key_ends_the_old_one():
+    """Regeneration invalidates the previous key at once."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        old, path = customer.api_key, "/account/api-key"
+        response = await world.http.post(path, content=b"{}", headers=customer.headers("POST", path, b"{}"))
+        customer.api_key = old
+        assert (await world.rpc(customer, call())).status_code == 401
+        customer.api_key = response.json()["api_key"]
+        assert (await world.rpc(customer, call())).status_code == 200
+
+
+async def test_a_key_is_issued_to_a_wallet_signature_only():
+    """Who holds a key or a session may not replace the key."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        session = await login(world, customer)
+        for headers in ({"x-api-key": customer.api_key}, session):
+            response = await world.http.post("/account/api-key", content=b"{}", headers=headers)
+            assert (response.status_code, response.json()["error"]["code"]) == (401, "AUTH_FAILED")
+        assert (await world.http.post("/account/api-key", content=b"{}")).status_code == 402
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"ref_code":7}', b'{"ref_code":"%b"}' % (b"x" * 65)])
+async def test_a_key_request_of_the_wrong_shape_is_400(body):
+    """And the nonce is not the owner's business yet."""
+    async with a_world() as world:
+        customer = await world.customer(account=False)
+        headers = customer.headers("POST", "/account/api-key", body)
+        response = await world.http.post("/account/api-key", content=body, headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+async def test_reads_take_any_credential_and_carry_figures():
+    """Interface: any mode; not billed, not rate-metered."""
+    async with a_world() as world:
+        customer = await world.customer(50)
+        await world.rpc(customer, call())
+        session = await login(world, customer)
+        for path in ("/account/info", "/account/ledger", "/account/history"):
+            for headers in ({"x-api-key": customer.api_key}, session, customer.headers("GET", path, b"")):
+                response = await world.http.get(path, headers=headers)
+                assert response.status_code == 200, response.text
+                assert response.headers["x-credits-remaining"] == "49"
+                assert response.headers["x-ratelimit-limit"] == "100"
+        body = (await world.http.get("/account/ledger", headers=session)).json()
+        assert [entry["type"] for entry in body["entries"]] == ["debit", "adjustment"]
+
+
+async def test_reads_without_credentials_are_402_with_the_terms_of_their_path():
+    """Suggested by the payment protocol: 402 on every route that takes credentials, GET included."""
+    async with a_world() as world:
+        response = await world.http.get("/account/info")
+        assert response.status_code == 402
+        assert response.json()["accepts"][0]["resource"].endswith("/account/info")
+        assert "payment-required" in response.headers
+
+
+@pytest.mark.parametrize("path", ["/account/ledger", "/account/history"])
+@pytest.mark.parametrize(
+    "query", ["limit=501", "limit=0", "limit=-1", "limit=x", "offset=-1", "limit=1e2", "limit=", "offset=٣"]
+)
+async def test_a_window_out_of_range_is_400(path, query):
+    """Decisions: defaults 0 and 50, at most 500; out of range gives INVALID_REQUEST."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        response = await world.http.get(f"{path}?{query}", headers={"x-api-key": customer.api_key})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+async def test_windows_page_through_the_entries_newest_first():
+    """offset and limit."""
+    async with a_world() as world:
+        customer = await world.customer(100)
+        for method in ("getSlot", "getVersion", "getBlockHeight"):
+            await world.rpc(customer, call(method))
+        headers = {"x-api-key": customer.api_key}
+        body = (await world.http.get("/account/history?limit=2&offset=1&x=y", headers=headers)).json()
+        assert [entry["method"] for entry in body["entries"]] == ["getVersion", "getSlot"]
+
+
+@pytest.mark.parametrize(
+    ("query", "window"),
+    [
+        (b"", (0, 50)),
+        (b"limit=500&offset=7", (7, 500)),
+        (b"api-key=x&limit=1", (0, 1)),
+        (b"offset=00007", (7, 50)),
+    ],
+)
+def test_windows_are_read_from_the_query(query, window):
+    """Other parameters are not looked at."""
+    assert parse_window(query) == window
+
+
+@pytest.mark.parametrize(
+    "query", [b"limit=99999999999999999999", b"limit=\xff", b"offset=%D9%A3", b"limit=1&limit=501"]
+)
+def test_hostile_windows_are_refusals(query):
+    """Absurd digits, other scripts' digits, and a second value that is out of range."""
+    assert isinstance(parse_window(query), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("body", "ref_code"),
+    [(b"", None), (b"{}", None), (b'{"ref_code":null}', None), (b'{"ref_code":""}', None), (b'{"ref_code":"a"}', "a")],
+)
+def test_a_referral_code_is_optional(body, ref_code):
+    """`{}` and `{ref_code?: string}`."""
+    assert parse_ref_code(body) == ref_code
+
+
+# --- sessions
+
+
+async def test_a_session_lives_until_logout():
+    """Challenge, verify, use, logout, 401."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        session = await login(world, customer)
+        assert (await world.http.get("/account/info", headers=session)).status_code == 200
+        response = await world.http.post("/auth/logout", content=b"{}", headers=session)
+        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+        assert (await world.http.get("/account/info", headers=session)).status_code == 401
+
+
+async def test_a_challenge_is_good_once_and_for_its_key_only():
+    """Burned by its first use; another key's signature over it is AUTH_FAILED."""
+    async with a_world() as world:
+        customer, other = await world.customer(10), await world.customer(10)
+        asked = (await world.http.post("/auth/challenge", json={"pubkey": customer.text})).json()
+        assert asked["expires_in"] == 300
+        assert len(asked["challenge"]) == 64
+        text = asked["challenge"]
+        stolen = {"pubkey": other.text, "challenge": text, "signature": other.sign(text)}
+        mine = {"pubkey": customer.text, "challenge": text, "signature": customer.sign(text)}
+        statuses = [(await world.http.post("/auth/verify", json=body)).status_code for body in (stolen, mine, mine)]
+        assert statuses == [401, 200, 401]
+
+
+async def test_an_expired_challenge_is_401():
+    """Valid for 300 seconds."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        text = (await world.http.post("/auth/challenge", json={"pubkey": customer.text})).json()["challenge"]
+        world.clock.advance(300)
+        body = {"pubkey": customer.text, "challenge": text, "signature": customer.sign(text)}
+        assert (await world.http.post("/auth/verify", json=body)).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/auth/challenge", "/auth/verify"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"pubkey":7}', b"x" * 5_000])
+async def test_session_bodies_of_the_wrong_shape_are_400(path, body):
+    """With a sentence that names what is wrong."""
+    async with a_world() as world:
+        response = await world.http.post(path, content=body)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+async def test_logout_takes_a_session_token_only():
+    """A key has no session to end."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        response = await world.http.post("/auth/logout", content=b"{}", headers={"x-api-key": customer.api_key})
+        assert response.status_code == 401
+        assert (await world.http.post("/auth/logout", content=b"{}")).status_code == 402
+
+
+async def test_an_owner_that_is_away_is_503_here_too():
+    """With Retry-After."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        world.accounts.down = True
+        response = await world.http.get("/account/info", headers={"x-api-key": customer.api_key})
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+
+
+# --- addresses
+
+
+class NoCounts(MemoryIdentityStore):
+    """Redis cannot count."""
+
+    async def count_address(self, address: str, minute: int, amount: int) -> int:
+        raise IdentityStoreUnavailable("away")
+
+
+@pytest.mark.parametrize("store", [None, NoCounts()])
+async def test_row_35_an_address_has_its_limit_on_account_and_session_paths(store):
+    """Hostile input 35: 429 with Retry-After, unknown paths below them included, also while Redis is away; JSON-RPC
+    and public pages are not counted, and the next minute starts anew."""
+    async with a_world(identity_store=store, identity={"address_requests_per_minute": 3}) as world:
+        paths = ("/account/info", "/auth/nothing", "/account/ledger", "/account/info")
+        responses = [await world.http.get(path) for path in paths]
+        assert [response.status_code for response in responses] == [402, 404, 402, 429]
+        refused = responses[3]
+        assert refused.json()["error"]["code"] == "RATE_LIMITED"
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.headers["x-ratelimit-limit"] == "3"
+        assert (await world.http.get("/health")).status_code == 503
+        assert (await world.rpc(None, call())).status_code == 402
+        world.clock.advance(60)
+        assert (await world.http.get("/account/info")).status_code == 402
+
+
+async def test_row_35_a_trusted_proxys_clients_are_counted_apart():
+    """Hostile input 35: X-Forwarded-For counts only where the peer is trusted."""
+    async with a_world(identity={"address_requests_per_minute": 1, "trusted_proxies": ("127.0.0.1",)}) as world:
+        for address, status in (("203.0.113.1", 402), ("203.0.113.2", 402), ("203.0.113.1", 429)):
+            response = await world.http.get("/account/info", headers={"x-forwarded-for": address})
+            assert response.status_code == status
+
+
+async def test_row_35_challenges_for_a_flood_of_keys_take_no_memory():
+    """Hostile input 35: the address limit bites first, and what is answered leaves nothing behind."""
+    store = MemoryIdentityStore()
+    async with a_world(identity_store=store, identity={"address_requests_per_minute": 50}) as world:
+        statuses = []
+        for _ in range(60):
+            stranger = await world.customer(account=False)
+            statuses.append((await world.http.post("/auth/challenge", json={"pubkey": stranger.text})).status_code)
+        assert statuses == [200] * 50 + [429] * 10
+        assert (store._burned, store._sessions) == ({}, {})
+
+
+def test_which_paths_are_limited():
+    """Existing or not, below /account/ and /auth/; nothing else."""
+    assert Routes.is_limited(b"/account/x")
+    assert Routes.is_limited(b"/auth/verify")
+    assert not Routes.is_limited(b"/health")
+    assert not Routes.is_limited(b"/")
+    assert Err.RATE_LIMITED.row.http == 429
