@@ -1,0 +1,73 @@
+"""The project's own files, parsed once for all tidiness tests."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_NOT_OURS = {"node_modules", "__pycache__", "build", "results"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: str  # From the project's root, with slashes: "actors/accounts/core.py".
+    text: str
+    tree: ast.Module
+
+    @property
+    def module(self) -> str:
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def stem(self) -> str:
+        return Path(self.path).stem
+
+    @property
+    def docstring(self) -> str:
+        return ast.get_docstring(self.tree) or ""
+
+
+def files(*patterns: str) -> Iterator[Path]:
+    for pattern in patterns:
+        for path in sorted(ROOT.glob(pattern)):
+            inside = path.relative_to(ROOT).parts
+            if path.is_file() and not any(part in _NOT_OURS or part.startswith(".") for part in inside):
+                yield path
+
+
+@cache
+def sources(*patterns: str) -> tuple[Source, ...]:
+    return tuple(_parse(path) for path in files(*patterns))
+
+
+def _parse(path: Path) -> Source:
+    text = path.read_text(encoding="utf-8")
+    return Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text))
+
+
+def product() -> tuple[Source, ...]:
+    return sources("actors/**/*.py", "serve_app.py")
+
+
+def everything() -> tuple[Source, ...]:
+    return sources("actors/**/*.py", "serve_app.py", "bench/**/*.py", "tests/**/*.py")
+
+
+def imports(source: Source) -> Iterator[str]:
+    """Full names of the modules that a file imports, anywhere in it: `from actors import storage` is actors.storage."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{source.path}: relative import; write the full name"
+            assert node.module is not None
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}" if _is_module(node.module, alias.name) else node.module
+
+
+@cache
+def _is_module(package: str, name: str) -> bool:
+    folder = ROOT.joinpath(*package.split("."))
+    return (folder / f"{name}.py").exists() or (folder / name).is_dir()

@@ -1,0 +1,121 @@
+"""Which way imports point: the picture of actors/README.md as data."""
+
+import pytest
+
+from tests.tidy.sources import Source, imports, product
+
+# Shared files, lowest first: a file may import those before it.
+SHARED = (
+    *("units", "clock", "errors", "config", "calls", "catalog", "events"),
+    *("hotlink", "hosting"),
+    *("spawn", "children", "ports", "datadir", "embedded", "storage"),
+    "telemetry",
+)
+# Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
+LEVELS: tuple[tuple[str, ...], ...] = (
+    ("identity", "upstream"),
+    ("accounts",),
+    *(
+        (
+            *("gateway", "bundles", "deposits", "devnode", "fees", "lookups", "sends"),
+            *("signals", "status", "streams", "trades", "webhooks"),
+        ),
+    ),
+    ("launch",),  # Wiring of a run: sees everything, as serve_app does; nothing but serve_app sees it.
+)
+# What others may import of a context, beside its api.py. Wiring may import all.
+OPEN = {
+    # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
+    "identity": {"addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
+    # What a node's answer means, and the state that health is told from.
+    "upstream": {"core", "replies", "transactions"},
+    "accounts": set(),
+}
+WIRING = "launch"
+
+
+def level_of(context: str) -> int:
+    for level, names in enumerate(LEVELS):
+        if context in names:
+            return level
+    raise AssertionError(f"actors/{context}: a new context; give it a level in tests/tidy/test_arrows.py")
+
+
+def context_of(module: str) -> str | None:
+    """None for a shared file."""
+    parts = module.split(".")
+    assert parts[0] == "actors", module
+    return parts[1] if len(parts) > 2 or parts[1] not in SHARED else None
+
+
+def complaints(source: Source) -> list[str]:
+    found = []
+    ours = [name for name in imports(source) if name.partition(".")[0] in ("actors", "serve_app") and name != "actors"]
+    for target in ours:
+        complaint = "nothing imports serve_app" if target == "serve_app" else _complaint(source.module, target)
+        if complaint:
+            found.append(f"{source.path} imports {target}: {complaint}")
+    return found
+
+
+def _complaint(module: str, target: str) -> str | None:
+    if module == "serve_app":
+        return None
+    mine, theirs = context_of(module), context_of(target)
+    if mine is None:
+        if theirs is not None:
+            return "shared files know no context"
+        here, there = module.split(".")[1], target.split(".")[1]
+        return None if SHARED.index(there) < SHARED.index(here) else "shared files import only those below them"
+    if theirs is None or theirs == mine or mine == WIRING:
+        return None
+    if level_of(theirs) >= level_of(mine):
+        return "arrows point down only, and siblings never meet"
+    name = target.split(".")[2] if target.count(".") > 1 else "__init__"
+    if name != "api" and name not in OPEN.get(theirs, set()):
+        return f"of {theirs} others may import only {sorted({'api', *OPEN.get(theirs, set())})}"
+    return None
+
+
+@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+def test_arrows_point_down(source: Source) -> None:
+    """Design, section 3: serve_app, features, accounts, identity and upstream, shared files."""
+    assert complaints(source) == []
+
+
+def test_every_shared_file_has_its_place() -> None:
+    """A new file directly under actors/ is vocabulary for all: say what it may rest on."""
+    found = {source.stem for source in product() if source.path.count("/") == 1} - {"__init__"}
+    assert found == set(SHARED)
+
+
+def test_every_context_has_a_level() -> None:
+    """A new folder under actors/ is a context: say what it may rest on."""
+    for source in product():
+        if source.path.count("/") > 1:
+            level_of(source.path.split("/")[1])
+
+
+def test_wiring_is_seen_by_serve_app_alone() -> None:
+    """What sees everything must be seen by nothing, or every arrow could be drawn through it."""
+    for source in product():
+        if source.path != "serve_app.py" and not source.path.startswith(f"actors/{WIRING}/"):
+            assert not any(name.startswith(f"actors.{WIRING}") for name in imports(source)), source.path
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        ("actors.units", "actors.clock"),
+        ("actors.storage", "actors.accounts.api"),
+        ("actors.identity.keys", "actors.upstream.core"),
+        ("actors.identity.keys", "actors.accounts.api"),
+        ("actors.accounts.core", "actors.gateway.api"),
+        ("actors.deposits.core", "actors.gateway.api"),
+        ("actors.gateway.pipeline", "actors.accounts.core"),
+        ("actors.gateway.pipeline", "actors.launch.run"),
+    ],
+)
+def test_the_rule_finds_what_it_is_for(module: str, target: str) -> None:
+    """A rule that never says no guards nothing."""
+    assert _complaint(module, target)
