@@ -13,7 +13,6 @@ from actors import catalog
 from actors.accounts.client import place_shards
 from actors.accounts.host import migrate_accounts
 from actors.config import Config, load
-from actors.gateway.actor import application
 from actors.launch.cli import make_cli
 from actors.launch.replica import assemble
 from actors.launch.run import Parts
@@ -21,6 +20,8 @@ from actors.launch.stores import require_cluster_settings, start_beside
 
 
 def _application(config: Config) -> Any:
+    from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
+
     catalog.check()
     return application(config, assemble)
 

@@ -1,16 +1,14 @@
 """Plain classes as Ray actors: naming, placing, finding, and which actor owns which virtual shard.
 
 Implements: design, section 2 ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses") and section 6 (virtual shards). The only shared module that imports Ray. In tests the same plain class is
-used as it is; nothing here is needed for that.
+addresses") and section 6 (virtual shards). The only shared module that imports Ray, and only when it is used:
+Ray reads its settings from the environment while it is imported, so that must come first. In tests the same plain
+class is used as it is; nothing here is needed for that.
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any
-
-import ray
-from ray.exceptions import RayError
 
 from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
 
@@ -43,6 +41,8 @@ def place(plain_class: type, name: str, *arguments: Any) -> Any:
     Detached and restarted for ever: it outlives the process that placed it, and its state is in the stores, so a
     fresh process simply loads it again. Takes no CPU of its own in Ray's accounting: it waits more than it works.
     """
+    import ray
+
     remote = ray.remote(plain_class)
     return remote.options(
         name=name,
@@ -57,6 +57,8 @@ def place(plain_class: type, name: str, *arguments: Any) -> Any:
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
     """One ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow."""
+    from ray.exceptions import RayError
+
     try:
         async with asyncio.timeout(wait_seconds):
             return await getattr(handle, method).remote(*arguments)
@@ -66,15 +68,28 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
 
 def connect(address: str) -> None:
     """Join a running cluster as a client of its actors."""
+    import ray
+
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
 
 
 def disconnect() -> None:
+    import ray
+
     ray.shutdown()
+
+
+def this_address() -> str:
+    """Address of this machine that other machines of the cluster can reach."""
+    import ray
+
+    return str(ray.util.get_node_ip_address())
 
 
 def find(name: str) -> Any:
     """The handle of a named actor. Raises ActorUnreachable when there is none."""
+    import ray
+
     try:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError as error:

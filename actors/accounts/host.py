@@ -9,8 +9,6 @@ import logging
 import os
 from typing import Any
 
-import ray
-
 from actors import hosting, telemetry
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer
@@ -138,7 +136,7 @@ class AccountShardActor:
                 VOID: lambda items: [shard.void_now(item) for item in items],
             },
         )
-        host = ray.util.get_node_ip_address()
+        host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard
         self._watcher = asyncio.create_task(self._watch(shard))

@@ -4,6 +4,7 @@ Implements: the README's operator reference. Each command says what it did and w
 Not here: the work itself (run.py, operator.py).
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,7 +18,9 @@ from actors.accounts.api import Answer
 from actors.config import ConfigError
 from actors.datadir import DataDirError
 from actors.launch import operator
+from actors.launch.cluster import token_environment
 from actors.launch.run import Options, Parts, data_path, run, settings
+from actors.launch.wallets import load_or_make
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
@@ -132,7 +135,9 @@ def _add_accounts(cli: typer.Typer) -> None:
 def _ask(data_dir: Path | None, pubkey: str, method: str, *arguments: Any) -> Answer:
     try:
         config = settings(Options(data_dir, False, None, None, {})).config
-        instance = operator.find_instance(data_path(config, data_dir) / "run")
+        folder = data_path(config, data_dir)
+        instance = operator.find_instance(folder / "run")
+        os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
         return operator.ask_owner(instance, pubkey, method, *arguments)
     except (ConfigError, DataDirError, operator.OperatorError) as error:
         _fail(str(error))

@@ -7,7 +7,7 @@ machine with). Not here: what the application is made of (serve_app.py).
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,11 @@ _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluste
 _TERMINATE_SECONDS = 5.0
 
 
+def token_environment(ray_token: str) -> dict[str, str]:
+    """What a process needs to be let into a Ray of ours: without it any user of this machine could run code in it."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ray_token}
+
+
 def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
     """What must be in the environment before Ray starts (measured choices: design, section 2)."""
     first = serve.internal_port_first
@@ -29,6 +34,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         # HAProxy would write every request line, API keys in URLs included, to a local syslog: to nowhere instead.
         "RAY_SERVE_HAPROXY_LOG_TARGET": "/dev/null",
+        "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.gateway.serve_edge:middlewares",
         "RAY_SERVE_HAPROXY_NBTHREAD": str(max(1, min(4, (os.cpu_count() or 1) // 2))),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(run_dir / "haproxy.cfg"),
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(run_dir / "admin.sock"),
@@ -87,15 +93,19 @@ def run_application(application: Any) -> None:
     serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
 
 
-def stop_ray(on_step: Callable[[str], None]) -> None:
-    """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force."""
-    descendants = psutil.Process().children(recursive=True)
+def stop_ray(on_step: Callable[[str], None], kept_pids: Collection[int]) -> None:
+    """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force.
+
+    kept_pids: children that are not Ray's; they and what they started are left alone.
+    """
+    ours = [child for child in psutil.Process().children() if child.pid not in kept_pids]
+    descendants = [*ours, *(below for child in ours for below in _descendants(child))]
     import ray
     from ray import serve
 
     if ray.is_initialized():
         on_step("letting calls in flight end")
-        serve.shutdown()
+        serve.delete(APPLICATION)
         on_step("stopping Ray")
         ray.shutdown()
     end_processes(descendants)
@@ -116,6 +126,13 @@ def end_processes(processes: list[psutil.Process]) -> None:
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(stubborn, timeout=_TERMINATE_SECONDS)
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
 
 
 def process_table() -> dict[str, int]:

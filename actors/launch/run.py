@@ -120,7 +120,8 @@ class _Run:
             return 0
         finally:
             operator.withdraw(self._data.folder("run"))
-            cluster.stop_ray(self._screen.say)
+            kept = [state.pid for state in self._supervisor.states() if state.pid is not None]
+            cluster.stop_ray(self._screen.say, kept)
             self._supervisor.stop()
             shutil.rmtree(run_folder, ignore_errors=True)
             self._screen.say(f"stopped; accounts, ledger and chain are kept in {self._data.path}")
@@ -139,7 +140,8 @@ class _Run:
             # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
             stores_started = pool.submit(stores.start_missing, config, self._data, self._supervisor)
             with self._screen.step("starting Ray"):
-                ray_address = cluster.start_ray(cluster.ray_environment(config.serve, run_folder))
+                environment = cluster.ray_environment(config.serve, run_folder)
+                ray_address = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 self._parts.migrate(config)

@@ -37,6 +37,7 @@ class Wallet:
 @dataclass(frozen=True, slots=True)
 class LocalSecrets:
     cluster_secret: str
+    ray_token: str
     deposit: Wallet
     sponsor: Wallet
     demo: Wallet
@@ -49,11 +50,12 @@ def load_or_make(folder: Path) -> LocalSecrets:
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
     else:
-        kept = {name: secrets.token_hex(32) for name in ("cluster_secret", "deposit", "sponsor", "demo")}
+        kept = {name: secrets.token_hex(32) for name in ("cluster_secret", "ray_token", "deposit", "sponsor", "demo")}
         kept["demo_api_key"] = None
         _write(path, kept)
     return LocalSecrets(
         cluster_secret=kept["cluster_secret"],
+        ray_token=kept["ray_token"],
         deposit=Wallet(bytes.fromhex(kept["deposit"])),
         sponsor=Wallet(bytes.fromhex(kept["sponsor"])),
         demo=Wallet(bytes.fromhex(kept["demo"])),
