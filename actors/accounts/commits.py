@@ -30,6 +30,11 @@ GATHERED_MAX = (
 )
 SLOW_SECONDS = 3  # A write that takes so long means that the store is not committing: nothing more is admitted.
 BEAT_SECONDS = 1.0  # How long an idle shard may not know that its store is away or its shards are another's.
+# A write costs the same half millisecond of processor time for one entry as for fifty. So where several gathered at
+# once before, the next write waits in small steps while more keep coming; a caller who is alone never waits.
+LINGER_SECONDS = 0.001
+_LINGER_STEPS_MAX = 4
+_LINGER_FROM_ENTRIES = 8
 _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 LowBalances = list[tuple[Account, int]]  # With the balance below the mark.
@@ -70,6 +75,7 @@ class GroupCommit:
         self._gathering: _Group
         self._flying: _Group | None = None
         self._flying_since = 0
+        self._latest_size = 0
         self._wake = asyncio.Event()
         self._beat_due = False
         self._task: asyncio.Task[None] | None = None
@@ -144,15 +150,26 @@ class GroupCommit:
             await self._wake.wait()
             self._wake.clear()
             while self._gathering.accounts and not self.fenced:
+                await self._linger()
                 await self._commit()
             if self._beat_due and not self.fenced:
                 self._beat_due = False
                 await self.beat()
                 self._schedule_beat()
 
+    async def _linger(self) -> None:
+        if self._latest_size < _LINGER_FROM_ENTRIES:
+            return
+        for _ in range(_LINGER_STEPS_MAX):
+            gathered = self.gathered
+            await asyncio.sleep(LINGER_SECONDS)
+            if self.gathered == gathered:
+                return
+
     async def _commit(self) -> None:
         group, self._gathering = self._gathering, _Group()
         group.write.cut(group.accounts)
+        self._latest_size = len(group.write.entries)
         self._flying, self._flying_since = group, int(self._clock.monotonic())
         try:
             await self._store.write(self.epoch, group.write)

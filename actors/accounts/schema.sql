@@ -112,25 +112,20 @@ BEGIN
     RETURN taken;
 END $$;
 
--- One group of an owner, whole or not at all. my_shards: the shards of the accounts in it.
+-- One group of an owner, whole or not at all. my_shards: the shards of the accounts in it. rare: NULL in most groups,
+-- else {"profiles": [...], "batches": [...], "marks": [...]}: accounts that are new or whose profile changed, new
+-- batches, operations that are unique for ever (bytes in hex). As JSON, because every further array costs each group.
 -- SQLSTATE LG001: the shards have another owner now. LG002: memory and tables disagree; the owner must load again.
 CREATE OR REPLACE FUNCTION accounts_write(
-    my_epoch bigint, my_shards integer[],
-    -- accounts that are new or whose profile changed
-    p_pubkey bytea[], p_shard integer[], p_created bigint[], p_status text[], p_key_hash bytea[], p_key_prefix text[],
-    p_ref_code text[], p_rate integer[], p_concurrency integer[], p_genesis bytea[],
+    my_epoch bigint, my_shards integer[], rare jsonb,
     -- accounts whose credits moved
     h_pubkey bytea[], h_seq_before bigint[], h_seq bigint[], h_balance bigint[], h_consumed bigint[],
     h_last_batch integer[], h_last_ms bigint[], h_hash bytea[],
     -- entries
     l_pubkey bytea[], l_at bigint[], l_seq bigint[], l_type smallint[], l_outcome smallint[], l_amount bigint[],
     l_balance bigint[], l_operation bytea[], l_method text[], l_description text[], l_parcels text[], l_hash bytea[],
-    -- new batches
-    n_pubkey bytea[], n_id integer[], n_source text[], n_credits bigint[], n_created bigint[], n_expires bigint[],
     -- what batches have left
-    b_pubkey bytea[], b_id integer[], b_remaining bigint[],
-    -- operations that are unique for ever
-    m_pubkey bytea[], m_kind smallint[], m_operation bytea[], m_at bigint[], m_amount bigint[]
+    b_pubkey bytea[], b_id integer[], b_remaining bigint[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint;
@@ -141,14 +136,8 @@ BEGIN
         RAISE EXCEPTION 'the shards have another owner' USING ERRCODE = 'LG001';
     END IF;
 
-    IF cardinality(p_pubkey) > 0 THEN
-        INSERT INTO accounts AS a (pubkey, virtual_shard, created_at, status, api_key_hash, key_prefix, ref_code,
-                                   requests_per_second, concurrency, head_hash)
-        SELECT * FROM unnest(p_pubkey, p_shard, p_created, p_status, p_key_hash, p_key_prefix, p_ref_code,
-                             p_rate, p_concurrency, p_genesis)
-        ON CONFLICT (pubkey) DO UPDATE SET
-            status = EXCLUDED.status, api_key_hash = EXCLUDED.api_key_hash, key_prefix = EXCLUDED.key_prefix,
-            requests_per_second = EXCLUDED.requests_per_second, concurrency = EXCLUDED.concurrency;
+    IF rare IS NOT NULL THEN
+        PERFORM accounts_write_rare(rare);
     END IF;
 
     IF cardinality(h_pubkey) > 0 THEN
@@ -168,13 +157,6 @@ BEGIN
         SELECT * FROM unnest(l_pubkey, l_at, l_seq, l_type, l_outcome, l_amount, l_balance, l_operation, l_method,
                              l_description, l_parcels, l_hash);
 
-        IF cardinality(n_pubkey) > 0 THEN
-            INSERT INTO credit_batches (pubkey, id, source, credits, remaining, created_at, expires_at)
-            SELECT n.pubkey, n.id, n.source, n.credits, n.credits, n.created, n.expires
-            FROM unnest(n_pubkey, n_id, n_source, n_credits, n_created, n_expires)
-                AS n (pubkey, id, source, credits, created, expires);
-        END IF;
-
         UPDATE credit_batches AS c SET remaining = b.remaining
         FROM unnest(b_pubkey, b_id, b_remaining) AS b (pubkey, id, remaining)
         WHERE c.pubkey = b.pubkey AND c.id = b.id;
@@ -183,9 +165,27 @@ BEGIN
             RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
         END IF;
     END IF;
-
-    IF cardinality(m_pubkey) > 0 THEN
-        INSERT INTO account_operations (pubkey, kind, operation, at_ms, amount)
-        SELECT * FROM unnest(m_pubkey, m_kind, m_operation, m_at, m_amount);
-    END IF;
 END $$;
+
+CREATE OR REPLACE FUNCTION accounts_write_rare(rare jsonb) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO accounts (pubkey, virtual_shard, created_at, status, api_key_hash, key_prefix, ref_code,
+                          requests_per_second, concurrency, head_hash)
+    SELECT decode(pubkey, 'hex'), virtual_shard, created_at, status, decode(api_key_hash, 'hex'), key_prefix, ref_code,
+           requests_per_second, concurrency, decode(genesis, 'hex')
+    FROM jsonb_to_recordset(rare -> 'profiles') AS p (
+        pubkey text, virtual_shard integer, created_at bigint, status text, api_key_hash text, key_prefix text,
+        ref_code text, requests_per_second integer, concurrency integer, genesis text)
+    ON CONFLICT (pubkey) DO UPDATE SET
+        status = EXCLUDED.status, api_key_hash = EXCLUDED.api_key_hash, key_prefix = EXCLUDED.key_prefix,
+        requests_per_second = EXCLUDED.requests_per_second, concurrency = EXCLUDED.concurrency;
+
+    INSERT INTO credit_batches (pubkey, id, source, credits, remaining, created_at, expires_at)
+    SELECT decode(pubkey, 'hex'), id, source, credits, credits, created_at, expires_at
+    FROM jsonb_to_recordset(rare -> 'batches') AS b (
+        pubkey text, id integer, source text, credits bigint, created_at bigint, expires_at bigint);
+
+    INSERT INTO account_operations (pubkey, kind, operation, at_ms, amount)
+    SELECT decode(pubkey, 'hex'), kind, decode(operation, 'hex'), at_ms, amount
+    FROM jsonb_to_recordset(rare -> 'marks') AS m (
+        pubkey text, kind smallint, operation text, at_ms bigint, amount bigint);
+$$;

@@ -35,7 +35,7 @@ _WRITER_SETTINGS = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET synchronous_commit = on; SET jit = off"
 )
-_WRITE = f"SELECT accounts_write({', '.join(f'${number}' for number in range(1, 47))})"
+_WRITE = f"SELECT accounts_write({', '.join(f'${number}' for number in range(1, 27))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 
 
@@ -128,11 +128,11 @@ class PostgresAccountStore:
             raise Fenced
 
     async def write(self, epoch: int, group: Write) -> None:
-        arguments = _columns(group)
+        arguments = _arguments(group)
         try:
             if self._writer is None:
                 self._writer = await self._open_writer()
-            await self._writer.execute(_WRITE, epoch, list(group.shards), *arguments, timeout=WRITE_SECONDS)
+            await self._writer.execute(_WRITE, epoch, *arguments, timeout=WRITE_SECONDS)
         except BaseException as error:
             await self._drop_writer()
             if isinstance(error, asyncpg.PostgresError):
@@ -262,23 +262,8 @@ def partitions(now_ms: int) -> list[tuple[str, int, int]]:
     ]
 
 
-def _columns(group: Write) -> list[list[Any]]:
-    """The group as accounts_write() takes it: one array a column."""
-    profiles = [
-        (
-            pubkey,
-            shard,
-            profile.created_at,
-            profile.status,
-            profile.key_hash,
-            profile.key_prefix,
-            profile.ref_code,
-            profile.requests_per_second,
-            profile.concurrency,
-            ledger.genesis(pubkey),
-        )
-        for pubkey, (shard, profile) in group.profiles.items()
-    ]
+def _arguments(group: Write) -> list[Any]:
+    """The group as accounts_write() takes it: the rare parts as JSON, then one array a column."""
     entries = [
         (
             pubkey,
@@ -296,16 +281,53 @@ def _columns(group: Write) -> list[list[Any]]:
         )
         for pubkey, entry, after in group.entries
     ]
-    fresh = [
-        (pubkey, batch.id, batch.source.value, batch.credits, batch.created_at, batch.expires_at)
+    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
+    arguments: list[Any] = [list(group.shards), _rare(group)]
+    for rows, width in ((group.heads, 8), (entries, 12), (left, 3)):
+        arguments += zip(*rows, strict=True) if rows else [()] * width
+    return arguments
+
+
+def _rare(group: Write) -> str | None:
+    if not (group.profiles or group.new_batches or group.marks):
+        return None
+    profiles = [
+        {
+            "pubkey": pubkey.hex(),
+            "virtual_shard": shard,
+            "created_at": profile.created_at,
+            "status": profile.status,
+            "api_key_hash": None if profile.key_hash is None else profile.key_hash.hex(),
+            "key_prefix": profile.key_prefix,
+            "ref_code": profile.ref_code,
+            "requests_per_second": profile.requests_per_second,
+            "concurrency": profile.concurrency,
+            "genesis": ledger.genesis(pubkey).hex(),
+        }
+        for pubkey, (shard, profile) in group.profiles.items()
+    ]
+    batches = [
+        {
+            "pubkey": pubkey.hex(),
+            "id": batch.id,
+            "source": batch.source,
+            "credits": batch.credits,
+            "created_at": batch.created_at,
+            "expires_at": batch.expires_at,
+        }
         for pubkey, batch in group.new_batches
     ]
-    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
-    marks = [(pubkey, mark.kind, mark.operation, mark.at_ms, mark.amount) for pubkey, mark in group.marks]
-    columns: list[list[Any]] = []
-    for rows, width in ((profiles, 10), (group.heads, 8), (entries, 12), (fresh, 6), (left, 3), (marks, 5)):
-        columns += [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-    return columns
+    marks = [
+        {
+            "pubkey": pubkey.hex(),
+            "kind": mark.kind,
+            "operation": mark.operation.hex(),
+            "at_ms": mark.at_ms,
+            "amount": mark.amount,
+        }
+        for pubkey, mark in group.marks
+    ]
+    return msgspec.json.encode({"profiles": profiles, "batches": batches, "marks": marks}).decode()
 
 
 def _stored(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
