@@ -1,15 +1,28 @@
 """An account owner and a node that do what a test says, for the pipeline's own promises."""
 
 import asyncio
+import base64
 from collections.abc import Callable
+
+import orjson
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.transaction import Transaction
 
 from actors.accounts.api import OwnerUnavailable
 from actors.calls import Figures, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, operation_at
+from actors.clock import ManualClock
+from actors.gateway.jsonrpc import Call
+from actors.gateway.pipeline import Pipeline
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 
 PROOF = KeyProof(bytes(32), bytes(8))
 PUBKEY = b"p" * 32
+EDGE = b"edgebyte"
+_PAYER = Keypair.from_seed(bytes(31) + b"\x01")
+TRANSACTION = base64.b64encode(bytes(Transaction([_PAYER], Message([], _PAYER.pubkey()), Hash.default()))).decode()
 RESULT = replies.judge(b'{"jsonrpc":"2.0","result":"ok","id":1}')
 
 
@@ -114,3 +127,20 @@ class ScriptedNode:
 
 async def unavailable(request) -> None:
     raise OwnerUnavailable("the test says so")
+
+
+def pipeline_of(account: OneAccount, node: ScriptedNode, in_flight_max: int = 100) -> Pipeline:
+    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max)
+
+
+def a_call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:
+    return Call(raw_id, method, orjson.dumps(list(arguments)), list(arguments))
+
+
+def a_send() -> Call:
+    return a_call("sendTransaction", TRANSACTION, {"encoding": "base64"})
+
+
+def node_error(code: int, message: str, **more: object) -> NodeAnswer:
+    error = {"code": code, "message": message} | more
+    return replies.judge(orjson.dumps({"jsonrpc": "2.0", "error": error, "id": 1}))

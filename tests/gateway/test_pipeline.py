@@ -1,46 +1,27 @@
 import asyncio
-import base64
 
-import orjson
 import pytest
-from solders.hash import Hash
-from solders.keypair import Keypair
-from solders.message import Message
-from solders.transaction import Transaction
 
 from actors.calls import Outcome
-from actors.clock import ManualClock
 from actors.errors import Err, Refusal
-from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.pipeline import Pipeline
+from actors.gateway.jsonrpc import BadCall
 from actors.upstream import replies
 
-from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, unavailable
-
-EDGE = b"edgebyte"
-PAYER = Keypair.from_seed(bytes(31) + b"\x01")
-TRANSACTION = base64.b64encode(bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))).decode()
-
-
-def pipeline_of(account: OneAccount, node: ScriptedNode, in_flight_max: int = 100) -> Pipeline:
-    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max)
-
-
-def call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:
-    return Call(raw_id, method, orjson.dumps(list(arguments)), list(arguments))
+from .doubles import (
+    EDGE,
+    PROOF,
+    RESULT,
+    OneAccount,
+    ScriptedNode,
+    a_call,
+    node_error,
+    pipeline_of,
+    unavailable,
+)
 
 
 def bad() -> BadCall:
     return BadCall(b"null", Refusal(Err.INVALID_REQUEST, "x"))
-
-
-def send_call() -> Call:
-    return call("sendTransaction", TRANSACTION, {"encoding": "base64"})
-
-
-def node_error(code: int, message: str):
-    body = orjson.dumps({"jsonrpc": "2.0", "error": {"code": code, "message": message}, "id": 1})
-    return replies.judge(body)
 
 
 # --- a single call
@@ -49,7 +30,7 @@ def node_error(code: int, message: str):
 async def test_an_answered_call_is_held_then_posted_then_given():
     """Design, section 4: the answer leaves with its charge in the ledger, and with the figures after it."""
     account, node = OneAccount(30), ScriptedNode()
-    done = await pipeline_of(account, node).single(PROOF, call("getBlock", 5))
+    done = await pipeline_of(account, node).single(PROOF, a_call("getBlock", 5))
     assert done.items[0].answer is RESULT
     assert node.calls == [("getBlock", b'[5,{"maxSupportedTransactionVersion":0}]', 30_000)]
     assert account.posted == {"getBlock": 25}
@@ -62,7 +43,7 @@ async def test_row_14_an_upstream_error_is_charged_and_passes_through():
     """Hostile input 14."""
     error = node_error(-32602, "Invalid param")
     account = OneAccount(30)
-    done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, call("getSlot"))
+    done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, a_call("getSlot"))
     assert done.items[0].answer is error
     assert account.posted == {"getSlot": 1}
     assert [end.outcome for end in account.ends.values()] == [Outcome.UPSTREAM_ERROR]
@@ -72,7 +53,7 @@ async def test_a_purged_block_is_given_and_refunded():
     """Interface rule 3."""
     error = node_error(-32004, "Block 5 cleaned up, does not exist on node.")
     account = OneAccount(30)
-    done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, call("getBlock", 5))
+    done = await pipeline_of(account, ScriptedNode(lambda *_: error)).single(PROOF, a_call("getBlock", 5))
     assert done.items[0].answer is error
     assert (account.posted, account.available, done.credits_remaining) == ({}, 30, 30)
 
@@ -89,7 +70,7 @@ async def test_a_purged_block_is_given_and_refunded():
 async def test_row_15_what_the_node_did_not_answer_is_released_once(answer, err):
     """Hostile input 15: refund once."""
     account = OneAccount(30)
-    done = await pipeline_of(account, ScriptedNode(lambda *_: answer)).single(PROOF, call("getSlot"))
+    done = await pipeline_of(account, ScriptedNode(lambda *_: answer)).single(PROOF, a_call("getSlot"))
     assert done.items[0].refusal.err is err
     assert (account.available, account.held, len(account.ends), account.voided) == (30, {}, 1, [])
 
@@ -99,13 +80,13 @@ async def test_free_refusals_hold_nothing_but_prove_the_credential(method):
     """Interface rule 8: no rate units and no credits; yet the answer carries figures, and a dead key is told."""
     account, node = OneAccount(30), ScriptedNode()
     pipeline = pipeline_of(account, node)
-    done = await pipeline.single(PROOF, call(method))
+    done = await pipeline.single(PROOF, a_call(method))
     assert done.items[0].refusal is not None
     assert done.figures.credits_remaining == 30
     assert account.holds[0].items == ()
     assert (account.rate_left, node.calls) == (1_000, [])
     account.refusal = "AUTH_FAILED"
-    done = await pipeline.single(PROOF, call(method))
+    done = await pipeline.single(PROOF, a_call(method))
     assert (done.refusal.err, done.items) == (Err.AUTH_FAILED, ())
 
 
@@ -114,9 +95,9 @@ async def test_a_free_refusal_needs_no_owner():
     account = OneAccount(30)
     pipeline = pipeline_of(account, ScriptedNode())
     account.refusal = "SERVICE_TEMPORARILY_UNAVAILABLE"
-    assert (await pipeline.single(PROOF, call("x"))).items[0].refusal.err is Err.METHOD_NOT_FOUND
+    assert (await pipeline.single(PROOF, a_call("x"))).items[0].refusal.err is Err.METHOD_NOT_FOUND
     account.before_hold = unavailable
-    done = await pipeline.single(PROOF, call("x"))
+    done = await pipeline.single(PROOF, a_call("x"))
     assert (done.items[0].refusal.err, done.figures) == (Err.METHOD_NOT_FOUND, None)
 
 
@@ -129,8 +110,8 @@ async def test_the_owners_refusal_ends_the_request(refusal):
     account, node = OneAccount(30), ScriptedNode()
     account.refusal = refusal
     for done in (
-        await pipeline_of(account, node).single(PROOF, call("getSlot")),
-        await pipeline_of(account, node).batch(PROOF, [call("getSlot")]),
+        await pipeline_of(account, node).single(PROOF, a_call("getSlot")),
+        await pipeline_of(account, node).batch(PROOF, [a_call("getSlot")]),
     ):
         assert done.refusal.err is Err[refusal]
         assert len(done.items) == 0
@@ -140,7 +121,7 @@ async def test_the_owners_refusal_ends_the_request(refusal):
 async def test_too_few_credits_refuse_the_one_call():
     """-32010 with figures; the balance is as before."""
     account, node = OneAccount(24), ScriptedNode()
-    done = await pipeline_of(account, node).single(PROOF, call("getBlock", 5))
+    done = await pipeline_of(account, node).single(PROOF, a_call("getBlock", 5))
     assert done.items[0].refusal == Refusal(Err.INSUFFICIENT_CREDITS)
     assert (done.credits_remaining, account.available, node.calls) == (24, 24, [])
 
@@ -150,7 +131,7 @@ async def test_an_owner_that_cannot_be_reached_admits_nothing():
     account, node = OneAccount(30), ScriptedNode()
     account.before_hold = unavailable
     pipeline = pipeline_of(account, node)
-    for done in (await pipeline.single(PROOF, call("getSlot")), await pipeline.batch(PROOF, [call("getSlot")])):
+    for done in (await pipeline.single(PROOF, a_call("getSlot")), await pipeline.batch(PROOF, [a_call("getSlot")])):
         assert done.refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
     assert node.calls == []
 
@@ -161,7 +142,7 @@ async def test_an_answer_without_its_charge_stays_here_and_the_charge_is_voided(
     account = OneAccount(30)
     account.settle_says_no = says_no
     account.before_settle = None if says_no else unavailable
-    done = await pipeline_of(account, ScriptedNode()).single(PROOF, call("getSlot"))
+    done = await pipeline_of(account, ScriptedNode()).single(PROOF, a_call("getSlot"))
     assert done.items[0].answer is None
     assert done.items[0].refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
     assert [void.operation for void in account.voided] == [account.holds[0].operation]
@@ -171,7 +152,7 @@ async def test_a_failure_stays_told_when_its_release_is_unknown():
     """A free error may leave: the hold ends by itself in any case."""
     account = OneAccount(30)
     account.before_settle = unavailable
-    done = await pipeline_of(account, ScriptedNode(lambda *_: replies.TIMED_OUT)).single(PROOF, call("getSlot"))
+    done = await pipeline_of(account, ScriptedNode(lambda *_: replies.TIMED_OUT)).single(PROOF, a_call("getSlot"))
     assert done.items[0].refusal.err is Err.TIMEOUT
     assert len(account.voided) == 1
 
@@ -185,7 +166,7 @@ async def test_a_fault_of_our_own_releases_the_hold():
     account = OneAccount(30)
     pipeline = pipeline_of(account, ScriptedNode(broken))
     with pytest.raises(ZeroDivisionError):
-        await pipeline.single(PROOF, call("getSlot"))
+        await pipeline.single(PROOF, a_call("getSlot"))
     await pipeline.drain()
     assert (account.available, account.held) == (30, {})
 
@@ -194,9 +175,9 @@ async def test_every_operation_of_a_replica_is_its_own():
     """Ids start with the replica's own bytes and count on, batches by as many as they hold."""
     account = OneAccount(1_000)
     pipeline = pipeline_of(account, ScriptedNode())
-    await pipeline.single(PROOF, call("getSlot"))
-    await pipeline.batch(PROOF, [call("getSlot")] * 5)
-    await pipeline.single(PROOF, call("getSlot"))
+    await pipeline.single(PROOF, a_call("getSlot"))
+    await pipeline.batch(PROOF, [a_call("getSlot")] * 5)
+    await pipeline.single(PROOF, a_call("getSlot"))
     assert len(account.ends) == 7
     assert all(operation.startswith(EDGE) and len(operation) == 16 for operation in account.ends)
 
@@ -206,16 +187,16 @@ async def test_row_35_a_full_replica_sheds_before_it_holds():
     account, node = OneAccount(100), ScriptedNode()
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node, in_flight_max=2)
-    running = [asyncio.ensure_future(pipeline.single(PROOF, call("getSlot"))) for _ in range(2)]
+    running = [asyncio.ensure_future(pipeline.single(PROOF, a_call("getSlot"))) for _ in range(2)]
     await node.asked.wait()
     await asyncio.sleep(0)
-    for done in (await pipeline.single(PROOF, call("getSlot")), await pipeline.batch(PROOF, [call("getSlot")])):
+    for done in (await pipeline.single(PROOF, a_call("getSlot")), await pipeline.batch(PROOF, [a_call("getSlot")])):
         assert done.refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
         assert done.refusal.detail
     assert len(account.holds) == 2
     node.gate.set()
     assert all(reply.items[0].answer for reply in await asyncio.gather(*running))
-    assert (await pipeline.single(PROOF, call("getSlot"))).refusal is None
+    assert (await pipeline.single(PROOF, a_call("getSlot"))).refusal is None
 
 
 # --- batches
@@ -226,7 +207,14 @@ async def test_row_11_a_batch_is_one_hold_and_as_many_charges():
     error = node_error(-32602, "no")
     account = OneAccount(1_000)
     node = ScriptedNode(lambda method, _: error if method == "getVersion" else RESULT)
-    calls = [call("getSlot"), bad(), call("getVersion"), call("nope"), call("getBlock", 5), call("getBalance")]
+    calls = [
+        a_call("getSlot"),
+        bad(),
+        a_call("getVersion"),
+        a_call("nope"),
+        a_call("getBlock", 5),
+        a_call("getBalance"),
+    ]
     done = await pipeline_of(account, node).batch(PROOF, calls)
     assert [reply.answer for reply in done.items] == [RESULT, None, error, None, RESULT, None]
     assert [reply.refusal and reply.refusal.err for reply in done.items] == [
@@ -245,7 +233,7 @@ async def test_row_11_a_batch_is_one_hold_and_as_many_charges():
 async def test_row_11_a_batch_that_straddles_the_balance_is_billed_to_the_item():
     """Hostile input 11: what fits is answered and charged; what does not is refused; a smaller item may fit."""
     account = OneAccount(27)
-    calls = [call("getSlot"), call("getBlock", 5), call("getBlock", 6), call("getSlot"), call("getSlot")]
+    calls = [a_call("getSlot"), a_call("getBlock", 5), a_call("getBlock", 6), a_call("getSlot"), a_call("getSlot")]
     done = await pipeline_of(account, ScriptedNode()).batch(PROOF, calls)
     assert [reply.refusal and reply.refusal.err for reply in done.items] == [
         None,
@@ -261,7 +249,7 @@ async def test_row_11_a_batch_that_straddles_the_rate_limit_is_billed_to_the_ite
     """Hostile input 11: refused items take no unit and no credit."""
     account = OneAccount(100)
     account.rate_left = 3
-    done = await pipeline_of(account, ScriptedNode()).batch(PROOF, [call("getSlot")] * 5)
+    done = await pipeline_of(account, ScriptedNode()).batch(PROOF, [a_call("getSlot")] * 5)
     assert [reply.refusal and reply.refusal.err for reply in done.items] == [None] * 3 + [Err.RATE_LIMITED] * 2
     assert account.credits == 97
 
@@ -270,7 +258,7 @@ async def test_items_of_a_batch_are_worked_on_at_once():
     """A batch takes as long as its slowest item; ids are echoed whatever the order of the answers."""
     account, node = OneAccount(1_000), ScriptedNode(asked_after=100)
     node.gate = asyncio.Event()
-    calls = [call("getSlot", raw_id=b"%d" % index) for index in range(100)]
+    calls = [a_call("getSlot", raw_id=b"%d" % index) for index in range(100)]
     work = asyncio.ensure_future(pipeline_of(account, node).batch(PROOF, calls))
     await node.asked.wait()
     node.gate.set()
@@ -296,152 +284,7 @@ async def test_one_item_that_breaks_does_not_take_the_others_along():
 
     account = OneAccount(10)
     pipeline = pipeline_of(account, ScriptedNode(broken))
-    done = await pipeline.batch(PROOF, [call("getSlot"), call("getVersion"), call("getSlot")])
+    done = await pipeline.batch(PROOF, [a_call("getSlot"), a_call("getVersion"), a_call("getSlot")])
     await pipeline.drain()
     assert [reply.refusal and reply.refusal.err for reply in done.items] == [None, Err.INTERNAL_ERROR, None]
     assert (account.credits, account.held) == (8, {})
-
-
-# --- the caller leaves
-
-
-async def leave(work: "asyncio.Future[object]") -> None:
-    work.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await work
-
-
-async def test_row_36_who_leaves_before_the_answer_pays_nothing():
-    """Hostile input 36: voided in this case; the node's work is not waited for."""
-    account, node = OneAccount(10), ScriptedNode()
-    node.gate = asyncio.Event()
-    pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, call("getSlot")))
-    await node.asked.wait()
-    await leave(work)
-    await pipeline.drain()
-    assert (account.available, account.posted, node.abandoned) == (10, {}, 1)
-    assert [end.outcome for end in account.ends.values()] == [Outcome.RELEASED]
-
-
-async def test_row_36_who_leaves_after_the_answer_pays_and_the_entry_says_so():
-    """Hostile input 36: charged in this case. The post had not reached the ledger, so its entry says CLIENT_GONE."""
-    account = OneAccount(10)
-    settling, first = asyncio.Event(), True
-
-    async def lost_on_the_way(request) -> None:
-        nonlocal first
-        if first:
-            first = False
-            settling.set()
-            await asyncio.Event().wait()
-
-    account.before_settle = lost_on_the_way
-    pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, call("getSlot")))
-    await settling.wait()
-    await leave(work)
-    await pipeline.drain()
-    assert account.posted == {"getSlot": 1}
-    assert [end.outcome for end in account.ends.values()] == [Outcome.CLIENT_GONE]
-
-
-async def test_row_36_leaving_while_the_post_is_written_changes_nothing():
-    """Hostile input 36: a post that the owner already has stands as it was, once."""
-    account = OneAccount(10)
-    written = asyncio.Event()
-
-    async def slow_disk(request) -> None:
-        written.set()
-        await asyncio.sleep(0)
-
-    account.after_settle = slow_disk
-    pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, call("getSlot")))
-    await written.wait()
-    await leave(work)
-    await pipeline.drain()
-    assert (account.credits, [end.outcome for end in account.ends.values()]) == (9, [Outcome.ANSWERED])
-
-
-async def test_row_36_leaving_is_no_way_to_send_for_free():
-    """Hostile input 36: the node acts on a send in any case, so it is carried to its end and charged."""
-    account, node = OneAccount(10), ScriptedNode()
-    node.gate = asyncio.Event()
-    pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, send_call()))
-    await node.asked.wait()
-    await leave(work)
-    node.gate.set()
-    await pipeline.drain()
-    assert (account.posted, node.abandoned) == ({"sendTransaction": 2}, 0)
-    assert [end.outcome for end in account.ends.values()] == [Outcome.CLIENT_GONE]
-
-
-async def test_a_send_that_the_node_did_not_answer_is_free_for_one_who_left():
-    """Doubt is settled in the customer's favour (money rule 2)."""
-    account, node = OneAccount(10), ScriptedNode(lambda *_: replies.UNREACHABLE)
-    node.gate = asyncio.Event()
-    pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.single(PROOF, send_call()))
-    await node.asked.wait()
-    await leave(work)
-    node.gate.set()
-    await pipeline.drain()
-    assert (account.available, account.held) == (10, {})
-
-
-async def test_who_leaves_while_the_hold_is_on_its_way_gets_it_released():
-    """The hold is asked for again by its own id, which names the account, and then let go."""
-    account = OneAccount(10)
-    holding, first = asyncio.Event(), True
-
-    async def slow_owner(request) -> None:
-        nonlocal first
-        if first:
-            first = False
-            account.held[request.operation] = 1
-            holding.set()
-            await asyncio.Event().wait()
-
-    account.before_hold = slow_owner
-    pipeline = pipeline_of(account, ScriptedNode())
-    work = asyncio.ensure_future(pipeline.single(PROOF, call("getSlot")))
-    await holding.wait()
-    await leave(work)
-    await pipeline.drain()
-    assert (account.available, account.held) == (10, {})
-
-
-async def test_who_leaves_a_batch_pays_for_what_was_answered():
-    """Each item ends by itself: the settled stays settled, the unanswered is released."""
-    account, node = OneAccount(100), ScriptedNode()
-    gate, both_settled = asyncio.Event(), asyncio.Event()
-
-    async def count_ends(request) -> None:
-        if len(account.ends) == 2:
-            both_settled.set()
-
-    async def call_node(method: str, params: bytes, timeout_ms: int):
-        if method == "getVersion":
-            await gate.wait()
-        return RESULT
-
-    node.call = call_node
-    account.after_settle = count_ends
-    pipeline = pipeline_of(account, node)
-    work = asyncio.ensure_future(pipeline.batch(PROOF, [call("getSlot"), call("getVersion"), call("getSlot")]))
-    await both_settled.wait()
-    await leave(work)
-    await pipeline.drain()
-    assert (account.posted, account.available, account.held) == ({"getSlot": 2}, 98, {})
-
-
-async def test_row_17_a_hold_ends_once_whatever_happens_in_between():
-    """Hostile input 17, the part of this side: every path above ends its hold exactly once (OneAccount asserts it)."""
-    account = OneAccount(1_000)
-    answers = [RESULT, replies.TIMED_OUT, node_error(-32005, "x"), replies.GARBAGE] * 5
-    pipeline = pipeline_of(account, ScriptedNode(lambda *_: answers.pop()))
-    await asyncio.gather(*(pipeline.single(PROOF, call("getSlot")) for _ in range(20)))
-    assert len(account.ends) == 20
-    assert account.posted == {"getSlot": 10}

@@ -196,6 +196,13 @@ def call(method: str = "getSlot", *params: Any, id: Any = 1) -> dict[str, Any]:
     return body | ({"params": list(params)} if params else {})
 
 
+def constant(response: httpx.Response) -> str:
+    """The error table's name, from either kind of body."""
+    error = response.json()["error"]
+    name: str = error["data"]["constant"] if "constant" in error.get("data", {}) else error["code"]
+    return name
+
+
 @contextlib.asynccontextmanager
 async def a_world(
     node: Node | None = None, identity_store: IdentityStore | None = None, **settings: Any
