@@ -1,0 +1,64 @@
+"""cluster.yaml is a file that Ray's own tools accept, with the environment that a local run has."""
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from ray.serve.schema import ServeDeploySchema
+
+from actors.config import ServeConfig
+from actors.launch.cluster import APPLICATION, ray_environment
+from tests.tidy.sources import ROOT
+
+CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
+
+
+def written(commands: list[str], file: str) -> str:
+    """What a here-document among the commands writes into the file."""
+    (command,) = (command for command in commands if f"cat > ~/ledger-gateway/{file} <<'END'\n" in command)
+    return command.partition("<<'END'\n")[2].partition("END\n")[0]
+
+
+def settings() -> dict[str, str]:
+    lines = written(CLUSTER["setup_commands"], "ray.env").splitlines()
+    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def test_rays_launcher_accepts_it() -> None:
+    """The schema of the Ray that is installed."""
+    schema = json.loads(resources.files("ray.autoscaler").joinpath("ray-schema.json").read_text())
+    jsonschema.validate(CLUSTER, schema)
+
+
+def test_serve_accepts_its_part() -> None:
+    """One application (design, section 2), built by a function that exists."""
+    deploy = ServeDeploySchema.model_validate(yaml.safe_load(written(CLUSTER["head_setup_commands"], "serve.yaml")))
+    (application,) = deploy.applications
+    assert application.name == APPLICATION
+    module, function = str(application.import_path).split(":")
+    assert f"def {function}(" in (ROOT / f"{module}.py").read_text(encoding="utf-8")
+    assert deploy.logging_config is not None
+    assert not deploy.logging_config.enable_access_log
+
+
+def test_the_measured_settings_are_there_before_ray_starts() -> None:
+    """Design, section 2: without them the cluster serves a twentieth of the rate."""
+    found = settings()
+    assert found["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
+    assert found["RAY_SERVE_THROUGHPUT_OPTIMIZED"] == "1"
+    assert found["RAY_SERVE_HAPROXY_METRICS_ENABLED"] == "0"
+    assert found["RAY_worker_niceness"] == "0"
+    for role in ("head", "worker"):
+        start = CLUSTER[f"{role}_start_ray_commands"][-1]
+        assert start.index("ray.env") < start.index("ray start")
+
+
+def test_a_cluster_and_a_local_run_do_not_drift_apart() -> None:
+    """What both set, both set alike."""
+    local = ray_environment(ServeConfig(), Path("/run"))
+    for name, value in settings().items():
+        assert local[name] == value, name
