@@ -1,4 +1,4 @@
-"""The outermost layer of every request under Ray Serve: what Serve would take from a client's headers, it takes from us.
+"""The outermost layer of every request under Ray Serve: what it would take from a client, it takes from us.
 
 Implements: interface specification, `X-Request-Id` (one, made here); hostile inputs 9 and 13 (nothing of a log is the
 caller's to make). Plugged in by RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares.
