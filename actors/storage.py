@@ -259,11 +259,18 @@ async def migrate(pool: asyncpg.Pool, migrations: Sequence[Migration]) -> tuple[
     assert len({migration.name for migration in migrations}) == len(migrations), "a schema file is listed twice"
     async with pool.acquire() as connection:
         await connection.execute("SET statement_timeout = 0")  # Building an index on a large table takes its time.
-        await connection.execute("SELECT pg_advisory_lock($1)", _MIGRATIONS_LOCK, timeout=_MIGRATIONS_WAIT_SECONDS)
         try:
-            return await _migrate_locked(connection, migrations)
+            await connection.execute("SELECT pg_advisory_lock($1)", _MIGRATIONS_LOCK, timeout=_MIGRATIONS_WAIT_SECONDS)
+            try:
+                return await _migrate_locked(connection, migrations)
+            finally:
+                await connection.execute("SELECT pg_advisory_unlock($1)", _MIGRATIONS_LOCK)
+        except TimeoutError as error:
+            raise StoreUnreachable(
+                f"PostgreSQL: another process has held the schema lock for {_MIGRATIONS_WAIT_SECONDS:g} s; "
+                "wait for it, or end the session that pg_locks shows with locktype 'advisory'"
+            ) from error
         finally:
-            await connection.execute("SELECT pg_advisory_unlock($1)", _MIGRATIONS_LOCK)
             await connection.execute("RESET statement_timeout")
 
 

@@ -160,6 +160,26 @@ async def test_many_processes_may_migrate_at_once(pool: asyncpg.Pool) -> None:
     assert sorted(results) == [()] * 7 + [("ducks/schema.sql", "ducks/schema_002_weight.sql")]
 
 
+async def test_a_lock_that_is_never_let_go_is_told(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that waits for somebody says for whom; and the connection goes back as it was."""
+    monkeypatch.setattr(storage, "_MIGRATIONS_WAIT_SECONDS", 0.05)
+    async with pool.acquire() as holder:
+        await holder.execute("SELECT pg_advisory_lock($1)", storage._MIGRATIONS_LOCK)
+        with pytest.raises(StoreUnreachable, match="another process has held the schema lock"):
+            await storage.migrate(pool, [TABLE])
+        await holder.execute("SELECT pg_advisory_unlock($1)", storage._MIGRATIONS_LOCK)
+    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
+
+
+async def test_migrating_leaves_the_connections_as_they_were(postgres_url: str) -> None:
+    """The time limit of statements, which is off while files are applied, is on again."""
+    pool = await storage.connect_postgres(postgres_url, connections_max=1, application="tests")
+    before = await pool.fetchval("SHOW statement_timeout")
+    await storage.migrate(pool, [Migration("swans/schema.sql", "SELECT 1")])
+    assert await pool.fetchval("SHOW statement_timeout") == before != "0"
+    await pool.close()
+
+
 async def test_a_file_that_fails_leaves_nothing(pool: asyncpg.Pool) -> None:
     """A file is applied whole or not at all, is not recorded, and the lock is let go."""
     broken = Migration("ducks/schema.sql", "CREATE TABLE ducks (name text); SELECT 1/0;")

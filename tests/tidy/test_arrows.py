@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tidy.sources import Source, imports, product
+from tests.tidy.sources import ROOT, Source, imports, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
@@ -94,6 +94,15 @@ def test_every_context_has_a_level() -> None:
     for source in product():
         if source.path.count("/") > 1:
             level_of(source.path.split("/")[1])
+
+
+def test_the_map_has_every_place() -> None:
+    """actors/README.md is where a stranger starts."""
+    map_text = (ROOT / "actors" / "README.md").read_text(encoding="utf-8")
+    for source in product():
+        parts = source.path.split("/")
+        name = f"`{parts[1]}/`" if len(parts) > 2 else f"`{parts[-1]}`"
+        assert source.stem == "__init__" or name in map_text, name
 
 
 def test_wiring_is_seen_by_serve_app_alone() -> None:
