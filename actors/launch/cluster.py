@@ -4,6 +4,7 @@ Implements: design, section 2 (HAProxy mode, exactly one Serve application, port
 machine with). Not here: what the application is made of (serve_app.py).
 """
 
+import logging
 import os
 import signal
 import time
@@ -81,6 +82,8 @@ def start_serve(serve_config: ServeConfig) -> None:
     from ray import serve
     from ray.serve.schema import LoggingConfig
 
+    # Serve tells every step on the console; what a person needs to know, screen.py says.
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     serve.start(
         http_options={"host": serve_config.host, "port": serve_config.http_port},
         logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
