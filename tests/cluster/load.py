@@ -20,20 +20,21 @@ class Seen:
 
     answered: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    last_answer_at: float = 0.0
 
 
-async def one_call(session: aiohttp.ClientSession, url: str, headers: dict[str, str], seen: Seen) -> None:
+async def one_call(session: aiohttp.ClientSession, url: str, headers: dict[str, str], seen: Seen) -> bool:
+    """Whether it was answered as paid for."""
     try:
         async with session.post(url, data=_BODY, headers=headers) as answer:
             body = await answer.read()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         seen.kinds[type(error).__name__] += 1
-        return
+        return False
     seen.kinds[str(answer.status)] += 1
-    if answer.status == 200 and "result" in json.loads(body):
-        seen.answered += 1
-        seen.last_answer_at = time.monotonic()
+    if answer.status != 200 or "result" not in json.loads(body):
+        return False
+    seen.answered += 1
+    return True
 
 
 async def steady(customer: Customer, per_second: int, stop: asyncio.Event) -> Seen:
@@ -51,4 +52,23 @@ async def steady(customer: Customer, per_second: int, stop: asyncio.Event) -> Se
                 group.create_task(one_call(session, url, headers, seen))
             sent = due
             await asyncio.sleep(0.005)
+    return seen
+
+
+async def hammer(customer: Customer, clients: int, stop: asyncio.Event) -> Seen:
+    """So many clients, each asking again as soon as it is answered: that many calls are in flight at any moment."""
+    seen = Seen()
+    url, headers = f"{customer.product.http_url}/", customer.key_headers
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        while not stop.is_set():
+            if not await one_call(session, url, headers, seen):
+                await asyncio.sleep(0.05)  # The door is closed: not a flood of refusals.
+
+    async with (
+        aiohttp.ClientSession(timeout=_TIMEOUT, connector=aiohttp.TCPConnector(limit=0)) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(clients):
+            group.create_task(client(session))
     return seen

@@ -8,21 +8,23 @@ import os
 import signal
 import time
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import psutil
 import pytest
 
 from bench.product import Product
-from tests.cluster.load import Seen, steady
+from tests.cluster.load import Seen, hammer, steady
 from tests.customers import Answer, Customer, request
 
 _PER_SECOND = 200
+_IN_FLIGHT = 32
 _BEFORE_SECONDS = 1.5
 _AFTER_SECONDS = 4.0
 _BACK_SECONDS = 30.0
 _SETTLE_SECONDS = 20.0
 
+Load = Callable[[Customer, int, asyncio.Event], Awaitable[Seen]]
 VICTIMS = {"replica": "ray::ServeReplica", "shard": "ray::AccountShard", "postgres": "postgres -D"}
 
 
@@ -49,10 +51,10 @@ def net_debits(customer: Customer) -> int:
     return kinds.count("debit") - kinds.count("refund")
 
 
-async def load_while(customer: Customer, act: Callable[[], None]) -> Seen:
-    """Steady load before, during and after the act."""
+async def load_while(customer: Customer, kind: Load, amount: int, act: Callable[[], None]) -> Seen:
+    """Load before, during and after the act."""
     stop = asyncio.Event()
-    load = asyncio.create_task(steady(customer, _PER_SECOND, stop))
+    load = asyncio.ensure_future(kind(customer, amount, stop))
     await asyncio.sleep(_BEFORE_SECONDS)
     await asyncio.to_thread(act)
     await asyncio.sleep(_AFTER_SECONDS)
@@ -78,18 +80,23 @@ def assert_ledger_is_exact(product: Product, customer: Customer, paid_before: in
 
 
 @pytest.mark.parametrize("victim", list(VICTIMS))
-async def test_killed_under_load(product: Product, heavy_customer: Customer, victim: str) -> None:
-    """kill -9 in the middle of 200 calls a second: no answered call unbilled, no unanswered one billed."""
+@pytest.mark.parametrize(("kind", "amount"), [(steady, _PER_SECOND), (hammer, _IN_FLIGHT)], ids=["steady", "hammer"])
+async def test_killed_under_load(
+    product: Product, heavy_customer: Customer, kind: Load, amount: int, victim: str
+) -> None:
+    """kill -9 in the middle of 200 calls a second, and of as many as fit with 32 in flight: no answered call unbilled,
+    no unanswered one billed."""
     paid_before = net_debits(heavy_customer)
     balance_before = heavy_customer.balance
     pid = product.current_pid(VICTIMS[victim])
     assert pid is not None
-    seen = await load_while(heavy_customer, lambda: os.kill(pid, signal.SIGKILL))
+    seen = await load_while(heavy_customer, kind, amount, lambda: os.kill(pid, signal.SIGKILL))
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     # Read first, so that the probing calls below are not counted among those of the load.
     assert eventually(lambda: heavy_customer.info()["balance"] >= 0, _BACK_SECONDS)
     assert_ledger_is_exact(product, heavy_customer, paid_before, seen.answered)
     assert balance_before - heavy_customer.balance == seen.answered, seen
+    print(victim, seen)
     assert seen.answered >= _PER_SECOND * _BEFORE_SECONDS / 2, seen
     assert_serves_again(product, heavy_customer)
     assert product.current_pid(VICTIMS[victim]) not in (None, pid)
