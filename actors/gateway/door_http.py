@@ -9,6 +9,7 @@ Order of checks: framing, size, credential, JSON-RPC, then the pipeline's own or
 carry a key.
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import headers, jsonrpc, replies, terms
+from actors.gateway.departures import Departure
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
 from actors.gateway.replies import Response
-from actors.gateway.requests import ClientLeftError, Receive, Request, Scope, Send, look, raw_path, read_body
+from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
 from actors.gateway.routes import Routes, StatusPages
 from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
@@ -46,6 +48,7 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
+    ids_from_edge: bool = False  # A layer of ours outside sets X-Request-Id on every request, and on its answer.
 
 
 class HttpDoor:
@@ -55,6 +58,7 @@ class HttpDoor:
         config = dependencies.config
         edge = dependencies.randomness(EDGE_BYTES)
         self._clock = dependencies.clock
+        self._ids_from_edge = dependencies.ids_from_edge
         self._identity = config.identity
         self._body_bytes_max = config.gateway.body_bytes_max
         self._payments = config.payments
@@ -82,24 +86,23 @@ class HttpDoor:
         if scope["type"] != "http":
             await _answer_other(scope, receive, send)
             return
-        self._requests += 1
-        request_id = f"{self._request_prefix}{self._requests:x}"
-        sent: list[tuple[bytes, bytes]] = scope["headers"]
+        looks = look(scope["headers"])
+        request_id = self._request_id(looks)
         path = raw_path(scope)
-        browser, fault = look(sent)
         try:
             if scope["method"] == "POST" and path in _RPC_PATHS:
-                response = await self._rpc(scope, receive, path, sent, fault, request_id)
+                response = await self._rpc(scope, receive, path, looks, request_id)
             else:
-                response = await self._other(scope, receive, path, sent, fault, request_id)
+                response = await self._other(scope, receive, path, looks, request_id)
         except ClientLeftError:
             return
         except Exception:  # Whatever it was, the client gets an answer with an id to ask about.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
         added = response.headers
-        added.append((b"x-request-id", request_id.encode()))
-        if browser:
+        if not self._ids_from_edge:
+            added.append((b"x-request-id", request_id.encode()))
+        if looks.browser:
             added += headers.CORS
         body = response.body
         if response.status != 204:
@@ -107,16 +110,22 @@ class HttpDoor:
         await send({"type": "http.response.start", "status": response.status, "headers": added})
         await send({"type": "http.response.body", "body": body})
 
+    def _request_id(self, looks: Looks) -> str:
+        if self._ids_from_edge and looks.edge_id:
+            return looks.edge_id.decode("latin-1")
+        self._requests += 1
+        return f"{self._request_prefix}{self._requests:x}"
+
     async def _rpc(
         self,
         scope: Scope,
         receive: Receive,
         path: bytes,
-        sent: list[tuple[bytes, bytes]],
-        fault: Refusal | None,
+        looks: Looks,
         request_id: str,
     ) -> Response:
-        body = fault or await read_body(receive, self._body_bytes_max)
+        sent = scope["headers"]
+        body = looks.fault or await read_body(receive, self._body_bytes_max)
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         query: bytes = scope["query_string"]
@@ -126,12 +135,23 @@ class HttpDoor:
         if isinstance(proof, Refusal):
             return replies.plain(proof, request_id)
         parsed = jsonrpc.parse(body)
+        departure = Departure(receive)
+        try:
+            if isinstance(parsed, list):
+                done = await self._pipeline.batch(proof, parsed)
+            else:
+                call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+                done = await self._pipeline.single(proof, call)
+        except asyncio.CancelledError:
+            if not departure.noticed:
+                raise
+            departure.absorb()
+            raise ClientLeftError from None
+        finally:
+            departure.stop()
         if isinstance(parsed, list):
-            done = await self._pipeline.batch(proof, parsed)
             response = self._batch_response(done, path, request_id)
         else:
-            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
-            done = await self._pipeline.single(proof, call)
             response = self._single_response(done, call.id, path, request_id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
@@ -144,11 +164,11 @@ class HttpDoor:
         scope: Scope,
         receive: Receive,
         path: bytes,
-        sent: list[tuple[bytes, bytes]],
-        fault: Refusal | None,
+        looks: Looks,
         request_id: str,
     ) -> Response:
         method: str = scope["method"]
+        sent = scope["headers"]
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
         peer = scope["client"][0] if scope.get("client") else None
@@ -163,7 +183,7 @@ class HttpDoor:
             return replies.plain(_NOT_SERVED, request_id)
         if serves != method and not (method == "HEAD" and serves == "GET"):
             return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {serves} only"), request_id)
-        body = fault or (b"" if serves == "GET" else await read_body(receive, self._body_bytes_max))
+        body = looks.fault or (b"" if serves == "GET" else await read_body(receive, self._body_bytes_max))
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         request.body = body

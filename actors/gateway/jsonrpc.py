@@ -25,6 +25,7 @@ BATCH_CALLS_MAX = 100
 NO_PARAMS = b"[]"
 NO_ID = b"null"  # JSON-RPC 2.0: the id of a reply to a request whose id could not be read.
 _DEPTH_MAX = 100  # Agave's own parser stops at 128 and would bill the caller for saying so.
+_NO_IDS = frozenset((bool, dict, list))
 _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that is longer.
 
 
@@ -98,8 +99,8 @@ def readable_id(body: bytes) -> bytes:
 def _read(raw: bytes, value: Any) -> Call | BadCall:
     if type(value) is not dict:
         return BadCall(NO_ID, _NOT_OBJECT)
-    # One colon per name at least: as many as names in all means no name can have come twice.
-    if raw.count(b":") != len(value) and _has_twins(raw, value):
+    colons = raw.count(b":")
+    if colons != len(value) and colons != _usual_names(value) and _has_twins(raw, colons, value):
         return BadCall(NO_ID, _AMBIGUOUS)
     if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
         return BadCall(NO_ID, _NOT_JSON)
@@ -134,12 +135,27 @@ def _bad_id(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
         return _NO_REQUEST_ID
     if len(raw_id) > _ID_BYTES_MAX:
         return _LONG_ID
-    return _BAD_ID if isinstance(value.get("id"), bool | dict | list) else None
+    return _BAD_ID if type(value.get("id")) in _NO_IDS else None
 
 
-def _has_twins(raw: bytes, value: Any) -> bool:
-    """Whether a name occurs twice in one object. The slow, exact look is taken only when counting cannot exclude it."""
-    if raw.count(b":") == _names(value):
+def _usual_names(value: dict[str, Any]) -> int:
+    """How many names a request has when its only other objects are parameters themselves: the cheap, usual count."""
+    names = len(value)
+    params = value.get("params")
+    if type(params) is list:
+        for item in params:
+            if type(item) is dict:
+                names += len(item)
+    return names
+
+
+def _has_twins(raw: bytes, colons: int, value: Any) -> bool:
+    """Whether a name occurs twice in one object.
+
+    Every name has a colon after it, and a name that comes twice is counted once among the values: as many colons as
+    names means that none did. Colons in texts only ever lead to the slow, exact look.
+    """
+    if colons == _names(value):
         return False
     try:
         json.loads(raw, object_pairs_hook=_refuse_twins, parse_int=str, parse_float=str)

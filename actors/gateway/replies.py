@@ -54,7 +54,7 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
 
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms, alone: bool = False) -> bytes:
-    """The whole JSON-RPC error response. alone: not one of a batch, where a hundred x402 terms would say nothing new."""
+    """The whole JSON-RPC error response. alone: not one of a batch, where a hundred x402 terms would be no help."""
     row = refusal.err.row
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
     if row.hint:

@@ -17,7 +17,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_WATCHED = frozenset((b"content-length", b"transfer-encoding", b"content-encoding", b"origin"))
+_WATCHED = frozenset((b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"))
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
@@ -42,23 +42,36 @@ def raw_path(scope: Scope) -> bytes:
     return scope["path"].encode() if path is None else path.partition(b"?")[0]
 
 
-def look(headers: list[tuple[bytes, bytes]]) -> tuple[bool, Refusal | None]:
-    """Whether a browser asks (Origin), and what is wrong with the body's framing. One pass, on every call."""
+class Looks(msgspec.Struct):
+    """What one pass over the headers found. edge_id: of X-Request-Id, of which only a trusted layer's is of use."""
+
+    browser: bool = False  # It sent an Origin.
+    fault: Refusal | None = None  # Of the body's framing.
+    edge_id: bytes = b""
+
+
+def look(headers: list[tuple[bytes, bytes]]) -> Looks:
+    """One pass, on every call."""
     lengths = 0
-    browser = chunked = compressed = False
+    chunked = compressed = False
+    looks = Looks()
     for name, value in headers:
         if name in _WATCHED:
             if name == b"content-length":
                 lengths += 1
             elif name == b"origin":
-                browser = True
+                looks.browser = True
+            elif name == b"x-request-id":
+                looks.edge_id = value
             elif name == b"transfer-encoding":
                 chunked = True
             else:
                 compressed = value.strip().lower() not in (b"", b"identity")
     if lengths + chunked > 1:
-        return browser, _AMBIGUOUS
-    return browser, _COMPRESSED if compressed else None
+        looks.fault = _AMBIGUOUS
+    elif compressed:
+        looks.fault = _COMPRESSED
+    return looks
 
 
 async def read_body(receive: Receive, bytes_max: int) -> bytes | Refusal:

@@ -5,13 +5,15 @@ import base64
 import json
 import logging
 
+import httpx
 import pytest
 
+from actors.gateway.door_http import Dependencies, build_app
 from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
 from actors.upstream import replies
 
 from .doubles import ScriptedNode
-from .world import a_world, call, constant
+from .world import Pages, a_world, call, constant
 
 CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -49,6 +51,21 @@ async def test_request_ids_are_our_own_and_differ():
         ids = {(await world.rpc(customer, call(), **{"x-request-id": "a b"})).headers["x-request-id"] for _ in range(3)}
         assert len(ids) == 3
         assert "a b" not in ids
+
+
+async def test_an_edge_of_ours_may_make_the_ids():
+    """Where a layer outside sets the id on request and answer, bodies carry that id and the header is not doubled."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        dependencies = Dependencies(
+            world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock, ids_from_edge=True
+        )
+        transport = httpx.ASGITransport(build_app(dependencies))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as http:
+            headers = {"x-api-key": customer.api_key, "x-request-id": "edge-7"}
+            response = await http.post("/", json=call("nope"), headers=headers)
+        assert response.json()["error"]["data"]["requestId"] == "edge-7"
+        assert "x-request-id" not in response.headers
 
 
 async def test_all_three_credentials_pay_from_one_account():

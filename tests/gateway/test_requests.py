@@ -55,15 +55,20 @@ async def test_a_client_that_leaves_while_sending_is_not_answered():
 )
 def test_row_7_ambiguous_and_compressed_bodies_are_refused(headers, good):
     """Hostile input 7: smuggling shapes and gzip bodies are 400; the hash is over raw bytes."""
-    _, fault = look(headers)
+    fault = look(headers).fault
     assert (fault is None) is good
     assert fault is None or fault.err is Err.INVALID_REQUEST
 
 
 def test_a_browser_is_known_by_its_origin():
     """Only browsers need CORS headers on an answer."""
-    assert look([(b"origin", b"https://x")]) == (True, None)
-    assert look([(b"host", b"x")]) == (False, None)
+    assert look([(b"origin", b"https://x")]).browser
+    assert not look([(b"host", b"x")]).browser
+
+
+def test_an_edges_id_is_found():
+    """Whether it is believed is configuration; a client's own is not."""
+    assert look([(b"x-request-id", b"abc")]).edge_id == b"abc"
 
 
 @pytest.mark.parametrize(

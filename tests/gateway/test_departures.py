@@ -1,0 +1,95 @@
+import asyncio
+
+import pytest
+
+from actors.gateway import departures
+from actors.gateway.departures import Departure
+
+from .world import a_world, call
+
+
+class Client:
+    """ASGI's receive after the body: silent until it leaves."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def receive(self):
+        self.asked.set()
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Looking begins in the next turn of the loop."""
+    monkeypatch.setattr(departures, "LOOK_AFTER_SECONDS", 0)
+
+
+async def test_the_task_of_a_client_that_left_is_cancelled(at_once):
+    """And the departure says that it was its doing."""
+    client = Client()
+    departure = Departure(client.receive)
+    client.gone.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    assert departure.noticed
+    departure.absorb()
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_task_that_is_done_is_left_alone(at_once):
+    """Once stopped, a client that leaves changes nothing."""
+    client = Client()
+    departure = Departure(client.receive)
+    await client.asked.wait()
+    departure.stop()
+    client.gone.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not departure.noticed
+
+
+async def test_a_quick_call_never_looks():
+    """Looking costs a task; a call that ends soon pays nothing for it."""
+    client = Client()
+    departure = Departure(client.receive)
+    await asyncio.sleep(0)
+    departure.stop()
+    assert not client.asked.is_set()
+
+
+async def test_row_36_the_door_notices_by_itself(at_once):
+    """Hostile input 36: a client that closes while the node works pays nothing, and nobody is answered."""
+    async with a_world() as world:
+        customer = await world.customer(10)
+        world.node.gate = asyncio.Event()
+        client, sent = Client(), []
+        body = {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}', "more_body": False}
+        messages = [body]
+
+        async def receive():
+            return messages.pop() if messages else await client.receive()
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"x-api-key", customer.api_key.encode())]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "raw_path": b"/",
+            "path": "/",
+            "query_string": b"",
+            "headers": headers,
+        }
+        request = asyncio.ensure_future(world.door(scope, receive, send))
+        await world.node.asked.wait()
+        client.gone.set()
+        await request
+        await world.door.close()
+        assert sent == []
+        assert world.node.abandoned == 1
+        assert (await world.balance(customer), await world.debits(customer)) == (10, [])
+        assert (await world.rpc(customer, call("nope"))).headers["x-credits-remaining"] == "10"
