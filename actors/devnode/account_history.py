@@ -6,6 +6,7 @@ Pure: no clock, no I/O. Not here: current contents (the VM has those).
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from solders.account import Account
@@ -33,6 +34,9 @@ class AccountHistory:
     def changed_after(self, pubkey: Pubkey, slot: int) -> bool:
         slots = self._slots_of.get(pubkey)
         return slots is not None and slots[-1] > slot
+
+    def any_changed_after(self, pubkeys: Iterable[Pubkey], slot: int) -> bool:
+        return any(self.changed_after(pubkey, slot) for pubkey in pubkeys)
 
     def as_of(self, pubkey: Pubkey, slot: int) -> Account | None:
         """What the account held at the end of the slot. Only asked when `changed_after` says it changed since."""

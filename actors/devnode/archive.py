@@ -5,7 +5,6 @@ so this is complete for those levels and nothing is kept in memory twice.
 Read side only, used by the owner thread; its connection sees every committed slot.
 """
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.devnode.journal import FILE_NAME, connect
+from actors.devnode.journal import FILE_NAME, connect, place, row_id
 from actors.devnode.records import TransactionMeta
 
-_COLUMNS = "slot, position, signature, raw, meta, keys"
+_COLUMNS = "id, signature, raw, meta, keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +65,30 @@ class Archive:
 
     def status(self, signature: str) -> tuple[int, Any] | None:
         """Slot and error of a transaction, without the rest of it."""
-        row = self._db.execute("SELECT slot, err FROM transactions WHERE signature = ?", (signature,)).fetchone()
-        return None if row is None else (row[0], None if row[1] is None else orjson.loads(row[1]))
+        row = self._db.execute("SELECT id, err FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        return None if row is None else (place(row[0])[0], None if row[1] is None else orjson.loads(row[1]))
 
     def position(self, signature: str) -> tuple[int, int] | None:
         """Slot and place in the block."""
-        row = self._db.execute("SELECT slot, position FROM transactions WHERE signature = ?", (signature,)).fetchone()
-        return None if row is None else (row[0], row[1])
+        row = self._db.execute("SELECT id FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        return None if row is None else place(row[0])
 
     def block(self, slot: int) -> StoredBlock | None:
         row = self._db.execute("SELECT * FROM blocks WHERE slot = ?", (slot,)).fetchone()
         return None if row is None else StoredBlock(*row)
 
     def block_transactions(self, slot: int) -> list[StoredTransaction]:
-        rows = self._db.execute(f"SELECT {_COLUMNS} FROM transactions WHERE slot = ? ORDER BY position", (slot,))  # noqa: S608
+        rows = self._db.execute(
+            f"SELECT {_COLUMNS} FROM transactions WHERE id >= ? AND id < ? ORDER BY id",  # noqa: S608
+            (row_id(slot, 0), row_id(slot + 1, 0)),
+        )
         return [_transaction(row) for row in rows]
 
     def block_signatures(self, slot: int) -> list[str]:
-        rows = self._db.execute("SELECT signature FROM transactions WHERE slot = ? ORDER BY position", (slot,))
+        rows = self._db.execute(
+            "SELECT signature FROM transactions WHERE id >= ? AND id < ? ORDER BY id",
+            (row_id(slot, 0), row_id(slot + 1, 0)),
+        )
         return [row[0] for row in rows]
 
     def first_slot(self) -> int | None:
@@ -101,34 +106,38 @@ class Archive:
         self, address: str, newest: int, before: tuple[int, int] | None, until: tuple[int, int] | None, limit: int
     ) -> list[AddressEntry]:
         """Newest first; before and until are (slot, position), both exclusive; nothing above slot `newest`."""
-        upper = before if before is not None else (newest + 1, -1)
-        lower = until if until is not None else (-1, -1)
+        upper = row_id(newest + 1, 0)
+        if before is not None:
+            upper = min(upper, row_id(*before))
+        lower = -1 if until is None else row_id(*until)
         rows = self._db.execute(
             """
-            SELECT t.signature, a.slot, a.position, t.err, t.memo, b.unix_time
-            FROM address_transactions AS a
-            JOIN transactions AS t ON t.slot = a.slot AND t.position = a.position
-            JOIN blocks AS b ON b.slot = a.slot
-            WHERE a.address = ? AND (a.slot, a.position) < (?, ?) AND (a.slot, a.position) > (?, ?) AND a.slot <= ?
-            ORDER BY a.slot DESC, a.position DESC LIMIT ?
+            SELECT t.id, t.signature, t.err, t.memo
+            FROM address_transactions AS a JOIN transactions AS t ON t.id = a.id
+            WHERE a.address = ? AND a.id < ? AND a.id > ? ORDER BY a.id DESC LIMIT ?
             """,
-            (address, *upper, *lower, newest, limit),
-        )
+            (address, upper, lower, limit),
+        ).fetchall()
+        times = self._unix_times({place(row[0])[0] for row in rows})
         return [
             AddressEntry(
                 signature=signature,
-                slot=slot,
-                position=position,
+                slot=place(identifier)[0],
+                position=place(identifier)[1],
                 err=None if err is None else orjson.loads(err),
                 memo=memo,
-                unix_time=unix_time,
+                unix_time=times[place(identifier)[0]],
             )
-            for signature, slot, position, err, memo, unix_time in rows
+            for identifier, signature, err, memo in rows
         ]
 
+    def _unix_times(self, slots: set[int]) -> dict[int, int]:
+        marks = ",".join("?" * len(slots))
+        rows = self._db.execute(f"SELECT slot, unix_time FROM blocks WHERE slot IN ({marks})", tuple(slots))  # noqa: S608
+        return dict(rows.fetchall())
 
-def _transaction(row: tuple[int, int, str, str, str, str]) -> StoredTransaction:
-    slot, position, signature, raw, meta, keys = row
-    return StoredTransaction(
-        slot, position, signature, base64.b64decode(raw), _meta_decoder.decode(meta), tuple(orjson.loads(keys))
-    )
+
+def _transaction(row: tuple[int, str, bytes, str, str]) -> StoredTransaction:
+    identifier, signature, raw, meta, keys = row
+    slot, position = place(identifier)
+    return StoredTransaction(slot, position, signature, raw, _meta_decoder.decode(meta), tuple(keys.split()))

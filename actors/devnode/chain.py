@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any
 
 from solders.account import Account
 from solders.clock import Clock
@@ -102,6 +101,7 @@ class Chain:
         self.gates: list[Gate] = []
         self._salt = salt
         self._parent_slot, self._parent_hash = parent
+        self._next_nonce = nonces.durable_nonce(self._parent_hash)
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
         self._open: list[TransactionRecord] = []
         self._opened_unix_time = 0
@@ -159,7 +159,7 @@ class Chain:
         reason = self.refusal(decoded, Commitment.PROCESSED)
         if reason is not None:
             return Refused("SignatureFailure" if not signatures_checked and not _signed(decoded) else reason)
-        result = run(self.vm, decoded, not signatures_checked, self._next_nonce())
+        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
         if isinstance(result, Refused):
             return result
         return self._record(decoded, result)
@@ -181,10 +181,7 @@ class Chain:
             return False
         stored = nonces.stored_value(self.account(nonce_account, level))
         # A nonce made in this very slot cannot be used before the next one.
-        return stored == decoded.blockhash and stored != self._next_nonce()
-
-    def _next_nonce(self) -> Hash:
-        return nonces.durable_nonce(self._parent_hash)
+        return stored == decoded.blockhash and stored != self._next_nonce
 
     def _record(self, decoded: Decoded, done: Execution) -> TransactionRecord:
         slot = self.levels.building.slot
@@ -268,6 +265,7 @@ class Chain:
         self.fees.add_block(building.slot, ((record.compute_unit_price, record.write_locked) for record in records))
         self.performance.observe(building.slot, len(records), now_seconds)
         self._parent_slot, self._parent_hash = building.slot, blockhash
+        self._next_nonce = nonces.durable_nonce(blockhash)
         self.levels.seal(building.slot + 1 + skip)
         self.bus.publish(SlotSealed(block))
         for slot in range(building.slot + 1, building.slot + 1 + skip):
@@ -324,8 +322,3 @@ class Chain:
 
 def _signed(decoded: Decoded) -> bool:
     return all(decoded.transaction.verify_with_results())
-
-
-def error_text(err: Any) -> str:
-    """Name of a transaction error, for logs."""
-    return err if isinstance(err, str) else str(next(iter(err)))

@@ -2,15 +2,15 @@
 
 Implements: durability (a killed node loses at most the slot it was building), and everything older than the slots
 in memory: blocks, transactions, the address index, within a retention window.
-Writing happens in one thread of its own, each slot as a handful of whole-slot statements: SQLite unpacks the rows
-itself with json_each, outside the interpreter lock, instead of taking and giving the lock once per row.
+Writing happens in one thread of its own, many rows to a statement: SQLite gives up and takes back the interpreter
+lock once per statement, and a busy owner thread makes each such turn slow.
 Not here: what the rows mean (archive.py reads them, chain.py restores from them).
 """
 
-import base64
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -30,39 +30,28 @@ _SLOT_HASHES = 512
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS chain (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS accounts (
-    pubkey TEXT PRIMARY KEY, lamports TEXT NOT NULL, data TEXT NOT NULL, owner TEXT NOT NULL,
+    pubkey TEXT PRIMARY KEY, lamports TEXT NOT NULL, data BLOB NOT NULL, owner TEXT NOT NULL,
     executable INTEGER NOT NULL, rent_epoch TEXT NOT NULL
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS blocks (
     slot INTEGER PRIMARY KEY, parent_slot INTEGER NOT NULL, height INTEGER NOT NULL, blockhash TEXT NOT NULL,
     previous_blockhash TEXT NOT NULL, unix_time INTEGER NOT NULL, transactions INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS transactions (
-    slot INTEGER NOT NULL, position INTEGER NOT NULL, signature TEXT NOT NULL, raw TEXT NOT NULL,
-    meta TEXT NOT NULL, err TEXT, memo TEXT, keys TEXT NOT NULL, PRIMARY KEY (slot, position)
-) WITHOUT ROWID;
+    id INTEGER PRIMARY KEY, signature TEXT NOT NULL, raw BLOB NOT NULL, meta TEXT NOT NULL, err TEXT, memo TEXT,
+    keys TEXT NOT NULL
+);
 CREATE UNIQUE INDEX IF NOT EXISTS transactions_by_signature ON transactions (signature);
 CREATE TABLE IF NOT EXISTS address_transactions (
-    address TEXT NOT NULL, slot INTEGER NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (address, slot, position)
+    address TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (address, id)
 ) WITHOUT ROWID;
 """
-_PUT_ACCOUNTS = """
-INSERT OR REPLACE INTO accounts SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5
-FROM json_each(?)
-"""
-_DROP_ACCOUNTS = "DELETE FROM accounts WHERE pubkey IN (SELECT value FROM json_each(?))"
-_PUT_TRANSACTIONS = """
-INSERT INTO transactions SELECT ?, value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6
-FROM json_each(?)
-"""
-_PUT_ADDRESSES = """
-INSERT INTO address_transactions
-SELECT key.value, t.slot, t.position FROM transactions AS t, json_each(t.keys) AS key WHERE t.slot = ?
-"""
-_DROP_ADDRESSES = """
-DELETE FROM address_transactions WHERE (address, slot, position) IN (
-    SELECT key.value, t.slot, t.position FROM transactions AS t, json_each(t.keys) AS key WHERE t.slot < ?)
-"""
+_PUT_ACCOUNTS = "INSERT OR REPLACE INTO accounts VALUES"
+_PUT_TRANSACTIONS = "INSERT INTO transactions VALUES"
+_PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
+_DROP_ADDRESSES = "DELETE FROM address_transactions WHERE (address, id) IN (VALUES"
+_ROWS_PER_STATEMENT = 100
+_POSITION_BITS = 24
 
 
 class JournalError(Exception):
@@ -121,7 +110,7 @@ class Journal:
         """Make one slot durable, or raise and leave everything as it was."""
         block = sealed.block
         written = [_account_row(pubkey, account) for pubkey, account in sealed.accounts if account is not None]
-        closed = [str(pubkey) for pubkey, account in sealed.accounts if account is None]
+        closed = [(str(pubkey),) for pubkey, account in sealed.accounts if account is None]
         with self._db as db:
             db.execute(
                 "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -135,14 +124,13 @@ class Journal:
                     len(block.transactions),
                 ),
             )
-            if block.transactions:
-                rows = [_transaction_row(record) for record in block.transactions]
-                db.execute(_PUT_TRANSACTIONS, (block.slot, _json(rows)))
-                db.execute(_PUT_ADDRESSES, (block.slot,))
-            if written:
-                db.execute(_PUT_ACCOUNTS, (_json(written),))
-            if closed:
-                db.execute(_DROP_ACCOUNTS, (_json(closed),))
+            self._many(_PUT_TRANSACTIONS, [_transaction_row(record) for record in block.transactions])
+            self._many(
+                _PUT_ADDRESSES,
+                [(key, row_id(block.slot, record.position)) for record in block.transactions for key in record.keys],
+            )
+            self._many(_PUT_ACCOUNTS, written)
+            db.executemany("DELETE FROM accounts WHERE pubkey = ?", closed)
             db.execute(
                 "INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),)
             )
@@ -154,9 +142,18 @@ class Journal:
             self._drop_before(first_kept_slot)
 
     def _drop_before(self, slot: int) -> None:
-        self._db.execute(_DROP_ADDRESSES, (slot,))
-        self._db.execute("DELETE FROM transactions WHERE slot < ?", (slot,))
+        limit = row_id(slot, 0)
+        rows = self._db.execute("SELECT id, keys FROM transactions WHERE id < ?", (limit,)).fetchall()
+        self._many(_DROP_ADDRESSES, [(key, identifier) for identifier, keys in rows for key in keys.split()], ")")
+        self._db.execute("DELETE FROM transactions WHERE id < ?", (limit,))
         self._db.execute("DELETE FROM blocks WHERE slot < ?", (slot,))
+
+    def _many(self, statement: str, rows: Sequence[tuple[object, ...]], end: str = "") -> None:
+        """The statement with its list of rows, a hundred at a time."""
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            part = rows[start : start + _ROWS_PER_STATEMENT]
+            row = "(" + ",".join("?" * len(part[0])) + ")"
+            self._db.execute(statement + ",".join([row] * len(part)) + end, list(chain.from_iterable(part)))
 
     def restore(self) -> Restored | None:
         """What an earlier run left, or None for a new chain."""
@@ -185,9 +182,10 @@ class Journal:
     def _statuses(self, blocks: int) -> list[tuple[int, list[tuple[Signature, object]]]]:
         slots = [row[0] for row in self._db.execute("SELECT slot FROM blocks ORDER BY slot DESC LIMIT ?", (blocks,))]
         found: dict[int, list[tuple[Signature, object]]] = {slot: [] for slot in reversed(slots)}
-        rows = self._db.execute("SELECT slot, signature, err FROM transactions WHERE slot >= ?", (min(slots),))
-        for slot, signature, err in rows:
-            found[slot].append((Signature.from_string(signature), None if err is None else orjson.loads(err)))
+        rows = self._db.execute("SELECT id, signature, err FROM transactions WHERE id >= ?", (row_id(min(slots), 0),))
+        for identifier, signature, err in rows:
+            outcome = None if err is None else orjson.loads(err)
+            found[place(identifier)[0]].append((Signature.from_string(signature), outcome))
         return list(found.items())
 
     def _value(self, name: str) -> str | None:
@@ -207,8 +205,15 @@ def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _json(rows: Iterable[object]) -> str:
-    return orjson.dumps(rows).decode()
+def row_id(slot: int, position: int) -> int:
+    """Order of a transaction on the whole chain, in one number: rows are appended, never inserted between others."""
+    assert 0 <= position < 1 << _POSITION_BITS, position
+    return slot << _POSITION_BITS | position
+
+
+def place(identifier: int) -> tuple[int, int]:
+    """Slot and position behind a row id."""
+    return identifier >> _POSITION_BITS, identifier & ((1 << _POSITION_BITS) - 1)
 
 
 def _block(row: tuple[int, int, int, str, str, int, int]) -> Block:
@@ -216,22 +221,22 @@ def _block(row: tuple[int, int, int, str, str, int, int]) -> Block:
     return Block(slot, parent_slot, height, blockhash, previous_blockhash, unix_time, transactions=())
 
 
-def _account_row(pubkey: Pubkey, account: Account) -> tuple[str, str, str, str, int, str]:
+def _account_row(pubkey: Pubkey, account: Account) -> tuple[str, str, bytes, str, int, str]:
     """Lamports and rent epoch as text: SQLite's integers end at 63 bits."""
     return (
         str(pubkey),
         str(account.lamports),
-        base64.b64encode(account.data).decode(),
+        account.data,
         str(account.owner),
         int(account.executable),
         str(account.rent_epoch),
     )
 
 
-def _account(row: tuple[str, str, str, str, int, str]) -> tuple[Pubkey, Account]:
+def _account(row: tuple[str, str, bytes, str, int, str]) -> tuple[Pubkey, Account]:
     pubkey, lamports, data, owner, executable, rent_epoch = row
     account = Account(
-        int(lamports), base64.b64decode(data), Pubkey.from_string(owner), bool(executable), int(rent_epoch)
+        int(lamports), data, Pubkey.from_string(owner), bool(executable), int(rent_epoch)
     )
     return Pubkey.from_string(pubkey), account
 
@@ -239,11 +244,11 @@ def _account(row: tuple[str, str, str, str, int, str]) -> tuple[Pubkey, Account]
 def _transaction_row(record: TransactionRecord) -> tuple[object, ...]:
     err = record.meta.err
     return (
-        record.position,
+        row_id(record.slot, record.position),
         record.signature,
-        base64.b64encode(record.raw).decode(),
+        record.raw,
         msgspec.json.encode(record.meta).decode(),
         None if err is None else orjson.dumps(err).decode(),
         memo_text(record),
-        orjson.dumps(record.keys).decode(),
+        " ".join(record.keys),
     )

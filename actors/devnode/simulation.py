@@ -40,14 +40,17 @@ class Simulation:
     loaded_data_bytes: int
 
 
-def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome:
-    """The quick form of `simulate` for sendTransaction: signatures are verified, balances are not collected."""
+def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | None:
+    """How the transaction would fail, signatures included; None where it would succeed. Collects no balances."""
     reason = chain.refusal(decoded, level)
     if reason is not None:
         signed = all(decoded.transaction.verify_with_results())
         return _refused(reason if signed else "SignatureFailure")
+    looks_up = isinstance(decoded.message, MessageV0) and bool(decoded.message.address_table_lookups)
+    if not looks_up and not chain.history.any_changed_after(decoded.keys, chain.levels.at(level).slot):
+        return chain.vm.would_fail(decoded.transaction)
     with _accounts_at(chain, decoded, level):
-        return chain.vm.simulate(decoded.transaction, verify_signatures=True).outcome
+        return chain.vm.would_fail(decoded.transaction)
 
 
 def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signatures: bool, fresh: bool) -> Simulation:

@@ -5,8 +5,7 @@ right here or in chain.py: its blockhash check, history and duplicate check are 
 One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,24 +65,25 @@ class Vm:
         self._svm.set_slot_hashes(slot_hashes)
 
     def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
-        with self._verification(verify_signatures):
-            return _outcome(self._svm.send_transaction(transaction))
+        return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
 
     def simulate(self, transaction: VersionedTransaction, verify_signatures: bool) -> Simulated:
-        with self._verification(verify_signatures):
-            result = self._svm.simulate_transaction(transaction)
+        result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
         if isinstance(result, SimulatedTransactionInfo):
             return Simulated(_outcome(result.meta()), dict(result.post_accounts()))
         return Simulated(_outcome(result), {})
 
-    @contextmanager
-    def _verification(self, wanted: bool) -> Iterator[None]:
-        if wanted:
-            yield
-            return
+    def would_fail(self, transaction: VersionedTransaction) -> Outcome | None:
+        """How a run with its signatures verified fails; None where it succeeds, which costs no more than the run."""
+        result = self._svm.simulate_transaction(transaction)
+        return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
+
+    def _run(self, call: Callable[[VersionedTransaction], Any], transaction: VersionedTransaction, verify: bool) -> Any:
+        if verify:
+            return call(transaction)
         self._svm.with_sigverify(False)
         try:
-            yield
+            return call(transaction)
         finally:
             self._svm.with_sigverify(True)
 

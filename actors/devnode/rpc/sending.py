@@ -46,9 +46,9 @@ def send_transaction(node: Node, params: Params) -> Any:
     _check_min_slot(node, level, config)
     if not skip:
         node.health.check()
-        outcome = preflight(node.chain, decoded, level)
-        if outcome.err is not None:
-            raise _preflight_failure(outcome)
+        failure = preflight(node.chain, decoded, level)
+        if failure is not None:
+            raise _preflight_failure(failure)
     result = node.chain.submit_decoded(decoded, Source.RPC, signatures_checked=not skip)
     if isinstance(result, Refused) and not skip:
         raise _preflight_failure(Outcome(False, result.err, 0, 0, result.logs, (), None))

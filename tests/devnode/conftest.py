@@ -1,0 +1,67 @@
+"""A chain inside the test, stepped by hand, and a devnode as a process of its own."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from .local_node import LocalNode
+
+START_SECONDS_MAX = 20
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalNode]:
+    node = LocalNode(tmp_path)
+    yield node
+    node.close()
+
+
+class Process:
+    """A devnode started from the command line on a free port."""
+
+    def __init__(self, data_dir: Path, *flags: str) -> None:
+        self.data_dir = data_dir
+        ready = data_dir.with_suffix(".ready")
+        command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", str(data_dir)]
+        self.popen = subprocess.Popen([*command, "--slot-ms", "20", "--ready-file", str(ready), *flags])
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not ready.exists():
+            assert self.popen.poll() is None, f"devnode ended with {self.popen.returncode}"
+            assert time.monotonic() < deadline, "devnode did not become ready"
+            time.sleep(0.01)
+        facts = orjson.loads(ready.read_bytes())
+        ready.unlink()
+        self.url: str = facts["url"]
+        self.facts = facts
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+    def terminate(self) -> int:
+        self.popen.terminate()
+        return self.popen.wait(timeout=10)
+
+
+StartDevnode = Callable[..., Process]
+
+
+@pytest.fixture
+def start_devnode(tmp_path: Path) -> Iterator[StartDevnode]:
+    """Call with a folder name and flags; whatever still runs at the end is killed."""
+    started: list[Process] = []
+
+    def start(name: str = "chain", *flags: str) -> Process:
+        process = Process(tmp_path / name, *flags)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.popen.poll() is None:
+            process.kill()

@@ -1,0 +1,117 @@
+"""A whole devnode without a process: chain, journal, archive and interface, stepped by hand on a manual clock."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+from solders.transaction import VersionedTransaction
+
+from actors.clock import ManualClock
+from actors.devnode.archive import Archive
+from actors.devnode.chain import Birth, Chain, Source
+from actors.devnode.faucet import Faucet
+from actors.devnode.genesis import chain_keys, genesis_accounts
+from actors.devnode.journal import Journal
+from actors.devnode.records import TransactionRecord
+from actors.devnode.rpc.dispatch import Dispatcher
+from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.table import METHODS
+
+SALT = bytes(range(32))
+ROOT_DEPTH = 4
+RETENTION_SLOTS = 320
+
+
+class LocalNode:
+    def __init__(self, data_dir: Path, retention_slots: int = RETENTION_SLOTS) -> None:
+        self.data_dir, self.retention_slots = data_dir, retention_slots
+        self.clock = ManualClock()
+        self.journal = Journal(data_dir, retention_slots)
+        past = self.journal.restore()
+        self.keys = chain_keys(0, SALT if past is None else past.salt)
+        if past is None:
+            self.journal.begin(SALT)
+            self.chain = Chain.new(Birth(SALT, genesis_accounts(self.keys), self.clock.now()), ROOT_DEPTH)
+        else:
+            self.chain = Chain.restored(past, self.clock.now(), ROOT_DEPTH)
+        self.archive = Archive(data_dir)
+        self.faucet = Faucet(self.chain, self.keys.faucet)
+        self.node = Node(self.chain, self.archive, self.keys, self.faucet, self.clock, 400, "127.0.0.1:8899")
+        self.dispatcher = Dispatcher(self.node, METHODS)
+        if past is None:
+            self.beat(ROOT_DEPTH)
+
+    def close(self) -> None:
+        self.archive.close()
+        self.journal.close()
+
+    def restarted(self) -> "LocalNode":
+        """The same folder opened again, as after a crash: what was not sealed is gone."""
+        self.close()
+        return LocalNode(self.data_dir, self.retention_slots)
+
+    def beat(self, slots: int = 1, skip: int = 0) -> None:
+        for _ in range(slots):
+            self.clock.advance(0.4)
+            sealed = self.chain.seal(self.clock.now(), self.clock.monotonic(), skip)
+            self.journal.flush(sealed)
+            self.chain.mark_durable(sealed.block.slot)
+
+    def finalize(self) -> None:
+        self.beat(ROOT_DEPTH)
+
+    def reply(self, method: str, *params: Any) -> dict[str, Any]:
+        request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": list(params)}
+        answer = self.dispatcher.answer(orjson.dumps(request))
+        assert answer is not None
+        reply = orjson.loads(answer)
+        assert reply["jsonrpc"] == "2.0" and reply["id"] == 7
+        return reply
+
+    def raw_reply(self, method: str, *params: Any) -> str:
+        request = {"jsonrpc": "2.0", "id": 0, "method": method, "params": list(params)}
+        answer = self.dispatcher.answer(orjson.dumps(request))
+        assert answer is not None
+        return answer.decode()
+
+    def call(self, method: str, *params: Any) -> Any:
+        reply = self.reply(method, *params)
+        assert "error" not in reply, reply["error"]
+        return reply["result"]
+
+    def error(self, method: str, *params: Any) -> tuple[int, str]:
+        reply = self.reply(method, *params)
+        assert "error" in reply, reply
+        return reply["error"]["code"], reply["error"]["message"]
+
+    def wallet(self, lamports: int = 10**9, usdc_base_units: int = 0) -> Keypair:
+        """A funded wallet, visible at every commitment."""
+        keypair = Keypair()
+        self.faucet.fund(keypair.pubkey(), lamports, usdc_base_units)
+        self.finalize()
+        return keypair
+
+    def blockhash(self) -> Hash:
+        return self.chain.blockhashes.latest().blockhash
+
+    def signed(self, payer: Keypair, *instructions: Instruction, blockhash: Hash | None = None) -> VersionedTransaction:
+        message = MessageV0.try_compile(payer.pubkey(), list(instructions), [], blockhash or self.blockhash())
+        return VersionedTransaction(message, [payer])
+
+    def transfer(self, payer: Keypair, to: Pubkey, lamports: int) -> VersionedTransaction:
+        return self.signed(payer, give(payer, to, lamports))
+
+    def land(self, transaction: VersionedTransaction) -> TransactionRecord:
+        result = self.chain.submit(bytes(transaction), Source.RPC)
+        assert isinstance(result, TransactionRecord), result
+        return result
+
+
+def give(payer: Keypair, to: Pubkey, lamports: int) -> Instruction:
+    return transfer(TransferParams(from_pubkey=payer.pubkey(), to_pubkey=to, lamports=lamports))
