@@ -12,15 +12,14 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-import base58
 import msgspec
 import orjson
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
-from solders.transaction import VersionedTransaction
 
 from actors.errors import Err, Refusal
+from actors.upstream.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, decode_transaction
 
 Rule = Callable[[list[Any], bytes], "bytes | Refusal"]
 
@@ -35,12 +34,6 @@ _FEE_ACCOUNTS_MAX = 128
 _U64_MAX = (1 << 64) - 1
 _VERSION_KEY = "maxSupportedTransactionVersion"
 _VERSION_MAX = 255
-# Transactions (interface, "Limits"). Texts are measured first: decoding an absurd one costs more than refusing it.
-_TRANSACTION_BYTES_MAX = 1_232
-_TRANSACTION_V1_BYTES_MAX = 4_096
-_TRANSACTION_V1_FIRST_BYTE = 0x81
-_BASE58_CHARACTERS_MAX = 1_683
-_BASE64_CHARACTERS_MAX = 5_464
 _TEXT_SHOWN_MAX = 48
 
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
@@ -132,35 +125,6 @@ def _base64(value: Any, name: str, characters_max: int) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise _InvalidError(f"{name}: not valid base64") from None
-
-
-def _transaction(value: Any, encoding: Any) -> None:
-    """A transaction that decodes to its last byte and keeps its version's size. Signatures are the node's to check."""
-    if type(value) is not str:
-        raise _InvalidError("transaction: wanted a string")
-    if encoding == "base64":
-        raw = _base64(value, "transaction", _BASE64_CHARACTERS_MAX)
-    elif encoding == "base58":
-        if len(value) > _BASE58_CHARACTERS_MAX:
-            raise _InvalidError(
-                f"transaction: {len(value)} characters of base58, at most {_BASE58_CHARACTERS_MAX} are allowed"
-            )
-        try:
-            raw = base58.b58decode(value)
-        except ValueError:
-            raise _InvalidError('transaction: not valid base58; base64 needs {"encoding":"base64"}') from None
-    else:
-        raise _InvalidError("encoding: wanted base58 or base64")
-    is_v1 = raw[:1] == bytes((_TRANSACTION_V1_FIRST_BYTE,))
-    size_max = _TRANSACTION_V1_BYTES_MAX if is_v1 else _TRANSACTION_BYTES_MAX
-    if len(raw) > size_max:
-        raise _InvalidError(f"transaction: {len(raw)} bytes, at most {size_max} are allowed")
-    try:
-        whole = bytes(VersionedTransaction.from_bytes(raw)) == raw
-    except ValueError:
-        whole = False
-    if not whole:
-        raise _InvalidError("transaction: the bytes are not one transaction")
 
 
 # --- changing the bytes
@@ -303,7 +267,7 @@ def _blockhash(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _message(arguments: list[Any], raw: bytes) -> bytes:
-    _base64(_at(arguments, 0, "message"), "message", _BASE64_CHARACTERS_MAX)
+    _base64(_at(arguments, 0, "message"), "message", BASE64_CHARACTERS_MAX)
     _config(arguments, 1)
     return raw
 
@@ -325,9 +289,17 @@ def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _send(arguments: list[Any], raw: bytes) -> bytes:
+    """Decoded to its last byte, but not verified: that is the node's to do."""
     value = _at(arguments, 0, "transaction")
     encoding = _config(arguments, 1).get("encoding")
-    _transaction(value, "base58" if encoding is None else encoding)
+    if type(value) is not str:
+        raise _InvalidError("transaction: wanted a string")
+    if encoding is not None and type(encoding) is not str:
+        raise _InvalidError("encoding: wanted base58 or base64")
+    try:
+        decode_transaction(value, encoding or "base58")
+    except TransactionRefused as fault:
+        raise _InvalidError(f"transaction: {fault}") from None
     return raw
 
 

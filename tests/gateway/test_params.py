@@ -175,7 +175,7 @@ def test_a_transaction_goes_through_in_either_encoding_unchanged(method):
         ("A" * 5_465, {"encoding": "base64"}, "at most 5464"),
         ("AAA", {"encoding": "base64"}, "not valid base64"),
         ("AAAA", {"encoding": "base64"}, "not one transaction"),
-        ("AAAA", {"encoding": "json"}, "wanted base58 or base64"),
+        ("AAAA", {"encoding": "json"}, "must be base58 or base64"),
         ("AAAA", "base64", "must be an object"),
         (base64.b64encode(a_transaction() + b"\0").decode(), {"encoding": "base64"}, "not one transaction"),
         (base64.b64encode(a_transaction(1_300)).decode(), {"encoding": "base64"}, "at most 1232"),
