@@ -3,7 +3,7 @@ from actors.devnode.performance import PerformanceSampler, Sample
 
 def test_a_sample_covers_a_minute() -> None:
     sampler = PerformanceSampler()
-    for second in range(0, 121):
+    for second in range(121):
         sampler.observe(1_000 + second, 2, float(second))
     newest, older = sampler.recent(10)
     assert older == Sample(1_060, 61, 122, 60)

@@ -1,0 +1,209 @@
+import pytest
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
+from actors.devnode.blockhashes import BLOCKHASH_VALID_BLOCKS
+from actors.devnode.bus import (
+    AccountWritten,
+    SignatureReceived,
+    SlotConfirmed,
+    SlotFinalized,
+    SlotOpened,
+    SlotSealed,
+    SlotSkipped,
+    TransactionLanded,
+)
+from actors.devnode.chain import Dropped, Source
+from actors.devnode.commitment import Commitment
+from actors.devnode.execution import Refused
+from actors.devnode.nonces import stored_value
+from actors.devnode.records import TransactionRecord
+from actors.devnode.wire import Malformed
+
+from .local_node import ROOT_DEPTH, LocalNode, give
+from .test_execution import advance, nonce
+
+__all__ = ["nonce"]  # A fixture, used by name.
+
+
+def lamports(local: LocalNode, pubkey: Pubkey, level: Commitment = Commitment.PROCESSED) -> int:
+    account = local.chain.account(pubkey, level)
+    return 0 if account is None else account.lamports
+
+
+def test_a_transaction_lands_once(local: LocalNode) -> None:
+    """The same signature is never executed twice, in the same slot or later."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    raw = bytes(local.transfer(payer, to, 2_000_000))
+    assert isinstance(local.chain.submit(raw, Source.RPC), TransactionRecord)
+    assert local.chain.submit(raw, Source.TPU) == Refused("AlreadyProcessed")
+    local.beat(3)
+    assert local.chain.submit(raw, Source.RPC) == Refused("AlreadyProcessed")
+    assert lamports(local, to) == 2_000_000
+
+
+def test_a_failed_transaction_is_not_repeated_either(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 10**12)
+    assert local.land(transaction).meta.err is not None
+    assert local.chain.submit(bytes(transaction), Source.RPC) == Refused("AlreadyProcessed")
+    assert lamports(local, payer.pubkey()) == 10**9 - 5_000
+
+
+def test_bad_bytes_and_bad_signatures_change_nothing(local: LocalNode) -> None:
+    payer = local.wallet()
+    assert isinstance(local.chain.submit(b"junk", Source.RPC), Malformed)
+    good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    forged = VersionedTransaction.populate(good.message, [Signature.default()])
+    assert local.chain.submit(bytes(forged), Source.RPC) == Refused("SignatureFailure")
+    assert lamports(local, payer.pubkey()) == 10**9
+    assert list(local.chain.open_transactions()) == []
+    assert isinstance(local.chain.submit(bytes(good), Source.RPC), TransactionRecord)
+
+
+def test_a_forged_transaction_is_called_forged_even_on_an_old_hash(local: LocalNode) -> None:
+    payer = local.wallet()
+    stale = local.signed(payer, give(payer, payer.pubkey(), 1), blockhash=Hash.from_bytes(b"\x55" * 32))
+    assert local.chain.submit(bytes(stale), Source.RPC) == Refused("BlockhashNotFound")
+    forged = VersionedTransaction.populate(stale.message, [Signature.default()])
+    assert local.chain.submit(bytes(forged), Source.RPC) == Refused("SignatureFailure")
+
+
+def test_a_hash_works_to_its_last_valid_height_and_not_beyond(local: LocalNode) -> None:
+    payer = local.wallet()
+    entry = local.chain.blockhashes.latest()
+    in_time = local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000), blockhash=entry.blockhash)
+    late = local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_001), blockhash=entry.blockhash)
+    local.beat(BLOCKHASH_VALID_BLOCKS - (local.chain.levels.building.height - entry.height))
+    assert local.chain.levels.building.height == entry.last_valid_height
+    local.land(in_time)
+    local.beat()
+    assert local.chain.submit(bytes(late), Source.RPC) == Refused("BlockhashNotFound")
+
+
+def test_reads_see_the_past_at_lower_levels(local: LocalNode) -> None:
+    """Processed at once, confirmed one slot later, finalized at the root depth."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    local.land(local.transfer(payer, to, 2_000_000))
+
+    def seen() -> list[int]:
+        return [lamports(local, to, level) for level in Commitment]
+
+    assert seen() == [2_000_000, 0, 0]
+    local.beat()
+    assert seen() == [2_000_000, 2_000_000, 0]
+    local.beat(ROOT_DEPTH - 2)
+    assert seen() == [2_000_000, 2_000_000, 0]
+    local.beat()
+    assert seen() == [2_000_000, 2_000_000, 2_000_000]
+
+
+def test_events_tell_the_whole_story_in_order(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    kinds = (SignatureReceived, AccountWritten, TransactionLanded, SlotSealed, SlotOpened, SlotConfirmed, SlotFinalized)
+    heard = local.chain.bus.subscribe(*kinds)
+    record = local.land(local.transfer(payer, to, 2_000_000))
+    slot = record.slot
+    local.beat()
+    events = heard.drain()
+    assert [type(event) for event in events] == [
+        SignatureReceived,
+        AccountWritten,
+        AccountWritten,
+        TransactionLanded,
+        SlotSealed,
+        SlotOpened,
+        AccountWritten,  # The clock.
+        SlotConfirmed,
+        SlotFinalized,
+    ]
+    writes = [event for event in events if isinstance(event, AccountWritten)]
+    assert [write.pubkey for write in writes] == [payer.pubkey(), to, SYSVAR_CLOCK]
+    assert [write.write_version for write in writes] == sorted({write.write_version for write in writes})
+    sealed = next(event for event in events if isinstance(event, SlotSealed))
+    assert sealed.block.slot == slot and sealed.block.transactions == (record,)
+    assert events[-2:] == [SlotConfirmed(slot), SlotFinalized(slot - ROOT_DEPTH + 1)]
+
+
+def test_skipped_slots_have_no_block(local: LocalNode) -> None:
+    heard = local.chain.bus.subscribe(SlotSkipped)
+    before = local.chain.levels.building
+    local.beat(skip=2)
+    after = local.chain.levels.building
+    assert (after.slot, after.height) == (before.slot + 3, before.height + 1)
+    assert heard.drain() == [SlotSkipped(before.slot + 1), SlotSkipped(before.slot + 2)]
+
+
+def test_a_gate_can_swallow_transactions(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.chain.gates.append(lambda decoded, source: source is not Source.TPU)
+    assert local.chain.submit(bytes(transaction), Source.TPU) == Dropped()
+    assert isinstance(local.chain.submit(bytes(transaction), Source.RPC), TransactionRecord)
+
+
+def test_expired_hashes_are_unknown(local: LocalNode) -> None:
+    payer = local.wallet()
+    old = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.beat()
+    local.chain.expire_blockhashes()
+    assert local.chain.submit(bytes(old), Source.RPC) == Refused("BlockhashNotFound")
+    local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
+
+
+def test_a_durable_nonce_lives_longer_than_hashes_and_works_once(
+    local: LocalNode, nonce: tuple[Keypair, Keypair]
+) -> None:
+    owner, account = nonce
+    value = stored_value(local.chain.vm.account(account.pubkey()))
+    assert value is not None
+    to = Pubkey.new_unique()
+    spend = local.signed(owner, advance(owner, account), give(owner, to, 2_000_000), blockhash=value)
+    again = local.signed(owner, advance(owner, account), give(owner, to, 3_000_000), blockhash=value)
+    local.beat(BLOCKHASH_VALID_BLOCKS + 5)
+    assert local.land(spend).meta.err is None
+    assert local.chain.submit(bytes(again), Source.RPC) == Refused("BlockhashNotFound")
+    fresh = stored_value(local.chain.vm.account(account.pubkey()))
+    too_soon = local.signed(owner, advance(owner, account), give(owner, to, 4_000_000), blockhash=fresh)
+    assert local.chain.submit(bytes(too_soon), Source.RPC) == Refused("BlockhashNotFound")
+    local.beat()
+    assert local.land(too_soon).meta.err is None
+
+
+def test_programs_and_mints_are_found_by_their_owner(local: LocalNode) -> None:
+    assert USDC_MINT in local.chain.indexes.of_program(TOKEN_PROGRAM)
+
+
+def test_memory_of_past_states_is_bounded(local: LocalNode) -> None:
+    payer = local.wallet(10**12)
+    for _ in range(10):
+        local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
+        local.beat()
+    assert len(local.chain.history._before) <= ROOT_DEPTH
+
+
+@pytest.mark.parametrize("beats", [0, 3])
+def test_a_restart_forgets_only_what_was_not_sealed(local: LocalNode, beats: int) -> None:
+    """After a crash: sealed transactions stand and cannot be replayed, the unsealed one may be sent again."""
+    payer, kept, lost = local.wallet(), Pubkey.new_unique(), Pubkey.new_unique()
+    sealed = local.transfer(payer, kept, 2_000_000)
+    local.land(sealed)
+    local.beat(1 + beats)
+    unsealed = local.transfer(payer, lost, 3_000_000)
+    local.land(unsealed)
+    slot, hash_before = local.chain.levels.building.slot, local.blockhash()
+    after = local.restarted()
+    try:
+        assert after.chain.levels.building.slot == slot and after.blockhash() == hash_before
+        assert (lamports(after, kept), lamports(after, lost)) == (2_000_000, 0)
+        assert lamports(after, payer.pubkey()) == 10**9 - 2_005_000
+        assert after.chain.submit(bytes(sealed), Source.RPC) == Refused("AlreadyProcessed")
+        assert after.land(unsealed).meta.err is None
+        assert after.chain.transaction_count == local.chain.transaction_count
+        assert after.keys.faucet == local.keys.faucet
+    finally:
+        after.close()

@@ -1,0 +1,81 @@
+from solders.account import Account
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.addresses import SYSTEM_PROGRAM
+from actors.devnode.vm import Vm
+
+from .test_wire import GIVE, OTHER, PAYER, v0
+
+
+def funded() -> Vm:
+    vm = Vm()
+    vm.put(PAYER.pubkey(), Account(10**9, b"", SYSTEM_PROGRAM, False, 0))
+    vm.put(OTHER, Account(10**9, b"", SYSTEM_PROGRAM, False, 0))
+    return vm
+
+
+def unsigned() -> VersionedTransaction:
+    return VersionedTransaction.populate(v0().message, [Signature.default()])
+
+
+def lamports(vm: Vm, pubkey: Pubkey) -> int:
+    account = vm.account(pubkey)
+    return 0 if account is None else account.lamports
+
+
+def test_success_is_kept() -> None:
+    vm = funded()
+    outcome = vm.execute(v0(GIVE), verify_signatures=True)
+    assert outcome.landed and outcome.err is None and outcome.fee_lamports == 5_000 and outcome.compute_units == 150
+    assert lamports(vm, OTHER) == 10**9 + 5
+
+
+def test_a_program_error_lands_and_costs() -> None:
+    vm = funded()
+    vm.put(PAYER.pubkey(), Account(2_000_000, b"", SYSTEM_PROGRAM, False, 0))
+    give_too_much = v0(type(GIVE)(GIVE.program_id, GIVE.data[:4] + (10**9).to_bytes(8, "little"), GIVE.accounts))
+    outcome = vm.execute(give_too_much, verify_signatures=True)
+    assert outcome.landed and outcome.err == {"InstructionError": [0, {"Custom": 1}]}
+    assert lamports(vm, PAYER.pubkey()) == 2_000_000 - 5_000
+
+
+def test_a_refusal_changes_nothing() -> None:
+    vm = funded()
+    refused = vm.execute(unsigned(), verify_signatures=True)
+    assert not refused.landed and refused.err == "SignatureFailure" and refused.fee_lamports == 0
+    poor = Vm().execute(v0(), verify_signatures=True)
+    assert not poor.landed and poor.err == "AccountNotFound"
+    assert lamports(vm, PAYER.pubkey()) == 10**9
+
+
+def test_verification_is_back_on_after_it_was_off() -> None:
+    """A run without signature checks must not open the door for the next one."""
+    vm = funded()
+    assert vm.simulate(unsigned(), verify_signatures=False).outcome.err is None
+    assert vm.simulate(unsigned(), verify_signatures=True).outcome.err == "SignatureFailure"
+    assert vm.would_fail(unsigned()) is not None
+
+
+def test_simulation_keeps_nothing() -> None:
+    vm = funded()
+    tried = vm.simulate(v0(), verify_signatures=True)
+    assert tried.post_accounts[OTHER].lamports == 10**9 + 5
+    assert vm.would_fail(v0()) is None
+    assert lamports(vm, OTHER) == 10**9
+
+
+def test_an_account_can_be_removed() -> None:
+    vm = funded()
+    vm.put(OTHER, None)
+    assert vm.account(OTHER) is None
+
+
+def test_rent_is_the_networks() -> None:
+    assert Vm().rent_exempt_lamports(165) == 2_039_280
+
+
+def test_a_second_signer_is_checked_too() -> None:
+    assert funded().would_fail(VersionedTransaction.populate(v0().message, [Keypair().sign_message(b"x")])) is not None
