@@ -49,7 +49,9 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     prober = Prober(config.upstream, node, config.upstream.node_url, clock, pages.probed)
     prober.start()
     pages.start()
-    door = build_app(Dependencies(config, accounts, node, RedisIdentityStore(redis_client), pages, clock))
+    # Serve's own middleware answers with the id that the request carries, which gateway/serve_edge.py has set.
+    parts = Dependencies(config, accounts, node, RedisIdentityStore(redis_client), pages, clock, ids_from_edge=True)
+    door = build_app(parts)
 
     async def close() -> None:
         await door.close()
