@@ -23,6 +23,7 @@ from bench.processes import tree
 ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 150
 _STOP_SECONDS = 60
+_LEAVE_SECONDS = 3  # After the exit: for those that end when they see that their parent has.
 _PORTS = 1_000
 _PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that systems hand out by themselves.
 _MARK = "PRODUCT_RUN_MARK"  # In the environment of all that a run starts, also of what has left its tree.
@@ -149,15 +150,16 @@ class Product:
         """Name to process id as of the start; a process that was restarted since has another id."""
         return {str(name): int(pid) for name, pid in self.ready["pids"].items()}
 
-    def current_pid(self, mark: str) -> int | None:
-        """Of the first process of this run with these words in its command line, as it is now."""
+    def running(self, mark: str) -> list[int]:
+        """Ids of the processes of this run with these words in their command lines, as it is now."""
+        found = []
         for process in tree(self.pid):
             try:
                 if mark in " ".join(process.cmdline()):
-                    return process.pid
+                    found.append(process.pid)
             except psutil.Error:
                 continue
-        return None
+        return found
 
     def stop(self, interrupt_group: bool = False) -> int:
         """Stop it as an operator does; gives the exit code. interrupt_group: as Ctrl-C in a terminal, to all at once.
@@ -176,7 +178,8 @@ class Product:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ProductFailed(f"did not stop within {_STOP_SECONDS} s:\n{self._tail()}") from None
-        _, left = psutil.wait_procs(_distinct([*started, *self.processes()]), timeout=2)
+        _, left = psutil.wait_procs(_distinct([*started, *self.processes()]), timeout=_LEAVE_SECONDS)
+        left = [process for process in left if _runs(process)]
         self._process = None
         if left:
             names = ", ".join(_described(process) for process in left)
@@ -234,6 +237,14 @@ class Product:
 
 def _distinct(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     return list({process.pid: process for process in processes}.values())
+
+
+def _runs(process: psutil.Process) -> bool:
+    """False for one that has ended and that nobody has asked for its exit code yet."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _described(process: psutil.Process) -> str:

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 import urllib.error
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import psutil
@@ -88,25 +89,43 @@ async def test_killed_under_load(
     no unanswered one billed."""
     paid_before = net_debits(heavy_customer)
     balance_before = heavy_customer.balance
-    pid = product.current_pid(VICTIMS[victim])
-    assert pid is not None
+    pids = product.running(VICTIMS[victim])
+    pid = pids[0]
     seen = await load_while(heavy_customer, kind, amount, lambda: os.kill(pid, signal.SIGKILL))
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     # Read first, so that the probing calls below are not counted among those of the load.
     assert eventually(lambda: heavy_customer.info()["balance"] >= 0, _BACK_SECONDS)
     assert_ledger_is_exact(product, heavy_customer, paid_before, seen.answered)
     assert balance_before - heavy_customer.balance == seen.answered, seen
-    print(victim, seen)
     assert seen.answered >= _PER_SECOND * _BEFORE_SECONDS / 2, seen
     assert_serves_again(product, heavy_customer)
-    assert product.current_pid(VICTIMS[victim]) not in (None, pid)
+    assert eventually(lambda: len(product.running(VICTIMS[victim])) == len(pids), _BACK_SECONDS)
+    assert pid not in product.running(VICTIMS[victim])
+
+
+def test_health_is_ok_while_one_replica_of_two_is_replaced(product: Product, heavy_customer: Customer) -> None:
+    """Calls are served all the time, so health says so all the time: no 503 from a replica that is just starting."""
+    pids = product.running(VICTIMS["replica"])
+    os.kill(pids[0], signal.SIGKILL)
+    statuses, calls = [], []
+
+    def replaced() -> bool:
+        statuses.append(health(product).status)
+        calls.append(heavy_customer.call("getSlot").status)
+        return len(set(product.running(VICTIMS["replica"])) - {pids[0]}) == len(pids)
+
+    assert eventually(replaced, _BACK_SECONDS)
+    for _ in range(50):  # It is there; now it gets its share of the requests.
+        replaced()
+        time.sleep(0.1)
+    assert set(calls) == {200}, Counter(calls)
+    assert set(statuses) == {200}, Counter(statuses)
 
 
 def test_a_ledger_that_cannot_commit_closes_the_doors_to_paid_calls(product: Product, heavy_customer: Customer) -> None:
     """Money rule 9: PostgreSQL hangs: paid calls are refused with 503, health says 503; then all resumes by itself."""
     paid_before, answered = net_debits(heavy_customer), 0
-    root = product.current_pid(VICTIMS["postgres"])
-    assert root is not None
+    root = product.running(VICTIMS["postgres"])[0]
     servers = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
     for server in servers:
         server.suspend()
