@@ -279,8 +279,13 @@ def _recorded_process(pid_path: Path) -> psutil.Process | None:
 
 
 def _write_pid_file(child: Child, pid: int) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
+    try:
         child.pid_path.write_text(f"{pid} {psutil.Process(pid).create_time()}\n", encoding="ascii")
+    except psutil.NoSuchProcess:
+        pass  # It has died already, which is noticed elsewhere.
+    except OSError as error:
+        # A full disk is no reason to do without a server that runs; only a killed run would miss the record.
+        logger.warning("%s: cannot record its process: %s", child.name, error)
 
 
 def spawn_command(command: Sequence[str], run_as: RunAs | None, orphan_signal: signal.Signals) -> list[str]:

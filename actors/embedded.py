@@ -347,6 +347,9 @@ def _closed_folder(path: Path, run_as: RunAs | None) -> None:
 
 
 def _write_public(path: Path, text: str) -> None:
+    """Not written again when it is as it should be: on a full disk the attempt would only empty it."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
     path.write_text(text, encoding="utf-8")
     path.chmod(0o644)
 

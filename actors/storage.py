@@ -69,7 +69,7 @@ async def connect_postgres(
     attempt = 0
     while True:
         try:
-            pool = await _open_pool(url, connections_max, application)
+            return await _open_pool(url, connections_max, application, where)
         except _POSTGRES_HOPELESS as error:
             raise StoreUnreachable(
                 f"PostgreSQL at {where}: {error}; check DATABASE_URL and the user's rights"
@@ -85,14 +85,12 @@ async def connect_postgres(
                     "start it, or correct DATABASE_URL"
                 ) from error
             await asyncio.sleep(pause_seconds)
-        else:
-            return await _checked_pool(pool, where)
 
 
-async def _open_pool(url: str, connections_max: int, application: str) -> asyncpg.Pool:
-    return await asyncpg.create_pool(
+async def _open_pool(url: str, connections_max: int, application: str, where: str) -> asyncpg.Pool:
+    pool = await asyncpg.create_pool(
         url,
-        min_size=1,
+        min_size=0,  # With a floor, the library complains at length all the while the server is away.
         max_size=connections_max,
         timeout=_CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
@@ -107,6 +105,12 @@ async def _open_pool(url: str, connections_max: int, application: str) -> asyncp
             "jit": "off",
         },
     )
+    try:
+        await _check_server(pool, where)
+    except BaseException:
+        pool.terminate()
+        raise
+    return pool
 
 
 async def _reset(connection: asyncpg.Connection) -> None:
@@ -115,19 +119,16 @@ async def _reset(connection: asyncpg.Connection) -> None:
         await connection.reset()
 
 
-async def _checked_pool(pool: asyncpg.Pool, where: str) -> asyncpg.Pool:
+async def _check_server(pool: asyncpg.Pool, where: str) -> None:
     async with pool.acquire() as connection:
         version = connection.get_server_version()
         read_only = await connection.fetchval("SELECT current_setting('transaction_read_only') = 'on'")
     if version.major < POSTGRES_MAJOR_MIN:
-        await pool.close()
         raise StoreUnreachable(
             f"PostgreSQL at {where} is version {version.major}; {POSTGRES_MAJOR_MIN} or newer is needed"
         )
     if read_only:
-        await pool.close()
         raise StoreUnreachable(f"PostgreSQL at {where} takes no writes (a replica?); set DATABASE_URL to the primary")
-    return pool
 
 
 def open_redis(url: str) -> redis.asyncio.Redis:

@@ -175,6 +175,18 @@ def test_the_process_of_a_killed_run_is_ended_first(tmp_path: Path) -> None:
         stranger.wait()
 
 
+def test_a_record_that_cannot_be_written_does_not_stop_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hostile input 44: on a full disk what still runs goes on running."""
+    server = child(tmp_path, "server", "exec sleep 1000")
+    server.pid_path.symlink_to(tmp_path / "no such folder" / "file")  # Fails as a full disk does: with an OSError.
+    with Supervisor() as supervisor:
+        supervisor.start(server)
+        assert supervisor.pid("server") is not None
+    assert "cannot record its process" in caplog.text
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no time to stop anything, and yet no process may stay behind."""

@@ -41,6 +41,17 @@ async def test_a_statement_that_hangs_becomes_an_exception(pool: asyncpg.Pool) -
         await connection.execute("RESET statement_timeout")
 
 
+async def test_a_server_that_takes_no_writes_is_refused(pool: asyncpg.Pool, postgres_url: str) -> None:
+    """A replica would fail at the first paid call instead of at the start."""
+    name = await pool.fetchval("SELECT current_database()")
+    await pool.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        with pytest.raises(StoreUnreachable, match="takes no writes"):
+            await storage.connect_postgres(postgres_url, connections_max=1, application="tests", deadline_seconds=0)
+    finally:
+        await pool.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+
 async def test_an_open_transaction_does_not_leak_to_the_next_user(pool: asyncpg.Pool) -> None:
     """The cheap reset still ends what a cancelled user left open."""
     async with pool.acquire() as connection:
