@@ -9,12 +9,19 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import asyncpg
+import hypothesis
 import pytest
 import redis
 
 from actors.children import Supervisor
 from actors.datadir import DataDir
 from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+
+# A slow machine is no reason to fail: properties are about answers, not about time.
+hypothesis.settings.register_profile(
+    "project", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("project")
 
 _database_numbers = itertools.count(1)
 
