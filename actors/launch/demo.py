@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import aiohttp
+import orjson
 
 from actors.launch.wallets import Wallet
 
@@ -51,10 +52,10 @@ async def issue_api_key(http_url: str, wallet: Wallet) -> str:
         aiohttp.ClientSession(timeout=_SECONDS) as session,
         session.post(http_url + path, data=body, headers=headers) as response,
     ):
-        answer = await response.json(content_type=None)
+        text = await response.text()
         if response.status != 200:
-            raise DemoFailed(f"opening the demo account: HTTP {response.status}: {answer}")
-        return str(answer["api_key"])
+            raise DemoFailed(f"opening the demo account: HTTP {response.status}: {text[:500]}")
+        return str(orjson.loads(text)["api_key"])
 
 
 async def key_works(http_url: str, api_key: str) -> bool:
@@ -68,7 +69,8 @@ async def key_works(http_url: str, api_key: str) -> bool:
 
 async def _post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> dict[str, Any]:
     async with session.post(url, json=body) as response:
-        answer: dict[str, Any] = await response.json(content_type=None)
-        if response.status != 200 or "error" in answer:
-            raise DemoFailed(f"{url}: HTTP {response.status}: {answer}")
+        text = await response.text()
+        answer: dict[str, Any] = orjson.loads(text) if response.status == 200 else {"error": text[:500]}
+        if "error" in answer:
+            raise DemoFailed(f"{url}: HTTP {response.status}: {answer['error']}")
         return answer

@@ -96,13 +96,17 @@ class LivePages:
     def capabilities(self) -> dict[str, Any]:
         return self._capabilities
 
+    async def look(self) -> None:
+        """Ask the stores once."""
+        committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
+        before = self._health.status
+        self._health = self._health.after_services(Services(committing, reachable))
+        if self._health.status is not before:
+            logger.warning("health: %s, was %s", self._health.status.value, before.value)
+
     async def _watch(self) -> None:
         while True:
-            committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
-            before = self._health.status
-            self._health = self._health.after_services(Services(committing, reachable))
-            if self._health.status is not before:
-                logger.warning("health: %s, was %s", self._health.status.value, before.value)
+            await self.look()
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _ledger_commits(self) -> bool:

@@ -15,7 +15,7 @@ def test_two_instances_share_no_port_and_no_file() -> None:
     """Rule: two instances on one machine collide until each has its own ports; one setting moves them all."""
     one = cluster.ray_environment(ServeConfig(internal_port_first=21_000), Path("/run/a"))
     two = cluster.ray_environment(ServeConfig(internal_port_first=22_000), Path("/run/b"))
-    own = [name for name in one if ("PORT" in name and "QUARANTINE" not in name) or "FILE" in name or "SOCKET" in name]
+    own = [name for name in one if ("_PORT" in name and "QUARANTINE" not in name) or "FILE" in name or "SOCKET" in name]
     assert len(own) >= 11
     assert all(one[name] != two[name] for name in own)
 

@@ -1,0 +1,104 @@
+"""Guards the edge's client of accounts: routing, and what becomes of silence."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from actors import hosting
+from actors.accounts.api import HOLD, SETTLE, VOID, Answer, OwnerUnavailable
+from actors.accounts.client import ShardedAccounts
+from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
+from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
+from actors.hotlink import LinkServer
+from actors.units import routing_bytes
+
+SECRET = "the cluster's"  # noqa: S105
+WALLETS = [bytes([n]) * 32 for n in range(8)]
+
+
+class Owner:
+    """A shard actor as edges see it: an address to link to, and rare requests."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.silent = False
+        self.server = LinkServer(SECRET.encode(), {HOLD: self._hold, SETTLE: self._settle, VOID: self._settle})
+        self.where: tuple[str, int] = ("127.0.0.1", 0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("address", "info", "health"):
+            raise AttributeError(name)
+        owner = self
+
+        class Method:
+            @staticmethod
+            async def remote(*arguments: Any) -> Any:
+                if name == "address":
+                    return owner.where
+                owner.seen.append((name, *arguments))
+                return {"committing": True} if name == "health" else Answer(body={"ok": True})
+
+        return Method
+
+    def _hold(self, items: list[HoldRequest]) -> list[Any]:
+        self.seen += items
+        if self.silent:
+            return [asyncio.get_running_loop().create_future() for _ in items]
+        return [HoldReply(b"", 1, None, (None,), None) for _ in items]
+
+    def _settle(self, items: list[SettleRequest]) -> list[Any]:
+        self.seen += items
+        return [SettleReply(True, 5) for _ in items]
+
+
+async def world(count: int) -> tuple[ShardedAccounts, list[Owner]]:
+    owners = [Owner() for _ in range(count)]
+    for owner in owners:
+        owner.where = ("127.0.0.1", await owner.server.start("127.0.0.1"))
+    config = Config(
+        storage=StorageConfig(cluster_secret=SecretStr(SECRET)),
+        accounts=AccountsConfig(shard_actors=count),
+        gateway=GatewayConfig(hold_wait_ms=300),
+    )
+    accounts = ShardedAccounts(config, owners)
+    accounts.start()
+    return accounts, owners
+
+
+async def end(accounts: ShardedAccounts, owners: list[Owner]) -> None:
+    await accounts.stop()
+    for owner in owners:
+        await owner.server.stop()
+
+
+async def test_each_request_goes_to_the_owner_of_its_account() -> None:
+    """Rule (money rule 5): one owner per account; keys, wallets and settles of it all find the same one."""
+    accounts, owners = await world(3)
+    for number, pubkey in enumerate(WALLETS):
+        owner = owners[hosting.owner_index_of(pubkey, 3)]
+        operation = number.to_bytes(16, "big")
+        before = len(owner.seen)
+        await accounts.hold(HoldRequest(operation, KeyProof(b"h", routing_bytes(pubkey)), (HoldItem("getSlot", 1),)))
+        await accounts.hold(HoldRequest(operation, WalletProof(pubkey, "n", 0), (HoldItem("getSlot", 1),)))
+        await accounts.settle(SettleRequest(operation, pubkey, 1, "getSlot", 1, 1, 0, 0))
+        await accounts.info(WalletProof(pubkey, "n", 0))
+        assert len(owner.seen) == before + 4
+    assert await accounts.committing()
+    await end(accounts, owners)
+
+
+async def test_a_silent_owner_is_unavailable_and_its_hold_is_voided() -> None:
+    """Rule (money rule 9): nothing is served on trust; what may have been held is let go."""
+    accounts, owners = await world(1)
+    owners[0].silent = True
+    request = HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),))
+    with pytest.raises(OwnerUnavailable):
+        await accounts.hold(request)
+    async with asyncio.timeout(5):
+        while not any(isinstance(item, SettleRequest) for item in owners[0].seen):
+            await asyncio.sleep(0)
+    void = owners[0].seen[-1]
+    assert (void.operation, void.pubkey, void.charged) == (bytes(16), WALLETS[1], 0)
+    await end(accounts, owners)

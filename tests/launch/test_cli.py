@@ -1,0 +1,52 @@
+"""Guards the command line: what it prints, what it hides, and what it says when something is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from actors.launch.cli import make_cli
+from actors.launch.run import Parts
+
+
+def _unused(*_: Any) -> Any:
+    raise AssertionError("nothing may be started by these commands")
+
+
+CLI = make_cli(Parts(_unused, _unused, _unused))
+runner = CliRunner(env={"COLUMNS": "240"})
+
+
+def test_show_masks_secrets_and_names_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: `config --show` prints the tree with secrets masked and where each value came from."""
+    monkeypatch.setenv("DATABASE_URL", "postgresql://user:hunter2@db.example/ledger")
+    monkeypatch.setenv("LEDGER_ACCOUNTS__CONCURRENCY", "7")
+    done = runner.invoke(CLI, ["config", "--show"])
+    assert done.exit_code == 0
+    assert "hunter2" not in done.output
+    assert "environment LEDGER_ACCOUNTS__CONCURRENCY" in done.output
+    assert "default" in done.output
+
+
+def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: all mistakes are reported together, with a non-zero exit."""
+    monkeypatch.setenv("LEDGER_ACCOUNTS__CONCURRENCY", "0")
+    monkeypatch.setenv("LEDGER_GATEWAY__REPLICAS", "none")
+    done = runner.invoke(CLI, ["config"])
+    assert done.exit_code != 0
+    assert "accounts.concurrency" in done.output and "gateway.replicas" in done.output
+
+
+def test_operator_commands_say_how_to_start_what_is_not_running(tmp_path: Path) -> None:
+    """Rule: every error says what to do about it."""
+    done = runner.invoke(CLI, ["accounts", "grant", "1" * 32, "5", "--reason", "test", "--data-dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "serve_app.py" in done.output
+
+
+def test_a_grant_needs_a_reason_and_a_positive_amount(tmp_path: Path) -> None:
+    """Rule: money is whole and explained; bad input is refused before anything is asked."""
+    for arguments in (["1" * 32, "5"], ["1" * 32, "0", "--reason", "x"], ["1" * 32, "1.5", "--reason", "x"]):
+        done = runner.invoke(CLI, ["accounts", "grant", *arguments, "--data-dir", str(tmp_path)])
+        assert done.exit_code == 2

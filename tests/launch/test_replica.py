@@ -1,0 +1,79 @@
+"""Guards the public pages of a running replica: fed by probes and by a look at the stores."""
+
+from typing import Any
+
+import redis.exceptions
+
+from actors.accounts.api import OwnerUnavailable
+from actors.clock import ManualClock
+from actors.config import Config
+from actors.launch.replica import LivePages
+from actors.upstream.core import NodeScore, Probe
+
+
+class Owners:
+    def __init__(self) -> None:
+        self.state: bool | None = True
+
+    async def committing(self) -> bool:
+        if self.state is None:
+            raise OwnerUnavailable
+        return self.state
+
+
+class Redis:
+    def __init__(self) -> None:
+        self.up = True
+
+    async def ping(self) -> bool:
+        if not self.up:
+            raise redis.exceptions.ConnectionError
+        return True
+
+
+class World:
+    def __init__(self) -> None:
+        self.owners, self.redis = Owners(), Redis()
+        accounts: Any = self.owners
+        self.pages = LivePages(Config(), ManualClock(), accounts, self.redis)
+
+    async def look(self) -> tuple[int, str]:
+        await self.pages.look()
+        probe = Probe(answered=True, slot=100, block_height=90, version="4.1.2", latency_ms=1)
+        self.pages.probed(NodeScore("node").after(probe), probe)
+        http, document = self.pages.health()
+        return http, document["status"]
+
+
+async def test_health_begins_starting_and_becomes_ok() -> None:
+    """Rule (decisions, health transitions): starting until a node has answered and the stores are reachable."""
+    world = World()
+    assert world.pages.health()[0] == 503
+    assert await world.look() == (200, "ok")
+
+
+async def test_a_ledger_that_cannot_commit_is_starting_again() -> None:
+    """Rule: no paid call is admitted that could not be recorded; an owner that is away counts as that."""
+    world = World()
+    await world.look()
+    for state in (False, None):
+        world.owners.state = state
+        assert await world.look() == (503, "starting")
+    world.owners.state = True
+    assert (await world.look())[0] == 200
+
+
+async def test_redis_away_is_degraded() -> None:
+    """Rule: degraded when Redis is down; API-key calls go on."""
+    world = World()
+    await world.look()
+    world.redis.up = False
+    http, status = await world.look()
+    assert (http, status) == (200, "degraded")
+
+
+def test_the_pages_are_honest_about_what_is_not_built() -> None:
+    """Rule: what is not built is published as not available; nothing pretends."""
+    pages = World().pages
+    assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
+    assert pages.pricing()["methods"]["sendAndConfirm"]["available"] is False

@@ -1,0 +1,76 @@
+"""Guards how a run refuses to start, and the file that tells others that it has."""
+
+import json
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.launch import run as run_module
+from actors.launch.run import Options, Parts, data_path, run, settings
+
+
+def _unused(*_: Any) -> Any:
+    raise AssertionError("nothing may be started")
+
+
+PARTS = Parts(_unused, _unused, _unused)
+
+
+@pytest.fixture(autouse=True)
+def no_signal_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module.signal, "signal", lambda *_: None)
+
+
+def options(tmp_path: Path, **overrides: str) -> Options:
+    return Options(tmp_path / "data", False, None, None, overrides)
+
+
+def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule: a taken port: a clear message and a non-zero exit."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        assert run(options(tmp_path, LEDGER_SERVE__HTTP_PORT=str(port)), PARTS) == 1
+    assert str(port) in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule: an unwritable folder: a clear message and a non-zero exit."""
+    (tmp_path / "data").write_text("a file is in the way")
+    assert run(options(tmp_path), PARTS) == 1
+    assert "data folder" in capsys.readouterr().err
+
+
+def test_bad_settings_are_told_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule: configuration is validated whole; nothing is created for a run that cannot be."""
+    assert run(options(tmp_path, LEDGER_ACCOUNTS__CONCURRENCY="0"), PARTS) == 1
+    assert "accounts.concurrency" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_command_line_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rule: defaults, then file, then environment, then the command line."""
+    monkeypatch.setenv("LEDGER_SERVE__HTTP_PORT", "1111")
+    assert settings(options(tmp_path)).config.serve.http_port == 1111
+    assert settings(options(tmp_path, LEDGER_SERVE__HTTP_PORT="2222")).config.serve.http_port == 2222
+
+
+def test_the_data_folder_given_is_the_one_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: `--data-dir`, else the setting, else the user's data folder."""
+    monkeypatch.setenv("LEDGER_STORAGE__DATA_DIR", str(tmp_path / "set"))
+    config = settings(options(tmp_path)).config
+    assert data_path(config, tmp_path / "given") == tmp_path / "given"
+    assert data_path(config, None) == tmp_path / "set"
+
+
+def test_the_ready_file_is_whole_and_closed_to_others(tmp_path: Path) -> None:
+    """Rule: whoever waits for the ready file never sees half of it; it holds the demo wallet's secret."""
+    path = tmp_path / "ready.json"
+    run_module._write_whole(path, json.dumps({"http_url": "x"}))
+    assert json.loads(path.read_text()) == {"http_url": "x"}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
