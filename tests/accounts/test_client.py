@@ -14,7 +14,7 @@ from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
 from actors.hotlink import LinkServer
 from actors.units import routing_bytes
 
-SECRET = "the cluster's"  # noqa: S105
+SECRET = "the cluster's"
 WALLETS = [bytes([n]) * 32 for n in range(8)]
 
 
@@ -24,6 +24,7 @@ class Owner:
     def __init__(self) -> None:
         self.seen: list[Any] = []
         self.silent = False
+        self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
         self.server = LinkServer(SECRET.encode(), {HOLD: self._hold, SETTLE: self._settle, VOID: self._settle})
         self.where: tuple[str, int] = ("127.0.0.1", 0)
 
@@ -50,6 +51,8 @@ class Owner:
 
     def _settle(self, items: list[SettleRequest]) -> list[Any]:
         self.seen += items
+        for item in items:
+            self.ended.put_nowait(item)
         return [SettleReply(True, 5) for _ in items]
 
 
@@ -96,9 +99,6 @@ async def test_a_silent_owner_is_unavailable_and_its_hold_is_voided() -> None:
     request = HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),))
     with pytest.raises(OwnerUnavailable):
         await accounts.hold(request)
-    async with asyncio.timeout(5):
-        while not any(isinstance(item, SettleRequest) for item in owners[0].seen):
-            await asyncio.sleep(0)
-    void = owners[0].seen[-1]
+    void = await asyncio.wait_for(owners[0].ended.get(), 5)
     assert (void.operation, void.pubkey, void.charged) == (bytes(16), WALLETS[1], 0)
     await end(accounts, owners)
