@@ -18,8 +18,11 @@ _SETTINGS = {"LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000", "LEDGER_
 
 
 @pytest.fixture(scope="session")
-def product() -> Iterator[Product]:
-    """Ready to serve. A test that stops it must start it again; stopping fails when a process of it is left."""
+def product(request: pytest.FixtureRequest) -> Iterator[Product]:
+    """Ready to serve. A test that stops it must start it again; stopping fails when a process of it is left.
+
+    When a test has failed, its logs are kept, and where they are is printed.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
     running = Product(folder / "data", _SETTINGS, free_ports())
@@ -32,4 +35,15 @@ def product() -> Iterator[Product]:
     else:
         running.stop()
     finally:
+        if request.session.testsfailed:
+            _keep_logs(running, request.config)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep_logs(running: Product, config: pytest.Config) -> None:
+    kept = Path(tempfile.mkdtemp(prefix="ledger-gateway-failed-"))
+    shutil.copytree(running.data_dir / "logs", kept / "logs", ignore_dangling_symlinks=True)
+    shutil.copy(running.output_path, kept)
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"\nlogs of the product under test: {kept}")
