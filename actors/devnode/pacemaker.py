@@ -31,6 +31,7 @@ class Pacemaker:
         self._slot_seconds = slot_ms / 1000
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._flushing: asyncio.Future[int] | None = None
+        self._broken = False
 
     async def run(self) -> None:
         """Beat until cancelled. Raises what the journal raises: the chain may not run ahead of its disk."""
@@ -64,10 +65,15 @@ class Pacemaker:
         """Wait for the slot that is on its way to disk; raises what went wrong with it."""
         if self._flushing is not None:
             flushing, self._flushing = self._flushing, None
+            self._broken = True  # Until the contrary is known: nothing may be written after a slot that was not.
             await flushing
+            self._broken = False
 
     async def stop(self) -> None:
-        """Seal and write what was still open, so that a clean end loses nothing."""
-        await self.beat()
-        await self.written()
-        self._writer.shutdown()
+        """Seal and write what was still open, so that a clean end loses nothing. After a failure, only stop."""
+        try:
+            if not self._broken:
+                await self.beat()
+                await self.written()
+        finally:
+            self._writer.shutdown()

@@ -1,7 +1,8 @@
 """jsonParsed of accounts: tokens, nonces, lookup tables, programs and sysvars.
 
 Implements: the `{program, parsed: {type, info}, space}` form of a node. Pure.
-Stake, vote and config accounts are not parsed: they are shown as base64, like everything unknown.
+Stake, vote and config accounts and the SlotHistory sysvar (a million digits) are not parsed: they are shown as
+base64, like everything unknown.
 """
 
 import struct
@@ -86,7 +87,7 @@ def _sysvar(pubkey: Pubkey, data: bytes) -> dict[str, Any] | None:
     kind, read = reader
     try:
         return {"info": read(data), "type": kind}
-    except struct.error:
+    except (struct.error, ValueError):
         return None
 
 
@@ -149,12 +150,27 @@ def _stake_history(data: bytes) -> list[dict[str, Any]]:
     return rows
 
 
+def _epoch_rewards(data: bytes) -> dict[str, Any]:
+    starting_height, partitions = struct.unpack_from("<QQ", data)
+    total_rewards, distributed, active = struct.unpack_from("<QQ?", data, 64)
+    return {
+        "active": active,
+        "distributedRewards": str(distributed),
+        "distributionStartingBlockHeight": starting_height,
+        "numPartitions": partitions,
+        "parentBlockhash": _key(data, 16),
+        "totalPoints": str(int.from_bytes(data[48:64], "little")),
+        "totalRewards": str(total_rewards),
+    }
+
+
 def _last_restart_slot(data: bytes) -> dict[str, Any]:
     return {"lastRestartSlot": struct.unpack_from("<Q", data)[0]}
 
 
 _SYSVARS: dict[Pubkey, tuple[str, Callable[[bytes], Any]]] = {
     addresses.SYSVAR_CLOCK: ("clock", _clock),
+    addresses.SYSVAR_EPOCH_REWARDS: ("epochRewards", _epoch_rewards),
     addresses.SYSVAR_EPOCH_SCHEDULE: ("epochSchedule", _epoch_schedule),
     addresses.SYSVAR_LAST_RESTART_SLOT: ("lastRestartSlot", _last_restart_slot),
     addresses.SYSVAR_RECENT_BLOCKHASHES: ("recentBlockhashes", _recent_blockhashes),
@@ -165,4 +181,4 @@ _SYSVARS: dict[Pubkey, tuple[str, Callable[[bytes], Any]]] = {
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey.from_bytes(data[at : at + 32]))
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.

@@ -154,7 +154,7 @@ def _named(name: str, accounts: Accounts, roles: tuple[str, ...]) -> dict[str, A
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey.from_bytes(data[at : at + 32]))
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
 
 
 _PROGRAMS: dict[str, tuple[str, Callable[[bytes, Accounts], Any]]] = {

@@ -190,7 +190,7 @@ def _option(data: bytes, at: int) -> bool | None:
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey.from_bytes(data[at : at + 32]))
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
 
 
 def _maybe_key(data: bytes, at: int) -> str | None:

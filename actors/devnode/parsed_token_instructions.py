@@ -215,4 +215,4 @@ def _u64(data: bytes, at: int) -> int:
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey.from_bytes(data[at : at + 32]))
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.

@@ -42,7 +42,8 @@ def test_precompile_signatures_are_paid_for() -> None:
 
 def test_v1_names_its_fee_in_whole_lamports() -> None:
     config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000)
-    message = MessageV1.try_compile(PAYER.pubkey(), [set_compute_unit_price(10**9), GIVE], Hash.default(), config=config)
+    instructions = [set_compute_unit_price(10**9), GIVE]
+    message = MessageV1.try_compile(PAYER.pubkey(), instructions, Hash.default(), config=config)
     decoded = decode(bytes(VersionedTransaction(message, [PAYER])))
     assert isinstance(decoded, Decoded)
     assert compute_budget(decoded) == ComputeBudget(5_000, 777, 1_000)

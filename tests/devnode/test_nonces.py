@@ -9,7 +9,8 @@ VALUE = Hash.from_bytes(b"\x07" * 32)
 
 
 def nonce_account(state: int = 1, owner: Pubkey = SYSTEM_PROGRAM) -> Account:
-    data = (1).to_bytes(4, "little") + state.to_bytes(4, "little") + bytes(32) + bytes(VALUE) + (5_000).to_bytes(8, "little")
+    head = (1).to_bytes(4, "little") + state.to_bytes(4, "little")
+    data = head + bytes(32) + bytes(VALUE) + (5_000).to_bytes(8, "little")
     return Account(1_447_680, data, owner, False, 0)
 
 

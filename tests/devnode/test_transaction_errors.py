@@ -12,7 +12,8 @@ def test_the_chains_own_sentences() -> None:
     assert error_text({"InsufficientFundsForRent": {"account_index": 3}}) == (
         "Transaction results in an account (3) with insufficient funds for rent"
     )
-    assert error_text({"DuplicateInstruction": 1}) == "Transaction contains a duplicate instruction (1) that is not allowed"
+    duplicate = error_text({"DuplicateInstruction": 1})
+    assert duplicate == "Transaction contains a duplicate instruction (1) that is not allowed"
 
 
 def test_an_unlisted_name_is_its_own_text() -> None:

@@ -1,0 +1,94 @@
+from solders.keypair import Keypair
+from solders.message import Message, MessageV0, MessageV1, TransactionConfig
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.commitment import Commitment
+from actors.devnode.simulation import preflight, simulate, with_blockhash
+from actors.devnode.wire import Decoded, decode
+
+from .local_node import LocalNode, give
+
+
+def decoded(transaction: VersionedTransaction) -> Decoded:
+    found = decode(bytes(transaction))
+    assert isinstance(found, Decoded)
+    return found
+
+
+def test_a_run_leaves_no_trace(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    transaction = decoded(local.transfer(payer, to, 2_000_000))
+    done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert done.err is None and done.fee_lamports == 5_000
+    assert [account and account.lamports for account in done.before[:2]] == [10**9, None]
+    assert [account and account.lamports for account in done.after[:2]] == [10**9 - 2_005_000, 2_000_000]
+    assert preflight(local.chain, transaction, Commitment.PROCESSED) is None
+    assert local.chain.vm.account(to) is None and list(local.chain.open_transactions()) == []
+
+
+def test_each_level_runs_on_its_own_accounts(local: LocalNode) -> None:
+    """Money that is processed but not yet final cannot be spent in a simulation at finalized, and comes back after."""
+    payer = Keypair()
+    hash_known_everywhere = local.chain.blockhashes.entries()[0].blockhash
+    local.faucet.airdrop(payer.pubkey(), 10**9)
+    spend = decoded(
+        local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000), blockhash=hash_known_everywhere)
+    )
+    assert preflight(local.chain, spend, Commitment.PROCESSED) is None
+    failure = preflight(local.chain, spend, Commitment.FINALIZED)
+    assert failure is not None and failure.err == "AccountNotFound"
+    done = simulate(local.chain, spend, Commitment.FINALIZED, verify_signatures=False, fresh=False)
+    assert done.err == "AccountNotFound"
+    account = local.chain.vm.account(payer.pubkey())
+    assert account is not None and account.lamports == 10**9
+    local.finalize()
+    assert preflight(local.chain, spend, Commitment.FINALIZED) is None
+
+
+def test_a_new_hash_is_unknown_to_the_finalized_bank(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = decoded(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
+    assert preflight(local.chain, transaction, Commitment.CONFIRMED) is None
+    failure = preflight(local.chain, transaction, Commitment.FINALIZED)
+    assert failure is not None and failure.err == "BlockhashNotFound"
+
+
+def test_signatures_count_only_where_asked(local: LocalNode) -> None:
+    payer = local.wallet()
+    good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    forged = decoded(VersionedTransaction.populate(good.message, [Signature.default()]))
+    chain = local.chain
+    assert simulate(chain, forged, Commitment.PROCESSED, verify_signatures=False, fresh=False).err is None
+    checked = simulate(chain, forged, Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert checked.err == "SignatureFailure"
+    failure = preflight(chain, forged, Commitment.PROCESSED)
+    assert failure is not None and failure.err == "SignatureFailure"
+
+
+def test_what_landed_is_already_processed(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.land(transaction)
+    failure = preflight(local.chain, decoded(transaction), Commitment.PROCESSED)
+    assert failure is not None and failure.err == "AlreadyProcessed"
+
+
+def test_the_blockhash_can_be_replaced_in_every_version(local: LocalNode) -> None:
+    payer = local.wallet()
+    instruction = give(payer, Pubkey.new_unique(), 2_000_000)
+    stale = local.chain.blockhashes.entries()[0].blockhash
+    config = TransactionConfig(compute_unit_limit=1_000)
+    messages = [
+        Message.new_with_blockhash([instruction], payer.pubkey(), stale),
+        MessageV0.try_compile(payer.pubkey(), [instruction], [], stale),
+        MessageV1.try_compile(payer.pubkey(), [instruction], stale, config=config),
+    ]
+    for message in messages:
+        before = decoded(VersionedTransaction(message, [payer]))
+        after = with_blockhash(before, local.blockhash())
+        assert after.blockhash == local.blockhash() and after.message.recent_blockhash == local.blockhash()
+        assert after.keys == before.keys and decode(after.raw) == after
+        done = simulate(local.chain, after, Commitment.PROCESSED, verify_signatures=False, fresh=True)
+        assert done.err is None
