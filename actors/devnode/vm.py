@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from solders.account import Account
 from solders.clock import Clock
+from solders.epoch_schedule import EpochSchedule
 from solders.hash import Hash
 from solders.litesvm import LiteSVM
 from solders.pubkey import Pubkey
@@ -47,6 +48,7 @@ class Simulated:
 class Vm:
     def __init__(self) -> None:
         self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
+        self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
 
     def account(self, pubkey: Pubkey) -> Account | None:
         return self._svm.get_account(pubkey)

@@ -1,5 +1,6 @@
 """A whole devnode without a process: chain, journal, archive and interface, stepped by hand on a manual clock."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class LocalNode:
 
     def reply(self, method: str, *params: Any) -> dict[str, Any]:
         request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": list(params)}
-        answer = self.dispatcher.answer(orjson.dumps(request))
+        answer = self.dispatcher.answer(json.dumps(request).encode())  # orjson writes no number above 64 bits.
         assert answer is not None
         reply = orjson.loads(answer)
         assert reply["jsonrpc"] == "2.0" and reply["id"] == 7

@@ -7,7 +7,7 @@ getRecentPerformanceSamples. Reads only.
 
 from typing import Any
 
-from solders.hash import Hash
+from solders.hash import Hash, ParseHashError
 
 from actors.devnode.archive import StoredBlock
 from actors.devnode.commitment import Commitment
@@ -145,7 +145,7 @@ def get_latest_blockhash(node: Node, params: Params) -> Any:
 def is_blockhash_valid(node: Node, params: Params) -> Any:
     try:
         blockhash = Hash.from_string(read.text(params, 0))
-    except ValueError:
+    except ParseHashError:
         raise invalid_params("Invalid param: Invalid") from None
     level, slot = node.bank(read.config(params, 1, "RpcContextConfig"))
     return in_context(slot, node.chain.blockhashes.is_usable(blockhash, slot, node.chain.levels.at(level).height))

@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from actors.devnode.rpc import cluster_constants
+
+
+def test_every_made_up_constant_is_in_the_readme() -> None:
+    """What is invented about the cluster is admitted where users look."""
+    import actors.devnode
+
+    readme = (Path(actors.devnode.__file__).parent / "README.md").read_text()
+    names = [name for name in vars(cluster_constants) if name.isupper()]
+    assert names and [name for name in names if name not in readme] == []

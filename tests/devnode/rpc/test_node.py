@@ -1,0 +1,16 @@
+from actors.devnode.rpc.node import in_context
+
+from ..local_node import LocalNode
+
+
+def test_a_call_may_ask_for_a_least_slot(local: LocalNode) -> None:
+    """Per commitment level: the finalized bank is behind the processed one."""
+    slot = local.chain.levels.building.slot
+    assert local.call("getSlot", {"commitment": "processed", "minContextSlot": slot}) == slot
+    reply = local.reply("getSlot", {"minContextSlot": slot})
+    assert reply["error"]["code"] == -32016
+    assert reply["error"]["data"]["contextSlot"] < slot
+
+
+def test_context_names_version_and_slot() -> None:
+    assert in_context(5, None) == {"context": {"apiVersion": "4.1.2", "slot": 5}, "value": None}

@@ -1,0 +1,30 @@
+from actors.devnode.rpc.table import METHODS
+
+from ..local_node import LocalNode
+
+AGAVE = """
+getBalance getEpochInfo getGenesisHash getHealth getIdentity getSlot getBlockHeight getHighestSnapshotSlot
+getTransactionCount getVersion getVoteAccounts getLeaderSchedule getMinimumBalanceForRentExemption
+getInflationGovernor getInflationRate getEpochSchedule getSlotLeader getSlotLeaders getBlockProduction getAccountInfo
+getMultipleAccounts getBlockCommitment getTokenAccountBalance getTokenSupply getProgramAccounts getLargestAccounts
+getSupply getTokenLargestAccounts getTokenAccountsByOwner getTokenAccountsByDelegate getInflationReward
+getClusterNodes getRecentPerformanceSamples getSignatureStatuses getMaxRetransmitSlot getMaxShredInsertSlot
+requestAirdrop sendTransaction simulateTransaction minimumLedgerSlot getBlock getBlockTime getBlocks
+getBlocksWithLimit getTransaction getSignaturesForAddress getFirstAvailableBlock getLatestBlockhash isBlockhashValid
+getFeeForMessage getStakeMinimumDelegation getRecentPrioritizationFees
+"""
+
+
+def test_every_method_of_a_node_is_here() -> None:
+    assert set(METHODS) == set(AGAVE.split())
+
+
+def test_no_method_fails_in_an_unforeseen_way(local: LocalNode) -> None:
+    """Any number of odd parameters gives a result or an error, never an exception."""
+    odd = [None, True, -1, 2**64, 1.5, "", "é" * 44, [], {}, [None], {"commitment": 5}, {"encoding": []}]
+    for name, method in METHODS.items():
+        for count in range(method.most + 1):
+            for value in odd:
+                reply = local.reply(name, *[value] * count)
+                assert ("result" in reply) != ("error" in reply)
+                assert "error" not in reply or reply["error"]["code"] != -32603, (name, value, reply)
