@@ -72,8 +72,12 @@ def _clean(value: Any) -> Any:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra=`."""
-    return {name: _clean(value) for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
+    """What was given as `extra=`; what libraries add for themselves begins with an underscore."""
+    return {
+        name: _clean(value)
+        for name, value in vars(record).items()
+        if name not in _STANDARD_FIELDS and not name.startswith("_")
+    }
 
 
 class JsonLines(logging.Formatter):
@@ -145,20 +149,27 @@ def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = Non
         handler._of_telemetry = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     root.setLevel(config.log_level)
-    if logging.getLogRecordFactory() is not _redacted_record:
-        logging.setLogRecordFactory(_redacted_record)
+    make_record = logging.getLogRecordFactory()
+    if not getattr(make_record, "_of_telemetry", False):
+        logging.setLogRecordFactory(_redacting(make_record))
 
 
-def _redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
-    record = logging.LogRecord(*arguments, **named)
-    try:
-        message = record.getMessage()
-    except Exception:  # noqa: BLE001 - a broken log call is reported by the handler, as logging does.
+def _redacting(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    """Around the factory that is there already: Ray has one of its own."""
+
+    def make_redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = make_record(*arguments, **named)
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - a broken log call is reported by the handler, as logging does.
+            return record
+        cleaned = redact(message)
+        if cleaned != message:
+            record.msg, record.args = cleaned, ()
         return record
-    cleaned = redact(message)
-    if cleaned != message:
-        record.msg, record.args = cleaned, ()
-    return record
+
+    make_redacted_record._of_telemetry = True  # type: ignore[attr-defined]
+    return make_redacted_record
 
 
 class RequestIds:

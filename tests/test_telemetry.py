@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -110,6 +111,26 @@ def test_setting_up_twice_logs_once(logs: Path) -> None:
     telemetry.set_up(TelemetryConfig(), "tests", logs.parent, console=False)
     logging.getLogger("door").warning("once")
     assert len(logs.read_text().splitlines()) == 1
+
+
+def test_another_librarys_record_factory_goes_on_working(logs: Path) -> None:
+    """Ray has one of its own and reads what it added; its additions are not ours to show."""
+    factory = logging.getLogRecordFactory()
+
+    def rays(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = logging.LogRecord(*arguments, **named)
+        record._ray_timestamp_ns = 7
+        return record
+
+    logging.setLogRecordFactory(rays)
+    try:
+        telemetry.set_up(TelemetryConfig(), "tests", logs.parent, console=False)
+        made = logging.getLogRecordFactory()("door", logging.INFO, "door.py", 1, "with %s", (KEY,), None)
+    finally:
+        logging.setLogRecordFactory(factory)
+    assert vars(made)["_ray_timestamp_ns"] == 7
+    assert KEY not in made.getMessage()
+    assert "_ray_timestamp_ns" not in JsonLines("tests").format(made)
 
 
 def test_a_wrong_log_call_does_not_raise_into_its_caller(logs: Path) -> None:
