@@ -102,7 +102,8 @@ class Bench:
         cpu_before = cpu_seconds(system.pids())
         with MemoryWatch(system.pids) as memory:
             seen = load.timed(system.url, system.api_key, connections, self.plan.seconds)
-            spent = cpu_spent(cpu_before, cpu_seconds(system.pids()))
+            names = {} if system.product is None else system.product.pids()
+            spent = cpu_spent(cpu_before, cpu_seconds(system.pids()), names)
         debited = _debited(balance_before, systems.settled_balance(system))
         return Row(system.name, seen, spent, memory.bytes_max, debited)
 
@@ -111,8 +112,15 @@ class Bench:
         seen: Load = load.counted(system.url, system.api_key, _COUNTED_CONNECTIONS, self.plan.counted_calls)
         debited = _debited(before, systems.settled_balance(system))
         assert debited is not None
-        balances = None if system.product is None else system.product.audit().returncode == 0
-        return Exactness(system.name, seen.answered, seen.errors, debited, balances)
+        return Exactness(system.name, seen.answered, seen.errors, debited, self._audit(system))
+
+    def _audit(self, system: System) -> bool | None:
+        if system.product is None:
+            return None
+        done = system.product.audit()
+        if done.returncode != 0:
+            self.console.print(done.stdout + done.stderr, markup=False)
+        return done.returncode == 0
 
 
 def _debited(before: int | None, after: int | None) -> int | None:
@@ -164,6 +172,7 @@ def main(
 def _show(bench: Bench, results: Path) -> None:
     console = bench.console
     report.show_rows(console, bench.rows)
+    report.show_cpu(console, bench.rows)
     report.show_comparisons(console, bench.rows)
     report.show_exactness(console, bench.exactness)
     report.show_idle(console, bench.idle_bytes)

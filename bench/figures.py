@@ -41,9 +41,13 @@ class Row:
 
     system: str
     load: Load
-    cpu_seconds: float  # All processes of the system, generator and upstream excluded.
+    cpu_seconds_by_name: Mapping[str, float]  # All processes of the system, generator and upstream excluded.
     memory_bytes_max: int  # Sum of proportional set sizes, largest seen.
     debited_credits: int | None
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self.cpu_seconds_by_name.values())
 
     @property
     def cpu_seconds_per_1000(self) -> float:

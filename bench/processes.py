@@ -36,9 +36,19 @@ def cpu_seconds(pids: tuple[int, ...]) -> dict[tuple[int, float], float]:
     return found
 
 
-def cpu_spent(before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float]) -> float:
-    """Seconds between two readings. A process that ended in between is missing from it."""
-    return sum(seconds - before.get(key, 0.0) for key, seconds in after.items())
+def cpu_spent(
+    before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float], names: Mapping[str, int]
+) -> dict[str, float]:
+    """Seconds between two readings, by name; ids that names does not know are under "other".
+
+    A process that ended in between is missing from it.
+    """
+    known = {pid: name for name, pid in names.items()}
+    found: dict[str, float] = {}
+    for key, seconds in after.items():
+        name = known.get(key[0], "other")
+        found[name] = found.get(name, 0.0) + seconds - before.get(key, 0.0)
+    return found
 
 
 def memory_bytes(process: psutil.Process) -> int:

@@ -49,6 +49,21 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
         )
 
 
+def show_cpu(console: Console, rows: Sequence[Row]) -> None:
+    """Where the time of the gateway's calls goes, at its largest number of connections."""
+    row = max((row for row in rows if row.system == GATEWAY), key=lambda row: row.load.connections, default=None)
+    if row is None or not row.load.answered:
+        return
+    table = Table(title=f"CPU microseconds of one call through the gateway, {row.load.connections} connections")
+    table.add_column("process")
+    table.add_column("µs", justify="right")
+    for name, seconds in sorted(row.cpu_seconds_by_name.items(), key=lambda entry: -entry[1]):
+        microseconds = seconds * 1e6 / row.load.answered
+        if microseconds >= 1:
+            table.add_row(name, f"{microseconds:,.0f}")
+    console.print(table)
+
+
 def show_comparisons(console: Console, rows: Sequence[Row]) -> None:
     table = Table("connections", "gateway / baseline, calls/s", "p50 ms added to upstream", title="Comparisons")
     for connections in sorted({row.load.connections for row in rows if row.system == GATEWAY}):
@@ -110,7 +125,10 @@ def write(
     content = {
         "machine": machine(),
         "settings": settings,
-        "rows": [{**dataclasses.asdict(row), "per_second": row.load.per_second} for row in rows],
+        "rows": [
+            {**dataclasses.asdict(row), "per_second": row.load.per_second, "cpu_seconds": row.cpu_seconds}
+            for row in rows
+        ],
         "exactness": [{**dataclasses.asdict(run), "off_by": run.off_by} for run in exactness],
         "idle_bytes": idle_bytes,
         "targets": [dataclasses.asdict(verdict) for verdict in verdicts(rows, exactness, idle_bytes)],

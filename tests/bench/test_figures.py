@@ -15,7 +15,7 @@ from bench.figures import (
 
 def row(system: str, connections: int, per_second: int, p50_ms: float, p99_ms: float = 1.0) -> Row:
     load = Load("wrk", connections, 2.0, per_second * 2, 0, p50_ms, p99_ms)
-    return Row(system, load, cpu_seconds=1.0, memory_bytes_max=1, debited_credits=None)
+    return Row(system, load, cpu_seconds_by_name={"a": 0.75, "b": 0.25}, memory_bytes_max=1, debited_credits=None)
 
 
 def test_calls_per_second_and_cpu_per_thousand() -> None:

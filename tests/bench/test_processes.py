@@ -9,7 +9,7 @@ def test_cpu_spent_counts_new_processes_whole_and_reused_ids_apart() -> None:
     """A process that started during the step counts from its beginning; a reused id is another process."""
     before = {(1, 10.0): 5.0, (2, 10.0): 1.0}
     after = {(1, 10.0): 7.0, (2, 99.0): 0.5, (3, 50.0): 0.25}
-    assert cpu_spent(before, after) == 2.75
+    assert cpu_spent(before, after, {"shard": 1}) == {"shard": 2.0, "other": 0.75}
 
 
 def test_our_own_figures_are_read() -> None:

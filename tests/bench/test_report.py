@@ -10,8 +10,8 @@ from bench import report
 from bench.figures import BASELINE, GATEWAY, Exactness, Load, Row, verdicts
 
 _ROWS = [
-    Row(BASELINE, Load("wrk", 64, 2.0, 1_000, 0, 90.0, 400.0), 2.0, 150_000_000, 1_064),
-    Row(GATEWAY, Load("wrk", 64, 2.0, 6_000, 1, 20.0, 40.0), 3.0, 900_000_000, 6_010),
+    Row(BASELINE, Load("wrk", 64, 2.0, 1_000, 0, 90.0, 400.0), {"other": 2.0}, 150_000_000, 1_064),
+    Row(GATEWAY, Load("wrk", 64, 2.0, 6_000, 1, 20.0, 40.0), {"account-shard": 3.0}, 900_000_000, 6_010),
 ]
 _EXACT = [Exactness(GATEWAY, 100, 0, 100, True)]
 _IDLE = {"launcher": 200_000_000, "raylet": 50_000_000}
@@ -22,12 +22,13 @@ def test_every_table_shows_its_figures() -> None:
     shown_on = io.StringIO()
     console = Console(width=160, file=shown_on)
     report.show_rows(console, _ROWS)
+    report.show_cpu(console, _ROWS)
     report.show_comparisons(console, _ROWS)
     report.show_exactness(console, _EXACT)
     report.show_idle(console, _IDLE)
     report.show_targets(console, verdicts(_ROWS, _EXACT, _IDLE))
     text = shown_on.getvalue()
-    for shown in ("3,000", "64", "6.0", "250", "0.500", "launcher", "yes"):
+    for shown in ("3,000", "64", "6.0", "250", "0.500", "launcher", "account-shard", "500", "yes"):
         assert shown in text, shown
 
 
