@@ -66,13 +66,14 @@ class Devnode:
         settings, now = self.settings, self._clock.now()
         past = self._journal.restore()
         if past is not None:
-            salt = past.salt
-            keys = chain_keys(settings.seed, salt)
+            if past.seed != settings.seed:
+                logger.warning("the chain in %s keeps its seed, %d", settings.data_dir, past.seed)
+            keys = chain_keys(past.seed, past.salt)
             chain = Chain.restored(past, now, settings.root_depth)
         else:
             salt = secrets.token_bytes(SALT_BYTES)
             keys = chain_keys(settings.seed, salt)
-            self._journal.begin(salt)
+            self._journal.begin(settings.seed, salt)
             chain = self._new_chain(Birth(salt, genesis_accounts(keys), now))
         return Node(
             chain=chain,
@@ -98,6 +99,10 @@ class Devnode:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def close(self) -> None:
+        """Give everything back; only for a devnode that never ran."""
+        self._opened.close()
 
     async def run(self, on_ready: Callable[["Devnode"], None] | None = None) -> None:
         """Serve until `stop`, a signal, the end of the parent, or a failure, which is raised."""

@@ -313,9 +313,7 @@ class Chain:
 
     def _index_built_ins(self) -> None:
         """Programs and sysvars that the VM brings along: found by owner like all other accounts."""
-        built_in = (
-            RESERVED | TOKEN_PROGRAMS | MEMO_PROGRAMS | {ASSOCIATED_TOKEN_PROGRAM, ADDRESS_LOOKUP_TABLE_PROGRAM}
-        )
+        built_in = RESERVED | TOKEN_PROGRAMS | MEMO_PROGRAMS | {ASSOCIATED_TOKEN_PROGRAM, ADDRESS_LOOKUP_TABLE_PROGRAM}
         for pubkey in built_in:
             self.indexes.update(pubkey, None, self.vm.account(pubkey))
 

@@ -178,9 +178,7 @@ def token_balances(accounts: list[Account | None], read: ReadAccount) -> tuple[T
             continue
         decimals = mint_decimals(held.mint, read(held.mint))
         if decimals is not None:
-            found.append(
-                TokenBalance(index, str(held.mint), str(held.owner), str(held.program), held.amount, decimals)
-            )
+            found.append(TokenBalance(index, str(held.mint), str(held.owner), str(held.program), held.amount, decimals))
     return tuple(found)
 
 

@@ -69,6 +69,7 @@ class SealedSlot:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
+    seed: int
     salt: bytes
     accounts: list[tuple[Pubkey, Account]]
     blockhashes: list[RecentBlockhash]
@@ -99,12 +100,11 @@ class Journal:
     def close(self) -> None:
         self._db.close()
 
-    def begin(self, salt: bytes) -> None:
+    def begin(self, seed: int, salt: bytes) -> None:
         """A new chain. Its first slots follow by `flush`."""
+        rows = [("layout", str(LAYOUT)), ("seed", str(seed)), ("salt", salt.hex())]
         with self._db:
-            self._db.executemany(
-                "INSERT INTO chain VALUES (?, ?)", [("layout", str(LAYOUT)), ("salt", salt.hex())]
-            )  # fmt: skip
+            self._db.executemany("INSERT INTO chain VALUES (?, ?)", rows)
 
     def flush(self, sealed: SealedSlot) -> None:
         """Make one slot durable, or raise and leave everything as it was."""
@@ -131,9 +131,7 @@ class Journal:
             )
             self._many(_PUT_ACCOUNTS, written)
             db.executemany("DELETE FROM accounts WHERE pubkey = ?", closed)
-            db.execute(
-                "INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),)
-            )
+            db.execute("INSERT OR REPLACE INTO chain VALUES ('transaction_count', ?)", (str(sealed.transaction_count),))
             self._drop_before(block.slot - self._retention_slots + 1)
 
     def prune(self, first_kept_slot: int) -> None:
@@ -169,6 +167,7 @@ class Journal:
         ).fetchall()
         recent = [RecentBlockhash(Hash.from_string(text), slot, height) for text, slot, height in hashes]
         return Restored(
+            seed=int(self._value("seed") or 0),
             salt=bytes.fromhex(salt),
             accounts=[_account(row) for row in self._db.execute("SELECT * FROM accounts")],
             blockhashes=recent[:BLOCKHASHES_KEPT][::-1],
@@ -235,9 +234,7 @@ def _account_row(pubkey: Pubkey, account: Account) -> tuple[str, str, bytes, str
 
 def _account(row: tuple[str, str, bytes, str, int, str]) -> tuple[Pubkey, Account]:
     pubkey, lamports, data, owner, executable, rent_epoch = row
-    account = Account(
-        int(lamports), data, Pubkey.from_string(owner), bool(executable), int(rent_epoch)
-    )
+    account = Account(int(lamports), data, Pubkey.from_string(owner), bool(executable), int(rent_epoch))
     return Pubkey.from_string(pubkey), account
 
 

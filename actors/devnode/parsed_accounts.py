@@ -19,9 +19,7 @@ _LOOKUP_TABLE_META_BYTES = 56
 DecimalsOf = Callable[[Pubkey], int | None]
 
 
-def parse_account(
-    pubkey: Pubkey, account: Account, data: bytes, decimals_of: DecimalsOf
-) -> dict[str, Any] | None:  # fmt: skip
+def parse_account(pubkey: Pubkey, account: Account, data: bytes, decimals_of: DecimalsOf) -> dict[str, Any] | None:
     """None where the account is of no known kind. decimals_of: decimals of a mint, which token amounts need."""
     owner = account.owner
     if owner in addresses.TOKEN_PROGRAMS:

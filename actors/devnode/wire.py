@@ -53,8 +53,10 @@ def decode(raw: bytes) -> Decoded | Malformed:
     """Parse and sanitize. A transaction that does not come back byte for byte when written again is refused."""
     limit = bytes_max(raw)
     if len(raw) > limit:
-        return Malformed(f"decoded solana_transaction::versioned::VersionedTransaction too large: "
-                         f"{len(raw)} bytes (max: {limit} bytes)")  # fmt: skip
+        return Malformed(
+            f"decoded solana_transaction::versioned::VersionedTransaction too large: "
+            f"{len(raw)} bytes (max: {limit} bytes)"
+        )
     try:
         transaction = VersionedTransaction.from_bytes(raw)
     except ValueError as error:

@@ -37,7 +37,7 @@ class LocalNode:
         past = self.journal.restore()
         self.keys = chain_keys(0, SALT if past is None else past.salt)
         if past is None:
-            self.journal.begin(SALT)
+            self.journal.begin(0, SALT)
             self.chain = Chain.new(Birth(SALT, genesis_accounts(self.keys), self.clock.now()), ROOT_DEPTH)
         else:
             self.chain = Chain.restored(past, self.clock.now(), ROOT_DEPTH)

@@ -14,7 +14,7 @@ from .test_wire import PAYER
 def archive(tmp_path: Path) -> Iterator[Archive]:
     """Slots 20 to 24 with three transactions each; slot 22 is missing."""
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     for slot in (20, 21, 23, 24):
         journal.flush(sealed(slot, 3))
     reader = Archive(tmp_path)

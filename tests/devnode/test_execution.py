@@ -167,9 +167,7 @@ def test_a_durable_nonce_moves_on_even_when_the_rest_fails(
     owner, account = nonce
     value = stored_value(local.chain.vm.account(account.pubkey()))
     assert value is not None
-    spend = local.signed(
-        owner, advance(owner, account), give(owner, Pubkey.new_unique(), lamports), blockhash=value
-    )
+    spend = local.signed(owner, advance(owner, account), give(owner, Pubkey.new_unique(), lamports), blockhash=value)
     done = executed(local, spend)
     assert (done.meta.err is None) == (lamports == 1_000_000)
     assert stored_value(local.chain.vm.account(account.pubkey())) == NEXT_NONCE

@@ -1,8 +1,10 @@
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from solders.account import Account
+from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
@@ -29,8 +31,6 @@ def signature(number: int) -> str:
 
 
 def record(slot: int, position: int, err: object = None) -> TransactionRecord:
-    from dataclasses import replace
-
     return TransactionRecord(
         slot=slot,
         position=position,
@@ -44,8 +44,6 @@ def record(slot: int, position: int, err: object = None) -> TransactionRecord:
 
 
 def sealed(slot: int, transactions: int = 0, accounts: tuple[tuple[Pubkey, Account | None], ...] = ()) -> SealedSlot:
-    from solders.hash import Hash
-
     block_hash = [str(Hash.from_bytes(number.to_bytes(32, "little"))) for number in (slot, slot - 1)]
     records = tuple(record(slot, position) for position in range(transactions))
     return SealedSlot(Block(slot, slot - 1, slot - 10, *block_hash, 1_700_000_000 + slot, records), accounts, slot)
@@ -64,7 +62,7 @@ def test_a_new_folder_holds_no_chain(tmp_path: Path) -> None:
 
 def test_what_was_flushed_comes_back(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     largest = Account(2**64 - 1, b"\x00\xff", KEY, True, 2**64 - 1)
     other = Pubkey.from_bytes(b"\x02" * 32)
     journal.flush(sealed(20, 3, ((KEY, largest), (other, largest))))
@@ -74,7 +72,7 @@ def test_what_was_flushed_comes_back(tmp_path: Path) -> None:
     past = journal.restore()
     journal.close()
     assert past is not None
-    assert past.salt == SALT and past.transaction_count == 21
+    assert (past.seed, past.salt) == (9, SALT) and past.transaction_count == 21
     assert (past.first_slot, past.last_block.slot) == (20, 21)
     ((pubkey, account),) = past.accounts
     assert pubkey == KEY and (account.lamports, account.data, account.owner) == (2**64 - 1, b"\x00\xff", KEY)
@@ -87,10 +85,10 @@ def test_what_was_flushed_comes_back(tmp_path: Path) -> None:
 def test_a_slot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     """A flush that fails half-way leaves the journal as it was."""
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     journal.flush(sealed(20, 2))
     broken = sealed(21, 2)
-    duplicate = record(21, 1).__class__(**{**_fields(record(21, 1)), "signature": signature(20_000)})
+    duplicate = replace(record(21, 1), signature=signature(20_000))
     bad = SealedSlot(_with(broken.block, (record(21, 0), duplicate)), (), 21)
     with pytest.raises(sqlite3.IntegrityError):
         journal.flush(bad)
@@ -99,20 +97,14 @@ def test_a_slot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     journal.close()
 
 
-def _fields(one: TransactionRecord) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
-
-
 def _with(block: Block, records: tuple[TransactionRecord, ...]) -> Block:
-    from dataclasses import replace
-
     return replace(block, transactions=records)
 
 
 def test_retention_drops_old_slots_everywhere(tmp_path: Path) -> None:
     """Blocks, transactions and address rows go together; what is left does not grow."""
     journal = Journal(tmp_path, 3)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     for slot in range(20, 30):
         journal.flush(sealed(slot, 250))
         assert rows(tmp_path, "blocks") <= 3
@@ -125,7 +117,7 @@ def test_retention_drops_old_slots_everywhere(tmp_path: Path) -> None:
 
 def test_errors_of_transactions_come_back(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     failed = record(20, 0, {"InstructionError": [0, {"Custom": 1}]})
     journal.flush(SealedSlot(_with(sealed(20).block, (failed,)), (), 1))
     past = journal.restore()
@@ -137,9 +129,9 @@ def test_errors_of_transactions_come_back(tmp_path: Path) -> None:
 
 def test_a_chain_that_died_before_its_first_slot_begins_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     assert journal.restore() is None
-    journal.begin(b"\x01" * 32)
+    journal.begin(9, b"\x01" * 32)
     journal.close()
 
 
@@ -151,7 +143,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 def test_another_layout_is_refused(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
-    journal.begin(SALT)
+    journal.begin(9, SALT)
     journal.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         db.execute("UPDATE chain SET value = ? WHERE name = 'layout'", (str(LAYOUT + 1),))

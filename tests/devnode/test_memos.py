@@ -9,9 +9,7 @@ from .test_wire import MEMO
 
 def test_memos_are_shown_with_their_length(local: LocalNode) -> None:
     payer = local.wallet()
-    record = local.land(
-        local.signed(payer, Instruction(MEMO, "é".encode(), []), Instruction(MEMO, b"two", []))
-    )
+    record = local.land(local.signed(payer, Instruction(MEMO, "é".encode(), []), Instruction(MEMO, b"two", [])))
     assert memo_text(record) == "[2] é; [3] two"
 
 

@@ -57,9 +57,7 @@ def test_system_instructions_as_an_independent_library_builds_them() -> None:
     allocate = system.allocate(system.AllocateParams(pubkey=A, space=9))
     assert parsed(allocate) == {"info": {"account": str(A), "space": 9}, "type": "allocate"}
     with_seed = system.transfer_with_seed(
-        system.TransferWithSeedParams(
-            from_pubkey=A, from_base=B, from_seed="s", from_owner=C, to_pubkey=D, lamports=3
-        )
+        system.TransferWithSeedParams(from_pubkey=A, from_base=B, from_seed="s", from_owner=C, to_pubkey=D, lamports=3)
     )
     assert parsed(with_seed) == {
         "info": {
@@ -80,9 +78,7 @@ def test_nonce_instructions() -> None:
     )
     assert advance["type"] == "advanceNonce"
     assert (advance["info"]["nonceAccount"], advance["info"]["nonceAuthority"]) == (str(A), str(B))
-    start = parsed(
-        system.initialize_nonce_account(system.InitializeNonceAccountParams(nonce_pubkey=A, authority=B))
-    )
+    start = parsed(system.initialize_nonce_account(system.InitializeNonceAccountParams(nonce_pubkey=A, authority=B)))
     assert start["type"] == "initializeNonce" and start["info"]["nonceAuthority"] == str(B)
     withdraw = parsed(
         system.withdraw_nonce_account(
@@ -158,9 +154,7 @@ def test_the_unknown_is_shown_raw() -> None:
     st.integers(0, 8),
     st.one_of(
         st.binary(max_size=60),
-        st.builds(
-            lambda kind, rest: struct.pack("<I", kind) + rest, st.integers(0, 15), st.binary(max_size=60)
-        ),
+        st.builds(lambda kind, rest: struct.pack("<I", kind) + rest, st.integers(0, 15), st.binary(max_size=60)),
     ),
 )
 def test_no_bytes_crash_it(program: str, accounts: int, data: bytes) -> None:

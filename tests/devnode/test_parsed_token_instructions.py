@@ -48,9 +48,7 @@ def test_transfers_as_an_independent_library_builds_them() -> None:
 
 def test_accounts_after_the_authority_look_like_a_multisig() -> None:
     """By their number alone, as on a node: a payment reference appended by a wallet is shown the same way."""
-    shown = parsed(
-        spl.transfer(models.TransferParams(**TOKEN, source=A, dest=B, owner=C, amount=1, signers=[D, E]))
-    )
+    shown = parsed(spl.transfer(models.TransferParams(**TOKEN, source=A, dest=B, owner=C, amount=1, signers=[D, E])))
     assert shown["info"]["multisigAuthority"] == str(C) and shown["info"]["signers"] == [str(D), str(E)]
     assert "authority" not in shown["info"]
 

@@ -33,9 +33,7 @@ def test_each_level_runs_on_its_own_accounts(local: LocalNode) -> None:
     payer = Keypair()
     hash_known_everywhere = local.chain.blockhashes.entries()[0].blockhash
     local.faucet.airdrop(payer.pubkey(), 10**9)
-    spend = decoded(
-        local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000), blockhash=hash_known_everywhere)
-    )
+    spend = decoded(local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000), blockhash=hash_known_everywhere))
     assert preflight(local.chain, spend, Commitment.PROCESSED) is None
     failure = preflight(local.chain, spend, Commitment.FINALIZED)
     assert failure is not None and failure.err == "AccountNotFound"

@@ -115,9 +115,7 @@ async def test_what_cannot_work_is_refused_before_it_is_sent(start_devnode: Star
     async with AsyncClient(process.url, Confirmed) as client:
         payer = Keypair()
         await fund(client, process, payer.pubkey(), 10**9, 0)
-        too_much = transfer(
-            TransferParams(from_pubkey=payer.pubkey(), to_pubkey=Pubkey.new_unique(), lamports=10**12)
-        )
+        too_much = transfer(TransferParams(from_pubkey=payer.pubkey(), to_pubkey=Pubkey.new_unique(), lamports=10**12))
         transaction = await signed(client, payer, too_much)
         tried = await client.simulate_transaction(transaction, sig_verify=True, commitment=Confirmed)
         assert tried.value.err is not None and "insufficient lamports" in "".join(tried.value.logs or [])

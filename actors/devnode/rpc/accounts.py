@@ -137,9 +137,7 @@ class AccountView:
 
 
 def _too_large_for_base58() -> RpcError:
-    return invalid_request(
-        "Encoded binary (base 58) data should be less than 128 bytes, please use Base64 encoding."
-    )  # fmt: skip
+    return invalid_request("Encoded binary (base 58) data should be less than 128 bytes, please use Base64 encoding.")
 
 
 def _data_slice(value: Any) -> DataSlice | None:

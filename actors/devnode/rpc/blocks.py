@@ -137,9 +137,7 @@ def get_blocks_with_limit(node: Node, params: Params) -> Any:
 def get_latest_blockhash(node: Node, params: Params) -> Any:
     _, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
     entry = node.chain.blockhashes.latest_at(slot)
-    return in_context(
-        slot, {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height}
-    )  # fmt: skip
+    return in_context(slot, {"blockhash": str(entry.blockhash), "lastValidBlockHeight": entry.last_valid_height})
 
 
 def is_blockhash_valid(node: Node, params: Params) -> Any:

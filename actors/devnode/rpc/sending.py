@@ -99,13 +99,9 @@ def get_fee_for_message(node: Node, params: Params) -> Any:
     try:
         message = from_bytes_versioned(raw)
     except ValueError as error:
-        raise invalid_params(
-            f"failed to deserialize solana_message::versions::VersionedMessage: {error}"
-        ) from None  # fmt: skip
+        raise invalid_params(f"failed to deserialize solana_message::versions::VersionedMessage: {error}") from None
     unsigned = VersionedTransaction.populate(message, [])
-    decoded = Decoded(
-        raw, unsigned, message, NO_SIGNATURE, tuple(message.account_keys), message.recent_blockhash, None
-    )
+    decoded = Decoded(raw, unsigned, message, NO_SIGNATURE, tuple(message.account_keys), message.recent_blockhash, None)
     if any(instruction.program_id_index >= len(decoded.keys) for instruction in message.instructions):
         raise invalid_params("invalid transaction message: index out of bounds")
     if not node.chain.is_fresh(decoded, level):
@@ -206,6 +202,5 @@ def _requested_accounts(node: Node, level: Commitment, wanted: dict[str, Any], d
         return [None] * len(pubkeys)
     after = dict(zip(done.keys.all, done.after, strict=True))
     return [
-        shown.of(pubkey, after[pubkey] if pubkey in after else node.chain.account(pubkey, level))
-        for pubkey in pubkeys
-    ]  # fmt: skip
+        shown.of(pubkey, after[pubkey] if pubkey in after else node.chain.account(pubkey, level)) for pubkey in pubkeys
+    ]

@@ -49,16 +49,14 @@ def get_token_supply(node: Node, params: Params) -> Any:
 
 def get_token_accounts_by_owner(node: Node, params: Params) -> Any:
     owner = read.pubkey(params, 0)
-    return _token_accounts(
-        node, params, node.chain.indexes.token_accounts_of(owner), lambda held: held.owner == owner
-    )  # fmt: skip
+    return _token_accounts(node, params, node.chain.indexes.token_accounts_of(owner), lambda held: held.owner == owner)
 
 
 def get_token_accounts_by_delegate(node: Node, params: Params) -> Any:
     delegate = read.pubkey(params, 0)
     return _token_accounts(
         node, params, node.chain.indexes.token_accounts_delegated_to(delegate), lambda held: held.delegate == delegate
-    )  # fmt: skip
+    )
 
 
 def get_token_largest_accounts(node: Node, params: Params) -> Any:

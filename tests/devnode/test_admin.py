@@ -1,0 +1,76 @@
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from solders.pubkey import Pubkey
+from solders.token.associated import get_associated_token_address
+
+from actors.devnode.addresses import USDC_MINT
+from actors.devnode.admin import admin_routes
+from actors.devnode.rpc.http import HttpDoor
+
+from .local_node import LocalNode
+
+WALLET = Pubkey.from_bytes(b"\x21" * 32)
+Client = Callable[[str], httpx.AsyncClient]
+
+
+@pytest.fixture
+def client(local: LocalNode) -> Client:
+    door = HttpDoor(local.dispatcher, local.node.health, admin_routes(local.node))
+
+    def connect(address: str) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(app=door, client=(address, 5))  # type: ignore[arg-type]
+        return httpx.AsyncClient(transport=transport, base_url="http://node")
+
+    return connect
+
+
+async def test_funding_gives_both_coins(client: Client, local: LocalNode) -> None:
+    body = {"pubkey": str(WALLET), "lamports": 10**9, "usdc_base_units": 5_000_000}
+    reply = (await client("127.0.0.1").post("/admin/fund", json=body)).json()
+    assert reply["ok"] and reply["signatures"] == [reply["sol_signature"], reply["usdc_signature"]]
+    assert reply["token_account"] == str(get_associated_token_address(WALLET, USDC_MINT))
+    local.finalize()
+    assert local.call("getBalance", str(WALLET))["value"] == 10**9
+    assert local.call("getTokenAccountBalance", reply["token_account"])["value"]["amount"] == "5000000"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"lamports": 1},
+        {"pubkey": "x", "lamports": 1},
+        {"pubkey": 5, "lamports": 1},
+        {"pubkey": str(WALLET), "lamports": -1},
+        {"pubkey": str(WALLET), "lamports": 1.5},
+        {"pubkey": str(WALLET), "lamports": True},
+        {"pubkey": str(WALLET), "lamports": 2**63},
+        {"pubkey": str(WALLET), "usdc_base_units": 10**18},
+        [],
+    ],
+)
+async def test_bad_requests_give_nothing(client: Client, local: LocalNode, body: Any) -> None:
+    reply = await client("127.0.0.1").post("/admin/fund", json=body)
+    assert reply.status_code == 400 and reply.json()["ok"] is False
+    assert list(local.chain.open_transactions()) == []
+
+
+async def test_only_this_machine_may_ask(client: Client) -> None:
+    body = {"pubkey": str(WALLET), "lamports": 10**9}
+    assert (await client("10.0.0.7").post("/admin/fund", json=body)).status_code == 403
+    assert (await client("::1").post("/admin/fund", json=body)).status_code == 200
+
+
+async def test_a_web_page_cannot_ask(client: Client) -> None:
+    """A form or a plain fetch from a page in a local browser cannot declare JSON without permission."""
+    reply = await client("127.0.0.1").post("/admin/fund", content=b"{}", headers={"content-type": "text/plain"})
+    assert reply.status_code == 415
+    broken = await client("127.0.0.1").post("/admin/fund", content=b"{", headers={"content-type": "application/json"})
+    assert broken.status_code == 400
+
+
+async def test_a_gift_that_cannot_land_says_why(client: Client) -> None:
+    reply = await client("127.0.0.1").post("/admin/fund", json={"pubkey": str(WALLET), "lamports": 1})
+    assert reply.status_code == 500 and "insufficient funds for rent" in reply.json()["error"]

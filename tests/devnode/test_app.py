@@ -1,0 +1,149 @@
+"""The devnode as a process: start, crash, restart, refusals."""
+
+import base64
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.app import Devnode, PortTaken, wipe
+from actors.devnode.lock import FolderTaken
+from actors.devnode.settings import Settings
+
+from .conftest import Process, StartDevnode
+from .local_node import give
+
+WAIT_SECONDS_MAX = 15
+
+
+def call(process: Process, method: str, *params: Any) -> Any:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    reply = httpx.post(process.url, json=body).json()
+    return reply["result"] if "result" in reply else reply["error"]
+
+
+def wait_for(process: Process, signature: str, level: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    reached = ["processed", "confirmed", "finalized"]
+    while time.monotonic() < deadline:
+        (status,) = call(process, "getSignatureStatuses", [signature])["value"]
+        if status is not None and reached.index(status["confirmationStatus"]) >= reached.index(level):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{signature} did not reach {level}")
+
+
+def test_a_killed_node_continues_its_chain(start_devnode: StartDevnode) -> None:
+    """kill -9: balances stay, history is readable, what landed cannot land again, slots go on."""
+    process = start_devnode("chain")
+    payer, to = Keypair(), Pubkey.new_unique()
+    wait_for(process, call(process, "requestAirdrop", str(payer.pubkey()), 10**9), "confirmed")
+    latest = call(process, "getLatestBlockhash", {"commitment": "confirmed"})["value"]["blockhash"]
+    message = MessageV0.try_compile(payer.pubkey(), [give(payer, to, 2_000_000)], [], Hash.from_string(latest))
+    transaction = VersionedTransaction(message, [payer])
+    encoded = base64.b64encode(bytes(transaction)).decode()
+    config = {"encoding": "base64", "preflightCommitment": "confirmed"}
+    signature = call(process, "sendTransaction", encoded, config)
+    wait_for(process, signature, "confirmed")
+    slot = call(process, "getSlot", {"commitment": "confirmed"})
+    process.kill()
+
+    again = start_devnode("chain")
+    assert again.facts["faucet"] == process.facts["faucet"]
+    assert call(again, "getSlot", {"commitment": "confirmed"}) >= slot
+    assert call(again, "getBalance", str(to), {"commitment": "confirmed"})["value"] == 2_000_000
+    assert call(again, "getBalance", str(payer.pubkey()), {"commitment": "confirmed"})["value"] == 10**9 - 2_005_000
+    shown = call(again, "getTransaction", signature, {"commitment": "confirmed", "maxSupportedTransactionVersion": 0})
+    assert shown["meta"]["err"] is None
+    replayed = call(again, "sendTransaction", encoded, config)
+    assert replayed["data"]["err"] == "AlreadyProcessed"
+    history = call(again, "getSignaturesForAddress", str(to), {"commitment": "confirmed"})
+    assert [entry["signature"] for entry in history] == [signature]
+    assert again.terminate() == 0
+
+
+def test_a_clean_end_loses_nothing(start_devnode: StartDevnode) -> None:
+    """SIGTERM right after a transaction: it is in the journal, and the exit code is 0."""
+    process = start_devnode("chain", "--slot-ms", "60000")
+    wallet = str(Pubkey.new_unique())
+    signature = call(process, "requestAirdrop", wallet, 10**9)
+    assert process.terminate() == 0
+    again = start_devnode("chain")
+    assert call(again, "getBalance", wallet, {"commitment": "confirmed"})["value"] == 10**9
+    version = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
+    assert call(again, "getTransaction", signature, version)["meta"]["err"] is None
+
+
+def test_reset_begins_a_new_chain(start_devnode: StartDevnode) -> None:
+    process = start_devnode("chain")
+    wallet = str(Pubkey.new_unique())
+    wait_for(process, call(process, "requestAirdrop", wallet, 10**9), "confirmed")
+    process.kill()
+    again = start_devnode("chain", "--reset")
+    assert again.facts["faucet"] != process.facts["faucet"]
+    assert call(again, "getBalance", wallet, {"commitment": "processed"})["value"] == 0
+
+
+def test_it_ends_with_its_parent(start_devnode: StartDevnode) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = start_devnode("chain", "--parent-pid", str(parent.pid))
+    parent.kill()  # Dead, but not collected yet: that has to be enough.
+    assert process.popen.wait(timeout=10) == 0
+    parent.wait()
+
+
+def test_the_finalized_slot_exists_from_the_start(start_devnode: StartDevnode) -> None:
+    process = start_devnode("chain", "--slot-ms", "60000")
+    slot = call(process, "getSlot")
+    assert call(process, "getBlock", slot)["blockHeight"] >= 0
+    assert call(process, "getSlot", {"commitment": "processed"}) == slot + 32
+
+
+def test_sigint_is_a_clean_end_too(start_devnode: StartDevnode) -> None:
+    process = start_devnode("chain")
+    process.popen.send_signal(signal.SIGINT)
+    assert process.popen.wait(timeout=10) == 0
+
+
+def test_one_folder_one_node(tmp_path: Path) -> None:
+    first = Devnode(Settings(data_dir=tmp_path, http_port=0))
+    try:
+        with pytest.raises(FolderTaken):
+            Devnode(Settings(data_dir=tmp_path, http_port=0))
+        with pytest.raises(FolderTaken):
+            wipe(Settings(data_dir=tmp_path))
+    finally:
+        first.close()
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port}"):
+            Devnode(Settings(data_dir=tmp_path, http_port=port))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_idle_node_stays_small(start_devnode: StartDevnode) -> None:
+    """Below 120 MB, and without the libraries of the rest of the product."""
+    process = start_devnode("chain")
+    status = Path(f"/proc/{process.popen.pid}/status")
+    if not status.exists():
+        pytest.skip("no /proc on this system")
+    resident = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    assert int(resident.split()[1]) < 120_000
+    maps = Path(f"/proc/{process.popen.pid}/maps").read_text()
+    assert "grpc" not in maps and "_raylet" not in maps and "aiohttp" not in maps
