@@ -10,6 +10,7 @@ from typing import Any
 from ray import serve
 
 from actors.config import Config
+from actors.gateway import serve_edge
 
 ONGOING_MAX = 100_000  # The door itself sheds (gateway.calls_in_flight_max) with a proper error; Serve must not queue.
 
@@ -33,8 +34,10 @@ class _Door:
             return
         await receive()
         self._app, self._close = await self._assemble(self._config)
+        serve_edge.open_to(self._app)
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        serve_edge.open_to(None)
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 

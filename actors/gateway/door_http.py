@@ -48,7 +48,9 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
-    ids_from_edge: bool = False  # A layer of ours outside sets X-Request-Id on every request, and on its answer.
+    # A request that carries X-Request-Id got it from a layer of ours outside, which answers with it too; on all others
+    # this door makes the id. False: whatever a request carries is a stranger's.
+    ids_from_edge: bool = False
 
 
 class HttpDoor:
@@ -100,7 +102,7 @@ class HttpDoor:
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
         added = response.headers
-        if not self._ids_from_edge:
+        if not (self._ids_from_edge and looks.edge_id):
             added.append((b"x-request-id", request_id.encode()))
         if looks.browser:
             added += headers.CORS

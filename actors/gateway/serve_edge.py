@@ -1,12 +1,17 @@
-"""The outermost layer of every request under Ray Serve: what it would take from a client, it takes from us.
+"""The outermost layer of every request under Ray Serve: from Serve's HTTP server straight to the door.
 
-Implements: interface specification, `X-Request-Id` (one, made here); hostile inputs 9 and 13 (nothing of a log is the
-caller's to make). Plugged in by RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares.
+Implements: design, section 2 (straight to replicas); interface specification, `X-Request-Id` (one, made here);
+hostile inputs 9 and 13 (nothing of a log is the caller's to make). Plugged in by
+RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares.
 
-Serve reads three request headers: an id that it echoes and logs, a time limit, and a switch for watching whether the
-client is still there. A stranger must set none of them. The id is ours. Serve's watching is switched off, as it costs
-two tasks a request, a sixth of a replica's time; the door watches by itself, and only calls that take long enough for
-anybody to leave (door_http.py).
+Between its HTTP server and a replica's application Serve puts two tasks, two context managers, four metrics and a log
+record per request, which measured as a third of a replica's time. The door has its own shedding, figures, ids and
+watch for clients who leave, so calls go to it directly; Serve keeps placing, checking, replacing and draining
+replicas (its HTTP server waits for what is under way), and answers its own paths. What is given up: Serve's own
+request metrics, and autoscaling by them; the number of replicas is the operator's (gateway.replicas).
+
+Serve also obeys request headers: an id that it echoes and logs, a time limit, a switch for noticing departures. A
+stranger must set none of them, on any path.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,25 +19,37 @@ from typing import Any
 
 from starlette.middleware import Middleware
 
-from actors.telemetry import RequestIds
-
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
-_OURS = frozenset((b"x-request-id", b"x-request-disconnect-disabled", b"x-request-timeout-seconds"))
-_UNWATCHED = (b"x-request-disconnect-disabled", b"?1")
+_SERVES_OWN = b"/-/"  # Health and routes of Serve itself.
+_OBEYED = frozenset((b"x-request-id", b"x-request-disconnect-disabled", b"x-request-timeout-seconds"))
+
+
+class _Straight:
+    """The door of this process once it stands; None in processes that have none, and before start-up."""
+
+    door: AsgiApp | None = None
+
+
+def open_to(door: AsgiApp | None) -> None:
+    """Send this process's calls straight to this door; None: through Serve again."""
+    _Straight.door = door
 
 
 class ServeEdge:
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
-        self._ids = RequestIds()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            headers = [header for header in scope["headers"] if header[0] not in _OURS]
-            headers += ((b"x-request-id", self._ids.next().encode()), _UNWATCHED)
-            scope["headers"] = headers
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["headers"] = [header for header in scope["headers"] if header[0] not in _OBEYED]
+        door = _Straight.door
+        if door is None or scope["raw_path"].startswith(_SERVES_OWN):
+            await self._app(scope, receive, send)
+        else:
+            await door(scope, receive, send)
 
 
 def middlewares() -> list[Middleware]:

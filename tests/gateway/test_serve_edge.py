@@ -1,56 +1,71 @@
 """Guards what a stranger may tell Serve: nothing."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from actors.gateway import serve_edge
 from actors.gateway.serve_edge import ServeEdge, middlewares
 
 
-async def seen_behind(headers: list[tuple[bytes, bytes]], kind: str = "http") -> list[tuple[bytes, bytes]]:
-    scope: dict[str, Any] = {"type": kind, "headers": headers}
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    serve_edge.open_to(None)
 
-    async def app(inner: Any, receive: Any, send: Any) -> None:
+
+class App:
+    """An ASGI application that keeps what reaches it."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Any] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         del receive, send
-        scope.update(inner)
+        self.scopes.append(scope)
 
-    await ServeEdge(app)(scope, None, None)
-    return list(scope["headers"])
+
+def request(path: bytes, headers: list[tuple[bytes, bytes]], kind: str = "http") -> dict[str, Any]:
+    return {"type": kind, "raw_path": path, "headers": headers}
+
+
+OBEYED = [
+    (b"x-request-id", b"forged"),
+    (b"x-request-timeout-seconds", b"0.001"),
+    (b"x-request-disconnect-disabled", b"?1"),
+]
 
 
 async def test_a_client_sets_none_of_the_headers_that_serve_obeys() -> None:
-    """Rule: a stranger chooses no log entry, no time limit, and not whether its leaving is noticed."""
-    sent = [
-        (b"x-request-id", b"forged"),
-        (b"x-request-timeout-seconds", b"0.001"),
-        (b"x-request-disconnect-disabled", b"?0"),
-        (b"x-api-key", b"kept"),
-    ]
-    seen = await seen_behind(sent)
-    assert (b"x-api-key", b"kept") in seen
-    assert dict(seen)[b"x-request-disconnect-disabled"] == b"?1"
-    assert b"x-request-timeout-seconds" not in dict(seen)
-    assert [value for name, value in seen if name == b"x-request-id"] != [b"forged"]
+    """Rule: a stranger chooses no log entry, no time limit, and not whether its leaving is noticed; on no path."""
+    door, inner = App(), App()
+    for opened in (None, door):
+        serve_edge.open_to(opened)
+        for path in (b"/", b"/-/healthz"):
+            await ServeEdge(inner)(request(path, [*OBEYED, (b"x-api-key", b"kept")]), None, None)
+    for scope in (*door.scopes, *inner.scopes):
+        assert scope["headers"] == [(b"x-api-key", b"kept")]
 
 
-async def test_every_request_has_an_id_of_its_own() -> None:
-    """Rule: X-Request-Id is one, and made here."""
-    ids = set()
-    edge_headers: list[list[tuple[bytes, bytes]]] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        del receive, send
-        edge_headers.append(scope["headers"])
-
-    edge = ServeEdge(app)
-    for _ in range(100):
-        await edge({"type": "http", "headers": []}, None, None)
-    for headers in edge_headers:
-        ids.add(dict(headers)[b"x-request-id"])
-    assert len(ids) == 100
+async def test_calls_go_straight_to_the_door_and_serves_own_paths_do_not() -> None:
+    """Rule: from Serve's HTTP server straight to the door; Serve answers its health checks itself."""
+    door, inner = App(), App()
+    edge = ServeEdge(inner)
+    await edge(request(b"/rpc", []), None, None)
+    serve_edge.open_to(door)
+    await edge(request(b"/rpc", []), None, None)
+    await edge(request(b"/-/healthz", []), None, None)
+    assert [scope["raw_path"] for scope in inner.scopes] == [b"/rpc", b"/-/healthz"], "closed, calls go through Serve"
+    assert [scope["raw_path"] for scope in door.scopes] == [b"/rpc"]
 
 
 async def test_other_protocols_pass_as_they_are() -> None:
     """Rule: only HTTP requests carry these headers."""
-    assert await seen_behind([(b"x-request-id", b"1")], "websocket") == [(b"x-request-id", b"1")]
+    door, inner = App(), App()
+    serve_edge.open_to(door)
+    await ServeEdge(inner)(request(b"/ws", list(OBEYED), "websocket"), None, None)
+    assert inner.scopes[0]["headers"] == OBEYED and door.scopes == []
 
 
 def test_serve_gets_it_as_a_middleware() -> None:
