@@ -1,0 +1,187 @@
+"""A shard over memory stores and a clock that stands still, and stores that fail on demand."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.accounts.actor import AccountShard
+from actors.accounts.memory import MemoryAccountStore
+from actors.accounts.store import StoreUnavailable
+from actors.accounts.writes import Stored, Write
+from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
+from actors.clock import ManualClock
+from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
+from actors.events import Event
+from actors.identity.keys import parse_api_key
+from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+from actors.units import VirtualShard
+
+SHARDS = tuple(VirtualShard(number) for number in range(1024))
+
+
+class FailingStore(MemoryAccountStore):
+    """fail: what the coming writes do, one each: "before" (nothing written), "after" (written, the answer lost)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fail: list[str] = []
+        self.away = False
+        self.loads = self.writes = 0
+        self.gate: asyncio.Event | None = None  # Writes wait for it.
+
+    async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
+        self._check_away()
+        return await super().take_over(owner, shards, renew)
+
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+        self._check_away()
+        await super().check_owner(epoch, shards)
+
+    async def write(self, epoch: int, group: Write) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        self._check_away()
+        failure = self.fail.pop(0) if self.fail else ""
+        if failure == "before":
+            raise StoreUnavailable("the connection was lost")
+        await super().write(epoch, group)
+        self.writes += 1
+        if failure == "after":
+            raise StoreUnavailable("the connection was lost")
+
+    async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
+        self._check_away()
+        self.loads += 1
+        return await super().load(pubkey, since_ms)
+
+    async def find_key(self, key_hash: bytes) -> bytes | None:
+        self._check_away()
+        return await super().find_key(key_hash)
+
+    def _check_away(self) -> None:
+        if self.away:
+            raise StoreUnavailable("nobody listens")
+
+
+class FailingIdentityStore(MemoryIdentityStore):
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.away = False
+        self.pipelines = 0
+
+    async def take_nonces(self, entries: Sequence[tuple[bytes, str, int]]) -> None:
+        self._check_away()
+        self.pipelines += 1
+        await asyncio.sleep(0)
+        await super().take_nonces(entries)
+
+    async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
+        self._check_away()
+        return await super().load_nonces(pubkey)
+
+    async def load_session(self, token_hash: bytes) -> tuple[bytes, int] | None:
+        self._check_away()
+        return await super().load_session(token_hash)
+
+    def _check_away(self) -> None:
+        if self.away:
+            raise IdentityStoreUnavailable("nobody listens")
+
+
+@dataclass
+class Sink:
+    events: list[Event] = field(default_factory=list)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+@dataclass
+class Pauses:
+    """In place of asyncio.sleep: a shard that waits goes on when the test says so."""
+
+    waiting: list["asyncio.Future[None]"] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        await future
+
+    async def end(self) -> None:
+        """Let everything that waits go on, and run until it waits again."""
+        waiting, self.waiting = self.waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        await settle_down()
+
+
+async def settle_down() -> None:
+    """Run what is ready, and what that makes ready."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class World:
+    """Everything that outlives a shard, and a way to make shards in it."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    store: FailingStore = field(default_factory=FailingStore)
+    sink: Sink = field(default_factory=Sink)
+    pauses: Pauses = field(default_factory=Pauses)
+    config: AccountsConfig = field(default_factory=AccountsConfig)
+    payments: PaymentsConfig = field(default_factory=lambda: PaymentsConfig(deposit_wallet="Wa11et"))
+    identity: FailingIdentityStore = field(init=False)
+    nonces: int = 0
+
+    def __post_init__(self) -> None:
+        self.identity = FailingIdentityStore(self.clock)
+
+    async def shard(self) -> AccountShard:
+        shard = AccountShard(
+            self.config,
+            IdentityConfig(),
+            self.payments,
+            self.store,
+            self.identity,
+            self.clock,
+            self.sink,
+            "test",
+            SHARDS,
+            sleep=self.pauses,
+        )
+        await shard.start()
+        return shard
+
+    def wallet(self, pubkey: bytes) -> WalletProof:
+        """A proof with a nonce that was never used."""
+        self.nonces += 1
+        return WalletProof(pubkey, f"nonce-{self.nonces}", self.clock.now())
+
+    async def customer(self, shard: AccountShard, pubkey: bytes, credits: int = 0) -> KeyProof:
+        """An account with a key and credits."""
+        if credits:
+            granted = await shard.adjust(pubkey, credits, "opening", "opening")
+            assert granted.refusal is None, granted
+        answer = await shard.issue_key(self.wallet(pubkey), None)
+        assert answer.body is not None, answer
+        proof = parse_api_key(answer.body["api_key"])
+        assert proof is not None
+        return proof
+
+
+async def answered(result: Any) -> Any:
+    """As the link server does it: the value, what is awaited, or the reply once its group is durable."""
+    if isinstance(result, tuple):
+        reply, future = result
+        if future is not None:
+            await asyncio.shield(future)
+        return reply
+    return result if isinstance(result, HoldReply | SettleReply) else await result
+
+
+async def ask(function: Callable[[Any], Any], request: HoldRequest | SettleRequest) -> Any:
+    result: Awaitable[Any] = answered(function(request))
+    return await result

@@ -1,0 +1,443 @@
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors.accounts.actor import AccountShard
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.ledger import EntryType
+from actors.calls import HoldReply, KeyProof
+from actors.config import AccountsConfig
+from actors.events import LowBalance
+from actors.units import routing_bytes
+from tests.accounts.making import ALICE, BOB, hold, key_proof, operation, pubkey_of, settle
+from tests.accounts.shards import World, answered, ask, settle_down
+
+UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def shard(world: World) -> AsyncIterator[AccountShard]:
+    shard = await world.shard()
+    yield shard
+    await shard.stop()
+
+
+def debits(world: World, pubkey: bytes = ALICE) -> list[bytes]:
+    return [entry.operation for entry, _ in world.store.rows[pubkey].entries if entry.type == EntryType.DEBIT]
+
+
+def balance(world: World, pubkey: bytes = ALICE) -> int:
+    return world.store.rows[pubkey].head.balance
+
+
+async def test_one_of_500_calls_fits_the_credits(world: World, shard: AccountShard) -> None:
+    """Hostile input 1: 500 concurrent 25-credit calls on a 26-credit account: one admitted, 499 refused, balance 1."""
+    proof = await world.customer(shard, ALICE, 26)
+    replies = [shard.hold_now(hold(number, 25, proof=proof)) for number in range(500)]
+    assert all(isinstance(reply, HoldReply) for reply in replies)
+    verdicts = [reply.verdicts[0] for reply in replies if isinstance(reply, HoldReply)]
+    assert verdicts.count(None) == 1
+    assert verdicts.count("INSUFFICIENT_CREDITS") == 499
+    reply = await ask(shard.settle_now, settle(verdicts.index(None), 25))
+    assert (reply.ok, reply.credits_remaining, balance(world)) == (True, 1, 1)
+
+
+async def test_calls_in_memory_are_answered_without_a_task(world: World, shard: AccountShard) -> None:
+    """The hot path: plain values, and one future for all settles that gather."""
+    proof = await world.customer(shard, ALICE, 100)
+    first = shard.hold_now(hold(1, 5, proof=proof))
+    assert isinstance(first, HoldReply) and first.verdicts == (None,)
+    assert first.figures is not None and first.figures.credits_remaining == 95
+    shard.hold_now(hold(2, 5, proof=proof))
+    one, two = shard.settle_now(settle(1, 5)), shard.settle_now(settle(2, 3, ceiling=5))
+    assert isinstance(one, tuple) and isinstance(two, tuple)
+    assert one[1] is two[1] and one[1] is not None and not one[1].done()
+    writes = world.store.writes
+    assert (await answered(one)).ok and (await answered(two)).credits_remaining == 92
+    assert world.store.writes == writes + 1
+
+
+async def test_an_answer_waits_for_the_ledger(world: World, shard: AccountShard) -> None:
+    """Money rule 1: posted, durably, before the answer leaves; and a release waits for nothing."""
+    proof = await world.customer(shard, ALICE, 100)
+    world.store.gate = asyncio.Event()
+    shard.hold_now(hold(1, 5, proof=proof))
+    shard.hold_now(hold(2, 5, proof=proof))
+    posted, released = shard.settle_now(settle(1, 5)), shard.settle_now(settle(2, 0, ceiling=5))
+    assert isinstance(posted, tuple) and isinstance(released, tuple)
+    await settle_down()
+    assert posted[1] is not None and not posted[1].done()
+    assert balance(world) == 100
+    world.store.gate.set()
+    assert (await answered(posted)).ok and balance(world) == 95
+    assert debits(world) == [operation(1)]
+
+
+async def test_the_same_settle_twice_posts_once(world: World, shard: AccountShard) -> None:
+    """Hostile input 19: asked again, the recorded result, also while its group is still on the way."""
+    proof = await world.customer(shard, ALICE, 100)
+    shard.hold_now(hold(1, 5, proof=proof))
+    world.store.gate = asyncio.Event()
+    first = shard.settle_now(settle(1, 5))
+    await settle_down()
+    again = shard.settle_now(settle(1, 5))
+    assert isinstance(first, tuple) and isinstance(again, tuple)
+    assert again[1] is first[1]  # In flight: both wait for the same.
+    world.store.gate.set()
+    assert (await answered(again)).ok
+    assert (await ask(shard.settle_now, settle(1, 5))).ok
+    assert debits(world) == [operation(1)]
+
+
+async def test_a_failed_commit_answers_nobody_and_resumes_from_the_ledger(world: World, shard: AccountShard) -> None:
+    """Hostile input 41: memory that was ahead is dropped; asked again, the ledger's word counts."""
+    proof = await world.customer(shard, ALICE, 100)
+    epoch = (await shard.health())["epoch"]
+    shard.hold_now(hold(1, 5, proof=proof))
+    world.store.fail = ["before"]
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    await settle_down()
+    assert (await shard.health()) | {"accounts": 0} == await shard.health()
+    assert (await shard.health())["epoch"] > epoch
+    assert balance(world) == 100
+    assert (await ask(shard.settle_now, settle(1, 5))).ok
+    assert (balance(world), debits(world)) == (95, [operation(1)])
+
+
+async def test_a_commit_whose_end_is_unknown_is_not_made_twice(world: World, shard: AccountShard) -> None:
+    """The write was made and its answer lost: asked again, it counts as posted, once."""
+    proof = await world.customer(shard, ALICE, 100)
+    shard.hold_now(hold(1, 5, proof=proof))
+    world.store.fail = ["after"]
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    await settle_down()
+    assert (await ask(shard.settle_now, settle(1, 5))).ok
+    assert (balance(world), debits(world)) == (95, [operation(1)])
+
+
+async def test_what_gathered_behind_a_failed_commit_fails_with_it(world: World, shard: AccountShard) -> None:
+    proof = await world.customer(shard, ALICE, 100)
+    other = await world.customer(shard, BOB, 100)
+    world.store.gate = asyncio.Event()
+    world.store.fail = ["before"]
+    for number in (1, 2):
+        shard.hold_now(hold(number, 5, proof=proof))
+    shard.hold_now(hold(3, 5, proof=other))
+    flying = shard.settle_now(settle(1, 5))
+    await settle_down()
+    behind = shard.settle_now(settle(2, 5))
+    world.store.gate.set()
+    for result in (flying, behind):
+        with pytest.raises(OwnerUnavailable):
+            await answered(result)
+    await settle_down()
+    # An account that had nothing unwritten keeps what it holds.
+    reply = shard.hold_now(hold(3, 5, proof=other))
+    assert isinstance(reply, HoldReply) and reply.figures is not None and reply.figures.credits_remaining == 95
+    for number in (1, 2):
+        assert (await ask(shard.settle_now, settle(number, 5))).ok
+    assert sorted(debits(world)) == [operation(1), operation(2)]
+
+
+async def test_paid_calls_are_refused_while_the_store_is_away(world: World, shard: AccountShard) -> None:
+    """Money rule 9 and hostile inputs 20 and 44: 503 while it lasts, reading goes on, and then all by itself again."""
+    proof = await world.customer(shard, ALICE, 100)
+    world.store.away = True
+    shard.hold_now(hold(1, 5, proof=proof))
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    await settle_down()
+    refused = await ask(shard.hold_now, hold(2, 5, proof=proof))
+    assert refused.refusal == UNAVAILABLE
+    assert not (await shard.health())["committing"]
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.void_now, settle(1, 5))
+    assert (await shard.adjust(ALICE, 5, "", "x")).refusal == UNAVAILABLE
+
+    world.store.away = False
+    await world.pauses.end()
+    assert (await shard.health())["committing"]
+    assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).refusal is None
+    assert (await ask(shard.settle_now, settle(1, 5))).ok
+    assert debits(world) == [operation(1)]
+
+
+async def test_an_idle_shard_notices_that_its_store_is_away(world: World, shard: AccountShard) -> None:
+    """No call has to fail first."""
+    proof = await world.customer(shard, ALICE, 100)
+    world.store.away = True
+    beating = asyncio.ensure_future(shard._commits.beat())
+    await settle_down()
+    assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).refusal == UNAVAILABLE
+    assert (await shard.info(proof)).body is not None  # The balance can still be read.
+    world.store.away = False
+    await world.pauses.end()
+    await beating
+    reply = await ask(shard.hold_now, hold(1, 5, proof=proof))
+    assert reply.verdicts == (None,)
+
+
+async def test_a_slow_store_admits_nothing_more(world: World, shard: AccountShard) -> None:
+    proof = await world.customer(shard, ALICE, 100)
+    world.store.gate = asyncio.Event()
+    shard.hold_now(hold(1, 5, proof=proof))
+    waiting = shard.settle_now(settle(1, 5))
+    await settle_down()
+    assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).refusal is None
+    world.clock.advance(4)
+    assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).refusal == UNAVAILABLE
+    world.store.gate.set()
+    assert (await answered(waiting)).ok
+    assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).refusal is None
+
+
+async def test_a_former_owner_cannot_write_and_stops(world: World, shard: AccountShard) -> None:
+    """Hostile inputs 21 and 40: the older owner's write is refused by the store, and it stops for good."""
+    proof = await world.customer(shard, ALICE, 100)
+    shard.hold_now(hold(1, 5, proof=proof))
+    successor = await world.shard()
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    assert (await shard.health())["fenced"]
+    assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).refusal == UNAVAILABLE
+    with pytest.raises(OwnerUnavailable):
+        await ask(shard.settle_now, settle(1, 5))
+    assert (balance(world), debits(world)) == (100, [])
+    # The edge asks the successor, which never granted this hold.
+    assert (await ask(successor.settle_now, settle(1, 5))).ok
+    assert debits(world) == [operation(1)]
+    await successor.stop()
+
+
+async def test_a_successor_posts_what_its_predecessor_granted(world: World, shard: AccountShard) -> None:
+    """Design, section 4; hostile inputs 16 and 17: one rule for holds that nobody in memory knows."""
+    proof = await world.customer(shard, ALICE, 30)
+    for number in (1, 2, 3):
+        shard.hold_now(hold(number, 10, proof=proof))
+    successor = await world.shard()
+    assert (await ask(successor.settle_now, settle(1, 10))).ok
+    assert (await ask(successor.settle_now, settle(1, 10))).ok
+    reply = await ask(successor.hold_now, hold(9, 15, proof=proof))
+    assert reply.verdicts == (None,)
+    assert not (await ask(successor.settle_now, settle(2, 10))).ok  # 20 left, 15 of them held.
+    assert not (await ask(successor.settle_now, settle(3, 5, ceiling=4))).ok
+    world.clock.advance(121)
+    assert not (await ask(successor.settle_now, settle(3, 5))).ok  # Too old to be believed.
+    assert (await ask(successor.settle_now, settle(3, 0, ceiling=10))).ok
+    assert (balance(world), debits(world)) == (20, [operation(1)])
+    await successor.stop()
+
+
+async def test_a_hold_nobody_ends_is_released(world: World, shard: AccountShard) -> None:
+    """Hostile input 16: the edge died between hold and send: expiry, no charge."""
+    proof = await world.customer(shard, ALICE, 30)
+    shard.hold_now(hold(1, 30, proof=proof))
+    world.clock.advance(59)
+    await shard.tick()
+    assert (await ask(shard.hold_now, hold(2, 30, proof=proof))).verdicts == ("INSUFFICIENT_CREDITS",)
+    world.clock.advance(1)
+    await shard.tick()
+    assert (await ask(shard.hold_now, hold(3, 30, proof=proof))).verdicts == (None,)
+    assert (balance(world), debits(world)) == (30, [])
+
+
+async def test_an_answer_that_could_not_leave_is_given_back_once(world: World, shard: AccountShard) -> None:
+    """Money rule 2: a void of a posted call is one refund entry; of a held one a release; of an unknown one a mark."""
+    proof = await world.customer(shard, ALICE, 30)
+    for number in (1, 2):
+        shard.hold_now(hold(number, 10, proof=proof))
+    await ask(shard.settle_now, settle(1, 10))
+    for _ in range(3):
+        assert (await ask(shard.void_now, settle(1, 10))).ok
+    assert (await ask(shard.void_now, settle(2, 10))).ok
+    assert (await ask(shard.void_now, settle(3, 10))).ok
+    types = [entry.type for entry, _ in world.store.rows[ALICE].entries]
+    assert types == [EntryType.ADJUSTMENT, EntryType.DEBIT, EntryType.REFUND]
+    successor = await world.shard()
+    for number in (1, 2, 3):
+        assert not (await ask(successor.settle_now, settle(number, 10))).ok
+        assert (await ask(successor.void_now, settle(number, 10))).ok
+    assert balance(world) == 30
+    await successor.stop()
+
+
+async def test_a_late_void_finds_what_memory_forgot(world: World, shard: AccountShard) -> None:
+    """The owner was away for longer than it remembers operations; the charge is still given back."""
+    proof = await world.customer(shard, ALICE, 30)
+    shard.hold_now(hold(1, 10, proof=proof))
+    await ask(shard.settle_now, settle(1, 10))
+    world.clock.advance(1_000)
+    successor = await world.shard()
+    assert (await ask(successor.settle_now, settle(1, 10))).ok  # Posted, as it was.
+    assert (await ask(successor.void_now, settle(1, 10))).ok
+    assert balance(world) == 30
+    await successor.stop()
+
+
+async def test_accounts_load_once_however_many_ask(world: World, shard: AccountShard) -> None:
+    """Two loads would each own a copy, and both would spend it."""
+    proof = await world.customer(shard, ALICE, 26)
+    successor = await world.shard()
+    world.store.loads = 0
+    replies = await asyncio.gather(*(ask(successor.hold_now, hold(number, 25, proof=proof)) for number in range(100)))
+    assert world.store.loads == 1
+    assert [reply.verdicts for reply in replies].count((None,)) == 1
+    await successor.stop()
+
+
+async def test_unknown_accounts_and_keys_are_refused_cheaply(world: World, shard: AccountShard) -> None:
+    """Hostile input 39: "no such account" is remembered briefly, and costs the database nothing meanwhile."""
+    for _ in range(5):
+        reply = await ask(shard.hold_now, hold(1, 5, proof=world.wallet(BOB)))
+        assert (reply.refusal, reply.pubkey, reply.figures) == ("PAYMENT_REQUIRED", BOB, None)
+    assert world.store.loads == 1
+    reply = await ask(shard.hold_now, hold(1, 5, proof=key_proof(BOB)))
+    assert (reply.refusal, reply.pubkey) == ("AUTH_FAILED", b"")
+    assert world.store.loads == 1
+    await world.customer(shard, BOB, 10)  # Opened by its owner: known at once.
+    assert (await ask(shard.hold_now, hold(2, 5, proof=world.wallet(BOB)))).verdicts == (None,)
+
+
+async def test_loads_in_flight_are_capped(world: World, shard: AccountShard) -> None:
+    """Hostile input 39: 10,000 fresh key pairs; what is too much is told so at once."""
+    world.config = AccountsConfig(activations_in_flight_max=2)
+    small = await world.shard()
+    requests = [hold(number, 5, proof=world.wallet(pubkey_of(f"fresh {number}"))) for number in range(200)]
+    replies = await asyncio.gather(*(ask(small.hold_now, request) for request in requests))
+    refusals = [reply.refusal for reply in replies]
+    assert refusals.count("PAYMENT_REQUIRED") == 32
+    assert refusals.count(UNAVAILABLE) == 168
+    await small.stop()
+
+
+async def test_accounts_in_memory_are_capped(world: World) -> None:
+    """The least recently used leave; what is held stays."""
+    world.config = AccountsConfig(activations_max=10)
+    shard = await world.shard()
+    proofs = [await world.customer(shard, pubkey_of(str(number)), 10) for number in range(9)]
+    shard.hold_now(hold(1, 5, proof=proofs[0]))
+    for number in range(20):
+        await world.customer(shard, pubkey_of(f"more {number}"), 10)
+        world.clock.advance(1)
+    health = await shard.health()
+    assert health["accounts"] <= 10
+    reply = shard.hold_now(hold(2, 5, proof=proofs[0]))
+    assert isinstance(reply, HoldReply) and reply.figures is not None and reply.figures.credits_remaining == 0
+    await shard.stop()
+
+
+async def test_idle_accounts_leave_memory(world: World, shard: AccountShard) -> None:
+    proof = await world.customer(shard, ALICE, 10)
+    other = await world.customer(shard, BOB, 10)
+    world.clock.advance(880)
+    shard.hold_now(hold(1, 5, proof=other))
+    world.clock.advance(21)
+    await shard.tick()
+    assert (await shard.health())["accounts"] == 1
+    assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).verdicts == (None,)
+
+
+async def test_a_nonce_is_usable_once_and_kept_before_the_call_is_admitted(world: World, shard: AccountShard) -> None:
+    """Hostile inputs 2 and 4, money rule 11: one of two is admitted; a restart forgets none; asking again is known."""
+    await world.customer(shard, ALICE, 100)
+    proof = world.wallet(ALICE)
+    one, two = await asyncio.gather(
+        ask(shard.hold_now, hold(1, 5, proof=proof)), ask(shard.hold_now, hold(2, 5, proof=proof))
+    )
+    assert one.verdicts == (None,)
+    assert (two.refusal, two.figures) == ("NONCE_REUSED", None)
+    successor = await world.shard()
+    replay = await ask(successor.hold_now, hold(3, 5, proof=proof))
+    assert replay.refusal == "NONCE_REUSED"
+    # The edge sends the admitted request again, because its owner went away: the same call, not a replay.
+    again = await ask(successor.hold_now, hold(1, 5, proof=proof))
+    assert again.verdicts == (None,)
+    await successor.stop()
+
+
+async def test_nonces_that_wait_go_in_one_pipeline(world: World, shard: AccountShard) -> None:
+    await world.customer(shard, ALICE, 100)
+    await ask(shard.hold_now, hold(1, 1, proof=world.wallet(ALICE)))
+    world.identity.pipelines = 0
+    await asyncio.gather(*(ask(shard.hold_now, hold(number, 1, proof=world.wallet(ALICE))) for number in range(2, 60)))
+    assert world.identity.pipelines <= 2
+
+
+async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: World, shard: AccountShard) -> None:
+    """Design, section 5: a replay could not be refused; nothing stays held, and the same nonce is good afterwards."""
+    proof = await world.customer(shard, ALICE, 100)
+    await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
+    session = await shard.open_session(ALICE, b"challenge")
+    assert session.body is not None
+    world.identity.away = True
+    signed = world.wallet(ALICE)
+    reply = await ask(shard.hold_now, hold(2, 5, proof=signed))
+    assert (reply.refusal, reply.figures) == (UNAVAILABLE, None)
+    assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).figures.credits_remaining == 90
+    assert (await shard.info(world.wallet(ALICE))).refusal == UNAVAILABLE
+    assert (await shard.info(proof)).refusal is None
+    world.identity.away = False
+    world.clock.advance(1)
+    assert (await ask(shard.hold_now, hold(4, 5, proof=signed))).verdicts == (None,)
+
+
+async def test_a_fresh_shard_serves_keys_without_redis(world: World, shard: AccountShard) -> None:
+    """Loading an account for a key needs no nonces."""
+    proof = await world.customer(shard, ALICE, 100)
+    successor = await world.shard()
+    world.identity.away = True
+    assert (await ask(successor.hold_now, hold(1, 5, proof=proof))).verdicts == (None,)
+    assert (await ask(successor.hold_now, hold(2, 5, proof=world.wallet(ALICE)))).refusal == UNAVAILABLE
+    await successor.stop()
+
+
+async def test_the_low_balance_is_told_once_it_is_durable(world: World, shard: AccountShard) -> None:
+    """Interface, "Lifecycle events": falling from at least 1,000 to below, not every charge below."""
+    proof = await world.customer(shard, ALICE, 1_002)
+    for number, charged in enumerate((2, 1, 5)):
+        shard.hold_now(hold(number, charged, proof=proof))
+        result = shard.settle_now(settle(number, charged))
+        assert not [event for event in world.sink.events if isinstance(event, LowBalance)] or number == 2
+        await answered(result)
+    assert [event.balance for event in world.sink.events if isinstance(event, LowBalance)] == [999]
+
+
+async def test_a_suspended_account_refuses_calls_and_can_be_read(world: World, shard: AccountShard) -> None:
+    """Decisions, "account status"."""
+    proof = await world.customer(shard, ALICE, 10)
+    assert (await shard.set_status(ALICE, "suspended", "abuse")).refusal is None
+    reply = await ask(shard.hold_now, hold(1, 5, proof=proof))
+    assert reply.refusal == "METHOD_NOT_ALLOWED"
+    info = await shard.info(proof)
+    assert info.body is not None and info.body["status"] == "suspended"
+    await shard.set_status(ALICE, "active", "")
+    assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).verdicts == (None,)
+
+
+async def test_a_request_for_another_owners_account_is_refused(world: World) -> None:
+    """An edge that routes by an old number of owners must not make this one act."""
+    shard = await world.shard()
+    shard._credentials._shards = frozenset({0})
+    wrong = KeyProof(b"h" * 32, routing_bytes(ALICE))
+    assert (await ask(shard.hold_now, hold(1, 5, proof=wrong))).refusal == UNAVAILABLE
+    await shard.stop()
+
+
+async def test_expired_credits_go_by_themselves(world: World, shard: AccountShard) -> None:
+    proof = await world.customer(shard, ALICE, 10)
+    shard.hold_now(hold(1, 4, proof=proof))
+    world.clock.advance(365 * 86_400)
+    await shard.tick()
+    await settle_down()
+    assert balance(world) == 0
+    assert [entry.type for entry, _ in world.store.rows[ALICE].entries][-1] == EntryType.EXPIRY

@@ -1,0 +1,243 @@
+"""Clients, edges, owners and a store that misbehaves, all from one seed; an auditor has the last word.
+
+Owners are killed in the middle of anything, or live on as former owners; commits fail before or after they were made;
+edges send again, send twice, void, or die. A failing seed is in the name of the failing test.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from actors.accounts import commits
+from actors.accounts.actor import AccountShard
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.store import Fenced, StoreUnavailable
+from actors.accounts.writes import Write
+from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, Proof, SettleReply, SettleRequest
+from tests.accounts.auditor import Line, audit
+from tests.accounts.making import pubkey_of
+from tests.accounts.shards import FailingStore, World, answered, settle_down
+
+OPENING = 400
+CLIENTS, CALLS_EACH = 8, 40
+TRIES = 12
+
+
+class MoodyStore(FailingStore):
+    """Takes its time, and fails now and then: before the write, or after it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance = chance
+        self.late: list[asyncio.Future[None]] = []
+        self.kind = False  # Tests that begin or end want no trouble.
+
+    async def write(self, epoch: int, group: Write) -> None:
+        for _ in range(self.chance.randrange(4)):
+            await asyncio.sleep(0)
+        mood = 1.0 if self.kind else self.chance.random()
+        if mood < 0.08:
+            raise StoreUnavailable("lost before")
+        if mood < 0.12:
+            self.late.append(asyncio.ensure_future(self._write_late(epoch, group)))
+            raise StoreUnavailable("lost while it was on its way")
+        await super().write(epoch, group)
+        for _ in range(self.chance.randrange(3)):
+            await asyncio.sleep(0)
+        if mood < 0.20:
+            raise StoreUnavailable("lost after")
+
+    async def _write_late(self, epoch: int, group: Write) -> None:
+        """The server works on although nobody listens any more; a takeover comes before it or after it."""
+        for _ in range(self.chance.randrange(30)):
+            await asyncio.sleep(0)
+        with suppress(Fenced, StoreUnavailable):
+            self.write_now(epoch, group)
+
+
+@dataclass
+class Call:
+    """What one edge knows at the end. charged None: the edge died and nobody knows."""
+
+    pubkey: bytes
+    charged: int | None
+
+
+@dataclass
+class Simulation:
+    seed: int
+    calls: dict[bytes, Call] = field(default_factory=dict)
+    granted: dict[bytes, int] = field(default_factory=dict)
+    counter: int = 0
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.store = MoodyStore(self.chance)
+        self.world = World(store=self.store)
+        self.owner: AccountShard
+        self.owners: list[AccountShard] = []
+        self.gone: asyncio.Future[None]
+
+    async def run(self) -> None:
+        self.store.kind = True
+        await self._place_owner()
+        customers = [(pubkey_of(f"customer {number}"), number) for number in range(3)]
+        proofs: list[tuple[bytes, KeyProof]] = []
+        for pubkey, _ in customers:
+            proofs.append((pubkey, await self.world.customer(self.owner, pubkey, OPENING)))
+            self.granted[pubkey] = OPENING
+        self.store.kind = False
+        trouble = asyncio.ensure_future(self._trouble())
+        await asyncio.gather(*(self._client(proofs) for _ in range(CLIENTS)))
+        trouble.cancel()
+        self.store.kind = True
+        await self._place_owner()
+        for owner in self.owners:
+            await owner.stop()
+
+    # --- trouble --------------------------------------------------------------------------------------------------
+
+    async def _place_owner(self) -> None:
+        self.owner = await self.world.shard()
+        self.owners.append(self.owner)
+        self.gone = asyncio.get_running_loop().create_future()
+
+    async def _trouble(self) -> None:
+        while True:
+            for _ in range(self.chance.randrange(5, 120)):
+                await asyncio.sleep(0)
+            what = self.chance.random()
+            if what < 0.35:
+                self.world.clock.advance(self.chance.choice([0.3, 1, 5]))
+            elif what < 0.75:
+                await self.world.pauses.end()
+            elif self.chance.random() < 0.5:
+                await self._kill()
+            else:
+                before = self.gone
+                await self._place_owner()  # The former one lives on, and learns it from its next write.
+                before.set_result(None)
+
+    async def _kill(self) -> None:
+        """In the middle of whatever it does; who waits for it is told that the connection broke."""
+        task = self.owner._commits._task
+        assert task is not None
+        task.cancel()
+        self.owners.remove(self.owner)
+        before = self.gone
+        await self._place_owner()
+        before.set_result(None)
+
+    # --- edges ----------------------------------------------------------------------------------------------------
+
+    async def _client(self, proofs: list[tuple[bytes, KeyProof]]) -> None:
+        for _ in range(CALLS_EACH):
+            pubkey, key = self.chance.choice(proofs)
+            proof: Proof = key if self.chance.random() < 0.7 else self.world.wallet(pubkey)
+            await self._call(pubkey, proof)
+            if self.chance.random() < 0.02:
+                await self._grant(pubkey)
+
+    async def _call(self, pubkey: bytes, proof: Proof) -> None:
+        self.counter += 1
+        operation = b"an edge " + self.counter.to_bytes(8, "big")
+        ceiling = self.chance.choice([1, 2, 5, 25, 50])
+        held = await self._persist(
+            lambda owner: owner.hold_now, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
+        )
+        if not isinstance(held, HoldReply) or held.verdicts != (None,):
+            self.calls[operation] = Call(pubkey, 0)
+            return
+        if self.chance.random() < 0.05:
+            self.calls[operation] = Call(pubkey, 0)  # The edge died before anything was posted.
+            return
+        charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
+        request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
+        if self.chance.random() < 0.1:
+            twin = asyncio.ensure_future(self._persist(lambda owner: owner.settle_now, request))
+        else:
+            twin = None
+        settled = await self._persist(lambda owner: owner.settle_now, request)
+        if twin is not None:
+            await twin
+        if self.chance.random() < 0.03:
+            self.calls[operation] = Call(pubkey, None)
+            return
+        delivered = isinstance(settled, SettleReply) and settled.ok and self.chance.random() > 0.1
+        if delivered:
+            self.calls[operation] = Call(pubkey, charged)
+            return
+        voided = None
+        while not isinstance(voided, SettleReply):
+            voided = await self._persist(lambda owner: owner.void_now, request)
+        assert voided.ok
+        self.calls[operation] = Call(pubkey, 0)
+
+    async def _grant(self, pubkey: bytes) -> None:
+        self.counter += 1
+        name, amount = f"grant {self.counter}", self.chance.choice([50, 300])
+        for _ in range(200):
+            answer = await self._once(lambda: self.owner.adjust(pubkey, amount, "more", name))
+            if answer is not None and getattr(answer, "body", None) is not None:
+                self.granted[pubkey] += amount
+                return
+            await settle_down()
+        raise AssertionError("an adjustment was never made")
+
+    async def _persist(
+        self, door: Callable[[AccountShard], Callable[..., object]], request: HoldRequest | SettleRequest
+    ) -> object:
+        """Ask, and ask again by operation id while nobody knows. None: given up."""
+        for _ in range(TRIES):
+            answer = await self._once(lambda: answered(door(self.owner)(request)))
+            if answer is not None:
+                return answer
+            await settle_down()
+        return None
+
+    async def _once(self, ask: Callable[[], Awaitable[object]]) -> object:
+        task = asyncio.ensure_future(ask())
+        await asyncio.wait({task, self.gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            return None
+        try:
+            return task.result()
+        except OwnerUnavailable:
+            return None
+
+    # --- the last word --------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        for pubkey, granted in self.granted.items():
+            row = self.store.rows[pubkey]
+            lines = [Line(*msgspec.structs.astuple(entry), hash=after) for entry, after in row.entries]
+            audited, faults = audit(pubkey, lines, {number: batch.expires_at for number, batch in row.batches.items()})
+            assert not faults, faults
+            head = row.head
+            assert (audited.balance, audited.consumed, audited.hash) == (head.balance, head.total_consumed, head.hash)
+            assert audited.batches == {number: batch.remaining for number, batch in row.batches.items()}
+            mine = {key: call for key, call in self.calls.items() if call.pubkey == pubkey}
+            for key, call in mine.items():
+                found = audited.charged.pop(key, 0)
+                assert call.charged is None or found == call.charged, (key.hex(), call, found)
+            assert not any(audited.charged.values()), "charged for calls that nobody made"
+            assert head.balance == granted - head.total_consumed
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_every_answered_call_is_in_the_ledger_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Money rules 1 to 3, 5, 6 and 12; hostile inputs 17, 19, 21, 40, 41 and 44, to the credit."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 0)
+    monkeypatch.setattr(commits, "BEAT_SECONDS", 3_600)  # By the test's own clock only: the same seed, the same run.
+    simulation = Simulation(seed)
+    await simulation.run()
+    simulation.check()
+    answered_calls = [call for call in simulation.calls.values() if call.charged]
+    assert len(simulation.calls) == CLIENTS * CALLS_EACH
+    assert len(answered_calls) >= 20, "too much trouble to show anything"
