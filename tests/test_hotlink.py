@@ -28,6 +28,7 @@ class Owner:
     def __init__(self, secret: bytes = b"secret") -> None:
         self.frames: list[list[str]] = []
         self.commits: list[asyncio.Future[None]] = []
+        self.asked = [asyncio.Event() for _ in range(4)]  # The n-th is set by the n-th frame of commits.
         self.server = LinkServer(secret, {ECHO: self.echo, COMMIT: self.commit})
         self.port = 0
 
@@ -46,6 +47,7 @@ class Owner:
     def commit(self, items: list[Ask]) -> list[Any]:
         self.frames.append([item.text for item in items])
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.asked[len(self.commits)].set()
         self.commits.append(future)
         return [(Told(item.text), future) for item in items]
 
@@ -59,10 +61,10 @@ def linked(owner: Owner, secret: bytes = b"secret") -> Link:
     return link
 
 
-async def until(condition: Any) -> None:
+async def commits(owner: Owner, count: int) -> None:
+    """Until the owner has been asked for so many commits; a frame crosses a real socket, so it is not at once."""
     async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
+        await owner.asked[count - 1].wait()
 
 
 async def test_what_gathers_goes_in_one_frame() -> None:
@@ -94,11 +96,11 @@ async def test_a_commit_is_awaited_and_at_most_two_frames_fly() -> None:
     futures = []
     for n in range(4):
         futures.append(link.call(COMMIT, Ask(str(n)), 5_000))
-        await until(lambda count=min(n + 1, 2): len(owner.commits) == count)
+        await commits(owner, min(n + 1, 2))
     assert not any(future.done() for future in futures)
     owner.commits[0].set_result(None)
     await futures[0]
-    await until(lambda: len(owner.frames) == 3)
+    await commits(owner, 3)
     assert owner.frames[2] == ["2", "3"], "what gathered while two flew is one frame"
     for commit in owner.commits[1:]:
         commit.set_result(None)
@@ -112,9 +114,9 @@ async def test_a_failed_commit_is_asked_again() -> None:
     owner = await Owner().start()
     link = linked(owner)
     future = link.call(COMMIT, Ask("x"), 5_000)
-    await until(lambda: len(owner.commits) == 1)
+    await commits(owner, 1)
     owner.commits[0].set_exception(ConnectionError("commit failed"))
-    await until(lambda: len(owner.commits) == 2)
+    await commits(owner, 2)
     owner.commits[1].set_result(None)
     assert (await future).text == "x"
     await link.stop()
@@ -126,13 +128,13 @@ async def test_a_broken_link_asks_again_at_the_new_owner() -> None:
     first = await Owner().start()
     link = linked(first)
     future = link.call(COMMIT, Ask("kept"), 20_000)
-    await until(lambda: len(first.commits) == 1)
+    await commits(first, 1)
     await first.server.stop()
     second = Owner()
     second.port = 0
     await second.start()
     first.port = second.port
-    await until(lambda: len(second.commits) == 1)
+    await commits(second, 1)
     second.commits[0].set_result(None)
     assert (await future).text == "kept"
     await link.stop()

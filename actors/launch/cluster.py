@@ -7,7 +7,6 @@ machine with). Not here: what the application is made of (serve_app.py).
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -184,12 +183,3 @@ def _name_of(process: psutil.Process) -> str:
         if mark in line:
             return name
     return str(process.name())
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Poll a start-up condition; raises TimeoutError that says what never came."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not come up within {seconds:.0f} s")
-        time.sleep(0.05)

@@ -5,12 +5,12 @@ except the grant, which is the operator's command.
 """
 
 import hashlib
-import time
 from typing import Any
 
 import aiohttp
 import orjson
 
+from actors.clock import SystemClock
 from actors.launch.wallets import Wallet
 
 DEMO_CREDITS = 1_000_000
@@ -38,8 +38,9 @@ async def fund(admin_url: str, wallet: Wallet) -> None:
 
 async def issue_api_key(http_url: str, wallet: Wallet) -> str:
     """POST /account/api-key with the wallet's signature, as any customer would."""
-    path, body, timestamp = "/account/api-key", b"{}", int(time.time())
-    nonce = f"demo-{time.time_ns()}"
+    clock = SystemClock()
+    path, body, timestamp = "/account/api-key", b"{}", clock.now()
+    nonce = f"demo-{clock.now_ms()}"
     message = f"ledger-svc:v2:POST:{path}:{timestamp}:{nonce}:{hashlib.sha256(body).hexdigest()}"
     headers = {
         "X-Pubkey": wallet.pubkey,

@@ -13,7 +13,6 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import aiohttp
 
 from actors import ports
 from actors.children import ChildFailed, Supervisor
+from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load
 from actors.datadir import DataDir, DataDirError, default_path, remove
 from actors.launch import cluster, demo, operator, stores, wallets
@@ -103,7 +103,8 @@ class _Run:
         options: Options,
         parts: Parts,
     ) -> None:
-        self._began = time.monotonic()
+        self._clock = SystemClock()
+        self._began = self._clock.monotonic()
         self._config, self._data, self._supervisor = config, data, supervisor
         self._screen, self._stop, self._options, self._parts = screen, stop, options, parts
         self._secrets = wallets.load_or_make(data.folder("secrets"))
@@ -193,7 +194,7 @@ class _Run:
                 "pids": cluster.process_table(),
             }
             _write_whole(self._options.ready_file, json.dumps(content, indent=2))
-        seconds = time.monotonic() - self._began
+        seconds = self._clock.monotonic() - self._began
         self._screen.ready(Ready(self._http_url, node_url, wallet.pubkey, api_key, credits, self._data.path, seconds))
 
 

@@ -5,7 +5,6 @@ Implements: the house rules "long work shows progress" and "every command prints
 
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+
+from actors.clock import SystemClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,17 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = Console(stderr=False, highlight=False)
+        self._clock = SystemClock()
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        began = time.monotonic()
+        began = self._clock.monotonic()
         if self.console.is_terminal:
             with self.console.status(what):
                 yield
         else:
             yield
-        self.console.print(f"  [green]✓[/green] {what} [dim]({time.monotonic() - began:.1f} s)[/dim]")
+        self.console.print(f"  [green]✓[/green] {what} [dim]({self._clock.monotonic() - began:.1f} s)[/dim]")
 
     def say(self, text: str) -> None:
         self.console.print(f"  {text}")
