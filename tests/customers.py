@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.message import Message
 from typing import Any
 
 import base58
@@ -23,7 +24,7 @@ _TIMEOUT_SECONDS = 30
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: "Message[str, str]"
     body: Any
 
 
@@ -35,7 +36,7 @@ class Wallet:
 
     @property
     def pubkey(self) -> str:
-        return base58.b58encode(self.key.verify_key.encode()).decode()
+        return str(base58.b58encode(self.key.verify_key.encode()), "ascii")
 
     def headers(self, method: str, path: str, body: bytes, nonce: str | None = None) -> dict[str, str]:
         """The four headers that sign one request."""

@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from bench.product import Ports, command, environment, free_ports
 
 
@@ -23,7 +25,7 @@ def test_a_range_in_use_is_not_taken() -> None:
         assert taken.getsockname()[1] not in range(first, first + 1_000)
 
 
-def test_settings_of_the_product_in_our_environment_do_not_reach_it(monkeypatch) -> None:
+def test_settings_of_the_product_in_our_environment_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A measurement is of what it says, whatever the shell it was started from had set."""
     monkeypatch.setenv("LEDGER_ACCOUNTS__CONCURRENCY", "1")
     monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere/")
