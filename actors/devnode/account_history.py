@@ -35,8 +35,9 @@ class AccountHistory:
         slots = self._slots_of.get(pubkey)
         return slots is not None and slots[-1] > slot
 
-    def any_changed_after(self, pubkeys: Iterable[Pubkey], slot: int) -> bool:
-        return any(self.changed_after(pubkey, slot) for pubkey in pubkeys)
+    def changed_among(self, pubkeys: Iterable[Pubkey], slot: int) -> list[Pubkey]:
+        """Those of the accounts that changed after the slot."""
+        return [pubkey for pubkey in pubkeys if self.changed_after(pubkey, slot)]
 
     def as_of(self, pubkey: Pubkey, slot: int) -> Account | None:
         """What the account held at the end of the slot. Only asked when `changed_after` says it changed since."""

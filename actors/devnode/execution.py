@@ -15,12 +15,12 @@ from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
 
 from actors.devnode import nonces
-from actors.devnode.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAMS
+from actors.devnode.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, TOKEN_PROGRAMS
 from actors.devnode.fees import ComputeBudget, compute_budget
 from actors.devnode.records import TokenBalance, TransactionMeta
 from actors.devnode.token_state import holding, mint_decimals
 from actors.devnode.vm import Outcome, Vm
-from actors.devnode.wire import Decoded, is_writable
+from actors.devnode.wire import Decoded, writable_indexes
 
 _LOOKUP_TABLE_META_BYTES = 56
 ReadAccount = Callable[[Pubkey], Account | None]
@@ -61,7 +61,7 @@ class Refused:
 
 def load_keys(decoded: Decoded, read: ReadAccount) -> LoadedKeys:
     static = decoded.keys
-    writable = [index for index in range(len(static)) if is_writable(decoded.message, static, index)]
+    writable = writable_indexes(decoded.message, static)
     loaded_writable: list[Pubkey] = []
     loaded_readonly: list[Pubkey] = []
     if isinstance(decoded.message, MessageV0):
@@ -125,10 +125,12 @@ def _renew_nonces(
     advanced = durable_nonce_account(decoded)
     for index in keys.writable:
         account = after[index]
-        if account is None or account.owner != SYSTEM_PROGRAM:
-            continue
         value = nonces.stored_value(account)
-        if value is None or (value == nonces.stored_value(before[index]) and keys.all[index] != advanced):
+        if (
+            account is None
+            or value is None
+            or (value == nonces.stored_value(before[index]) and keys.all[index] != advanced)
+        ):
             continue
         renewed = nonces.with_value(account, next_nonce)
         vm.put(keys.all[index], renewed)

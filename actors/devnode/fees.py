@@ -8,8 +8,15 @@ Pure. Not here: charging (the VM does; chain.py adds v1's inline fee, which this
 from dataclasses import dataclass
 
 from solders.message import MessageV1
+from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
+from actors.devnode.addresses import (
+    COMPUTE_BUDGET_PROGRAM,
+    PRECOMPILES,
+    SYSTEM_PROGRAM,
+    UPGRADEABLE_LOADER,
+    VOTE_PROGRAM,
+)
 from actors.devnode.wire import Decoded
 
 LAMPORTS_PER_SIGNATURE = 5_000
@@ -19,17 +26,15 @@ COMPUTE_UNITS_MAX = 1_400_000
 MICRO_LAMPORTS_PER_LAMPORT = 1_000_000
 _SET_COMPUTE_UNIT_LIMIT = 2
 _SET_COMPUTE_UNIT_PRICE = 3
-_BUILTINS = frozenset(
-    {
-        "11111111111111111111111111111111",
-        "ComputeBudget111111111111111111111111111111",
-        "Vote111111111111111111111111111111111111111",
-        "BPFLoader1111111111111111111111111111111111",
-        "BPFLoader2111111111111111111111111111111111",
-        "BPFLoaderUpgradeab1e11111111111111111111111",
-        "LoaderV411111111111111111111111111111111111",
-    }
-)
+_BUILTINS = PRECOMPILES | {
+    SYSTEM_PROGRAM,
+    COMPUTE_BUDGET_PROGRAM,
+    VOTE_PROGRAM,
+    UPGRADEABLE_LOADER,
+    Pubkey.from_string("BPFLoader1111111111111111111111111111111111"),
+    Pubkey.from_string("BPFLoader2111111111111111111111111111111111"),
+    Pubkey.from_string("LoaderV411111111111111111111111111111111111"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,7 @@ def compute_budget(decoded: Decoded) -> ComputeBudget:
                 price = int.from_bytes(data[1:9], "little")
         elif program in PRECOMPILES and data:
             signatures += data[0]
-        builtin = str(program) in _BUILTINS or program in PRECOMPILES
-        default_limit += COMPUTE_UNITS_PER_BUILTIN if builtin else COMPUTE_UNITS_PER_INSTRUCTION
+        default_limit += COMPUTE_UNITS_PER_BUILTIN if program in _BUILTINS else COMPUTE_UNITS_PER_INSTRUCTION
     signature_fee = signatures * LAMPORTS_PER_SIGNATURE
     if isinstance(decoded.message, MessageV1):
         config = decoded.message.config

@@ -25,6 +25,7 @@ def durable_nonce(blockhash: Hash) -> Hash:
 
 def stored_value(account: Account | None) -> Hash | None:
     """The nonce that a durable transaction must name; None when the account is no initialized nonce account."""
+    # Owner first: the data of a wallet is empty, that of a program may be megabytes to copy.
     if account is None or account.owner != SYSTEM_PROGRAM:
         return None
     data = account.data

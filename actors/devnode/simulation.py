@@ -46,9 +46,6 @@ def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | No
     if reason is not None:
         signed = all(decoded.transaction.verify_with_results())
         return _refused(reason if signed else "SignatureFailure")
-    looks_up = isinstance(decoded.message, MessageV0) and bool(decoded.message.address_table_lookups)
-    if not looks_up and not chain.history.any_changed_after(decoded.keys, chain.levels.at(level).slot):
-        return chain.vm.would_fail(decoded.transaction)
     with _accounts_at(chain, decoded, level):
         return chain.vm.would_fail(decoded.transaction)
 
@@ -103,12 +100,11 @@ def _refused(reason: str) -> Outcome:
 @contextmanager
 def _accounts_at(chain: Chain, decoded: Decoded, level: Commitment) -> Iterator[None]:
     """Put the accounts of the level into the VM, and put back what was there."""
-    if level is Commitment.PROCESSED:
-        yield
-        return
     slot = chain.levels.at(level).slot
-    keys = load_keys(decoded, lambda pubkey: chain.account(pubkey, level)).all
-    changed = [pubkey for pubkey in keys if chain.history.changed_after(pubkey, slot)]
+    keys = decoded.keys
+    if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
+        keys = load_keys(decoded, lambda pubkey: chain.account(pubkey, level)).all
+    changed = [] if level is Commitment.PROCESSED else chain.history.changed_among(keys, slot)
     now = [(pubkey, chain.vm.account(pubkey)) for pubkey in changed]
     # A program that changed since stays as it is: putting programs back costs a recompile for no caller's benefit.
     swapped = [(pubkey, account) for pubkey, account in now if account is None or not account.executable]

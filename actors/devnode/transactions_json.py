@@ -15,7 +15,7 @@ from solders.transaction import VersionedTransaction
 from actors.devnode.encoding import ui_token_amount
 from actors.devnode.parsed_instructions import ui_instruction
 from actors.devnode.records import InnerInstructions, ReturnData, TokenBalance, TransactionMeta
-from actors.devnode.wire import AnyMessage, is_writable
+from actors.devnode.wire import AnyMessage, writable_indexes
 
 ENCODINGS = ("binary", "base64", "base58", "json", "jsonParsed")
 OUTER_STACK_HEIGHT = 1
@@ -158,13 +158,14 @@ def _by_version(message: AnyMessage) -> dict[str, Any]:
 def _parsed_keys(message: AnyMessage, keys: tuple[str, ...], meta: TransactionMeta) -> list[dict[str, Any]]:
     static: tuple[Pubkey, ...] = tuple(message.account_keys)
     signers = message.header.num_required_signatures
+    writable = writable_indexes(message, static)
     last_writable = len(static) + len(meta.loaded_writable)
     return [
         {
             "pubkey": key,
             "signer": index < signers,
             "source": "transaction" if index < len(static) else "lookupTable",
-            "writable": is_writable(message, static, index) if index < len(static) else index < last_writable,
+            "writable": index in writable if index < len(static) else index < last_writable,
         }
         for index, key in enumerate(keys)
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 from solders.account import Account
 from solders.clock import Clock
@@ -26,8 +27,7 @@ from actors.devnode.records import InnerInstruction, InnerInstructions, ReturnDa
 _NO_SIGNATURE = Signature.default()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """landed: the fee was charged and the transaction belongs in a block; otherwise nothing happened at all."""
 
     landed: bool

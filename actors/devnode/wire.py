@@ -97,14 +97,16 @@ def _structure_fault(transaction: VersionedTransaction, message: AnyMessage, key
     return None
 
 
-def is_writable(message: AnyMessage, keys: tuple[Pubkey, ...], index: int) -> bool:
-    """Whether the static key is write-locked: asked for by the header, and neither reserved nor run as a program."""
+def writable_indexes(message: AnyMessage, keys: tuple[Pubkey, ...]) -> list[int]:
+    """The static keys that are write-locked: asked for by the header, and neither reserved nor run as a program."""
     header = message.header
     signed = header.num_required_signatures
-    if index < signed:
-        asked = index < signed - header.num_readonly_signed_accounts
-    else:
-        asked = index < len(keys) - header.num_readonly_unsigned_accounts
-    if not asked or keys[index] in RESERVED:
-        return False
-    return not message.is_key_called_as_program(index) or UPGRADEABLE_LOADER in keys
+    asked = [
+        *range(signed - header.num_readonly_signed_accounts),
+        *range(signed, len(keys) - header.num_readonly_unsigned_accounts),
+    ]
+    return [
+        index
+        for index in asked
+        if keys[index] not in RESERVED and (not message.is_key_called_as_program(index) or UPGRADEABLE_LOADER in keys)
+    ]

@@ -27,7 +27,7 @@ def test_unchanged_accounts_are_not_in_it() -> None:
     assert history.changed_after(KEYS[0], 4)
     assert not history.changed_after(KEYS[0], 5)
     assert not history.changed_after(KEYS[1], 0)
-    assert history.any_changed_after(KEYS, 4)
+    assert history.changed_among(KEYS, 4) == [KEYS[0]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40), st.integers(0, 41))

@@ -1,8 +1,8 @@
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from solders.account import Account
 from solders.hash import Hash
 from solders.pubkey import Pubkey

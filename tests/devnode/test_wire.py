@@ -11,7 +11,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK
-from actors.devnode.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode, is_writable
+from actors.devnode.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode, writable_indexes
 
 PAYER = Keypair.from_seed(bytes(32))
 OTHER = Pubkey.from_bytes(b"\x05" * 32)
@@ -116,5 +116,5 @@ def test_programs_and_sysvars_are_demoted() -> None:
     touch = Instruction(MEMO, b"", [AccountMeta(SYSVAR_CLOCK, False, True), AccountMeta(OTHER, False, True)])
     message = MessageV0.try_compile(PAYER.pubkey(), [touch], [], Hash.default())
     keys = tuple(message.account_keys)
-    writable = {keys[index] for index in range(len(keys)) if is_writable(message, keys, index)}
+    writable = {keys[index] for index in writable_indexes(message, keys)}
     assert writable == {PAYER.pubkey(), OTHER}

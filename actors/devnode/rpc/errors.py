@@ -50,10 +50,6 @@ def preflight_failure(text: str, result: dict[str, Any]) -> RpcError:
     return RpcError(-32002, f"Transaction simulation failed: {text}", result)
 
 
-def signature_verification_failure() -> RpcError:
-    return RpcError(-32003, "Transaction signature verification failure")
-
-
 def block_not_available(slot: int) -> RpcError:
     return RpcError(-32004, f"Block not available for slot {slot}")
 
@@ -69,10 +65,6 @@ def slot_skipped(slot: int) -> RpcError:
 
 def no_snapshot() -> RpcError:
     return RpcError(-32008, "No snapshot")
-
-
-def block_status_not_available(slot: int) -> RpcError:
-    return RpcError(-32014, f"Block status not yet available for slot {slot}")
 
 
 def unsupported_transaction_version(version: int) -> RpcError:

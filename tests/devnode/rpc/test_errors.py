@@ -6,13 +6,11 @@ def test_codes_and_texts_are_the_nodes() -> None:
     table = {
         errors.block_cleaned_up(5, 9): (-32001, "Block 5 cleaned up, does not exist on node. First available block: 9"),
         errors.preflight_failure("x", {}): (-32002, "Transaction simulation failed: x"),
-        errors.signature_verification_failure(): (-32003, "Transaction signature verification failure"),
         errors.block_not_available(5): (-32004, "Block not available for slot 5"),
         errors.node_unhealthy(None): (-32005, "Node is unhealthy"),
         errors.node_unhealthy(7): (-32005, "Node is behind by 7 slots"),
         errors.slot_skipped(5): (-32007, "Slot 5 was skipped, or missing due to ledger jump to recent snapshot"),
         errors.no_snapshot(): (-32008, "No snapshot"),
-        errors.block_status_not_available(5): (-32014, "Block status not yet available for slot 5"),
         errors.min_context_slot_not_reached(5): (-32016, "Minimum context slot has not been reached"),
         errors.transaction_not_found("abc"): (-32020, "Transaction abc not found"),
     }
