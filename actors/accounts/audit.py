@@ -1,0 +1,270 @@
+"""`python -m actors.accounts.audit`: does the ledger add up, to the credit?
+
+Implements: decisions, money rule 6. Reads the database and nothing else, in one snapshot, so it may run beside a
+serving instance. Memory stays flat: accounts, entries and batches are read as three ordered streams.
+"""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import asyncpg
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from actors.accounts.account import MarkKind
+from actors.accounts.endpoints import base58_text
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.recount import Recount
+from actors.accounts.writes import Head
+from actors.children import ChildFailed, Supervisor
+from actors.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError, default_path
+from actors.embedded import EmbeddedPostgres
+
+FAULTS_SHOWN = 50
+_ROWS_AHEAD = 2_000
+_EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
+
+# What no single pass over an account's entries can see without remembering all of them: the database sorts.
+_ACROSS = {
+    "an operation is debited more than once": (
+        f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
+        " GROUP BY pubkey, operation_id HAVING count(*) > 1"
+    ),
+    "an operation is refunded more than once": (
+        f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.REFUND:d}"  # noqa: S608
+        " GROUP BY pubkey, operation_id HAVING count(*) > 1"
+    ),
+    "a refund does not give back what was debited": (
+        f"SELECT r.pubkey, r.operation_id FROM ledger r WHERE r.type = {EntryType.REFUND:d} AND NOT EXISTS ("  # noqa: S608
+        f"SELECT FROM ledger d WHERE d.pubkey = r.pubkey AND d.type = {EntryType.DEBIT:d}"
+        " AND d.operation_id = r.operation_id AND d.amount = -r.amount)"
+    ),
+    "a refund or adjustment could be made again: its mark is missing or differs": (
+        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
+        f" WHERE l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}) AND NOT EXISTS ("
+        "SELECT FROM account_operations o WHERE o.pubkey = l.pubkey AND o.operation = l.operation_id"
+        f" AND o.amount = l.amount AND o.kind = CASE l.type WHEN {EntryType.REFUND:d} THEN {MarkKind.REFUND:d}"
+        f" ELSE {MarkKind.ADJUST:d} END)"
+    ),
+    "an operation is marked as refunded or adjusted, and the ledger does not have it": (
+        f"SELECT o.pubkey, o.operation FROM account_operations o WHERE o.kind <> {MarkKind.VOID:d}"  # noqa: S608
+        " AND NOT EXISTS (SELECT FROM ledger l WHERE l.pubkey = o.pubkey AND l.operation_id = o.operation"
+        f" AND l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}))"
+    ),
+    "an operation is debited although it was voided before": (
+        "SELECT l.pubkey, l.operation_id FROM ledger l JOIN account_operations o"  # noqa: S608
+        f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
+        f" WHERE l.type = {EntryType.DEBIT:d}"
+    ),
+}
+
+
+@dataclass(slots=True)
+class Report:
+    accounts: int = 0
+    entries: Counter[int] = field(default_factory=Counter)  # By type.
+    credits: Counter[int] = field(default_factory=Counter)
+    balance: int = 0
+    faults: list[tuple[str, str]] = field(default_factory=list)  # Account and sentence; the first FAULTS_SHOWN.
+    faults_total: int = 0
+
+    def add(self, pubkey: bytes, faults: list[str]) -> None:
+        self.faults_total += len(faults)
+        room = FAULTS_SHOWN - len(self.faults)
+        self.faults += [(base58_text(pubkey), fault) for fault in faults[:room]]
+
+
+class _Rows:
+    """Rows of one ordered stream, taken account by account."""
+
+    def __init__(self, rows: AsyncIterator[Any]) -> None:
+        self._rows = rows
+        self._next: Any = None
+
+    async def advance(self) -> None:
+        self._next = await anext(self._rows, None)
+
+    async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
+        """Give every row of this account to `take`; gives the public keys of rows passed over, which have none."""
+        strays: list[bytes] = []
+        while self._next is not None and self._next["pubkey"] <= pubkey:
+            if self._next["pubkey"] == pubkey:
+                take(self._next)
+            elif not strays or strays[-1] != self._next["pubkey"]:
+                strays.append(self._next["pubkey"])
+            await self.advance()
+        return strays
+
+
+async def audit(connection: asyncpg.Connection) -> Report:
+    """Recompute everything. The connection should have no statement timeout."""
+    report = Report()
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        # In the order of the primary keys, so that the database streams instead of sorting.
+        entries = _Rows(
+            aiter(
+                connection.cursor(
+                    "SELECT pubkey, seq, at_ms, type, amount, balance, operation_id, method, outcome, description,"
+                    " parcels, hash FROM ledger ORDER BY pubkey, at_ms, seq",
+                    prefetch=_ROWS_AHEAD,
+                )
+            )
+        )
+        batches = _Rows(
+            aiter(
+                connection.cursor(
+                    "SELECT pubkey, id, remaining FROM credit_batches ORDER BY pubkey, id", prefetch=_ROWS_AHEAD
+                )
+            )
+        )
+        await entries.advance()
+        await batches.advance()
+        async for row in connection.cursor("SELECT * FROM accounts ORDER BY pubkey", prefetch=_ROWS_AHEAD):
+            await _audit_account(row, entries, batches, report)
+        for rows, what in ((entries, "entries"), (batches, "batches")):
+            for pubkey in await rows.of(b"\xff" * 33, lambda _: None):
+                report.add(pubkey, [f"it has {what} and no account"])
+        for what, query in _ACROSS.items():
+            async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
+                report.add(row[0], [f"{what}: {row[1].hex()}"])
+    return report
+
+
+async def _audit_account(row: Any, entries: _Rows, batches: _Rows, report: Report) -> None:
+    pubkey: bytes = row["pubkey"]
+    recount = Recount(pubkey)
+    left: dict[int, int] = {}
+
+    def feed(entry_row: Any) -> None:
+        _, *columns, stored_hash = entry_row
+        entry = Entry(*columns)
+        report.entries[entry.type] += 1
+        report.credits[entry.type] += entry.amount
+        recount.feed(entry, stored_hash)
+
+    def keep(batch_row: Any) -> None:
+        left[batch_row["id"]] = batch_row["remaining"]
+
+    for stray in await entries.of(pubkey, feed):
+        report.add(stray, ["it has entries and no account"])
+    for stray in await batches.of(pubkey, keep):
+        report.add(stray, ["it has batches and no account"])
+    head = Head(
+        pubkey,
+        row["seq"],
+        row["seq"],
+        row["balance"],
+        row["total_consumed"],
+        row["last_batch"],
+        row["last_ms"],
+        row["head_hash"],
+    )
+    report.accounts += 1
+    report.balance += row["balance"]
+    report.add(pubkey, recount.close(head, left))
+
+
+def show(report: Report, console: Console) -> None:
+    table = Table("type", "entries", "credits", title=f"{report.accounts} accounts")
+    for kind in EntryType:
+        table.add_row(kind.name.lower(), str(report.entries[kind]), str(report.credits[kind]))
+    table.add_section()
+    table.add_row("all", str(report.entries.total()), str(report.credits.total()))
+    table.add_row("balances", "", str(report.balance))
+    console.print(table)
+    if report.faults_total == 0:
+        console.print("The ledger adds up: every balance, batch and hash chain is what its entries say.")
+        return
+    faults = Table("account", "what differs", title=f"{report.faults_total} differences")
+    for pubkey, fault in report.faults:
+        faults.add_row(pubkey, fault)
+    console.print(faults)
+    console.print(
+        "Next: suspend these accounts (`python serve_app.py accounts suspend PUBKEY`), keep a copy of the database as "
+        "it is, and restore the last backup that passes this audit beside it. Never edit the ledger: a correction is a "
+        "new entry."
+    )
+
+
+@asynccontextmanager
+async def _database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
+    """URL of the database: the given one, the one that a running instance has on this folder, or one started here."""
+    if postgres_url is not None:
+        yield postgres_url
+        return
+    if not (data_dir / MARKER_NAME).exists():
+        raise DataDirError(f"{data_dir} is not a data folder of this product; name one with --data-dir")
+    try:
+        data = DataDir(data_dir)
+    except DataDirError:
+        running = _running_postgres(data_dir)
+        if running is None:
+            raise
+        yield running
+        return
+    with data, Supervisor() as supervisor:
+        server = EmbeddedPostgres(data)
+        await asyncio.to_thread(supervisor.start, server.child)
+        yield server.url
+
+
+def _running_postgres(data_dir: Path) -> str | None:
+    """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
+    marker = json.loads((data_dir / MARKER_NAME).read_text(encoding="utf-8"))
+    for folder in (data_dir, SYSTEM_FOLDER / str(marker.get("id", ""))):
+        try:
+            lines = (folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            continue
+        if len(lines) > 4:
+            return f"postgresql://postgres@/postgres?host={quote(lines[4].strip(), safe='')}&port={lines[3].strip()}"
+    return None
+
+
+async def run(postgres_url: str | None, data_dir: Path) -> Report:
+    async with _database(postgres_url, data_dir) as url:
+        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
+        try:
+            return await audit(connection)
+        finally:
+            await connection.close()
+
+
+def main(
+    postgres_url: Annotated[
+        str | None, typer.Option("--postgres-url", envvar="DATABASE_URL", help="Database to audit.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
+    ] = None,
+) -> None:
+    """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
+    console = Console(highlight=False)
+    folder = (data_dir or default_path(os.environ)).expanduser().absolute()
+    try:
+        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder))
+    except (DataDirError, ChildFailed) as error:
+        console.print(str(error))
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    except asyncpg.UndefinedTableError:
+        console.print("This database has no accounts yet: start the product once, or name another with --postgres-url.")
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        console.print(f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir.")
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    show(report, console)
+    if report.faults_total:
+        raise typer.Exit(_EXIT_FAULTS)
+
+
+if __name__ == "__main__":
+    typer.run(main)

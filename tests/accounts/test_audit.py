@@ -1,0 +1,145 @@
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from actors.accounts import audit
+from actors.accounts.core import decide_adjust, decide_settle, decide_void
+from actors.accounts.store import PostgresAccountStore
+from actors.datadir import DataDir
+from actors.units import VirtualShard
+from tests.accounts.making import ALICE, BOB, START, group_of, opened, opening_group, settle
+from tests.accounts.test_store import SHARDS, posted
+
+NO_FLAGS: list[str] = []
+
+
+async def filled(pool: asyncpg.Pool) -> None:
+    """Two accounts with grants, debits, a refund and a void."""
+    store = PostgresAccountStore(pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("owner", SHARDS, False)
+    for pubkey in (ALICE, BOB):
+        account = opened(pubkey)
+        await store.write(epoch, opening_group(account))
+        grant = decide_adjust(account, 100, "grant", b"grant", START)
+        assert grant is not None
+        await store.write(epoch, group_of(account, grant))
+        for number in (1, 2):
+            await store.write(epoch, group_of(account, posted(account, settle(number, 30, pubkey=pubkey))))
+        refund = decide_void(account, settle(1, 30, pubkey=pubkey), START).event
+        void = decide_void(account, settle(3, 30, pubkey=pubkey), START, True).event
+        assert refund is not None and void is not None
+        await store.write(epoch, group_of(account, refund, void))
+    await store.close()
+
+
+async def audited(pool: asyncpg.Pool) -> audit.Report:
+    async with pool.acquire() as connection:
+        return await audit.audit(connection)
+
+
+async def test_a_true_ledger_passes(postgres_pool: asyncpg.Pool) -> None:
+    await filled(postgres_pool)
+    report = await audited(postgres_pool)
+    assert report.faults == [] and report.faults_total == 0
+    assert (report.accounts, report.entries.total(), report.balance) == (2, 8, 140)
+    assert report.credits.total() == report.balance
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE accounts SET balance = balance + 1", "balance"),
+        ("UPDATE accounts SET total_consumed = 0", "consumed"),
+        ("UPDATE accounts SET head_hash = ''", "hash"),
+        ("UPDATE credit_batches SET remaining = remaining - 1", "batch 1"),
+        ("DELETE FROM credit_batches", "batch 1"),
+        ("DELETE FROM accounts WHERE pubkey = (SELECT min(pubkey::text)::bytea FROM accounts)", "no account"),
+        ("UPDATE ledger SET amount = amount - 1 WHERE seq = 2", "chain"),
+        ("DELETE FROM ledger WHERE seq = 2", "follows"),
+        ("DELETE FROM ledger WHERE seq = 4", "number of entries"),
+        (
+            "UPDATE ledger SET operation_id = (SELECT min(operation_id::text)::bytea FROM ledger WHERE type = 2)",
+            "chain",
+        ),
+        (
+            "UPDATE ledger SET operation_id = '\\x01' WHERE type = 2",
+            "an operation is debited more than once: 01",
+        ),
+        ("UPDATE ledger SET operation_id = '\\x01' WHERE type = 3", "does not give back what was debited"),
+        ("DELETE FROM account_operations WHERE kind = 1", "its mark is missing"),
+        ("DELETE FROM account_operations WHERE kind = 2", "its mark is missing"),
+        ("UPDATE account_operations SET operation = '\\x01' WHERE kind = 2", "the ledger does not have it"),
+        (
+            "UPDATE account_operations o SET kind = 0, operation = l.operation_id FROM ledger l"
+            " WHERE l.pubkey = o.pubkey AND l.type = 2 AND l.seq = 3 AND o.kind = 0",
+            "although it was voided before",
+        ),
+    ],
+)
+async def test_whatever_is_changed_is_found(postgres_pool: asyncpg.Pool, statement: str, told: str) -> None:
+    """Balances, batches, marks and entries: none can be changed alone without the audit saying so."""
+    await filled(postgres_pool)
+    async with postgres_pool.acquire() as connection:
+        await connection.execute("SET session_replication_role = replica")  # Without the trigger that forbids it.
+        await connection.execute(statement)
+        await connection.execute("RESET session_replication_role")
+    report = await audited(postgres_pool)
+    assert any(told in fault for _, fault in report.faults), report.faults
+
+
+async def test_a_settle_after_the_audit_began_does_not_disturb_it(postgres_pool: asyncpg.Pool) -> None:
+    """One snapshot: the audit may run beside a serving instance."""
+    await filled(postgres_pool)
+    async with postgres_pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
+        await connection.fetchval("SELECT count(*) FROM accounts")
+        store = PostgresAccountStore(postgres_pool)
+        epoch = await store.take_over("owner", [VirtualShard(number) for number in range(1024)], False)
+        account = opened(b"c" * 32)
+        await store.write(epoch, opening_group(account))
+        await store.close()
+        async with connection.transaction():
+            assert await connection.fetchval("SELECT count(*) FROM accounts") == 2
+    assert (await audited(postgres_pool)).accounts == 3
+    assert decide_settle(account, settle(1, 1, pubkey=b"c" * 32), START).ok is False
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(audit.main)
+    result = CliRunner().invoke(app, list(arguments), env={"DATABASE_URL": "", "COLUMNS": "200"})
+    return result.exit_code, result.output
+
+
+async def test_the_command_tells_and_exits_by_what_it_found(postgres_pool: asyncpg.Pool, postgres_url: str) -> None:
+    await filled(postgres_pool)
+    code, output = await asyncio.to_thread(command, "--postgres-url", postgres_url)
+    assert code == 0 and "adds up" in output and "debit" in output
+    await postgres_pool.execute("UPDATE accounts SET balance = balance + 1")
+    code, output = await asyncio.to_thread(command, "--postgres-url", postgres_url)
+    assert code == 1 and "by the ledger 70" in output and "Next:" in output
+
+
+def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Path) -> None:
+    code, output = command("--data-dir", str(tmp_path))
+    assert code == 2 and "not a data folder" in output.replace("\n", " ")
+    code, output = command("--postgres-url", "postgresql://nobody@127.0.0.1:1/none")
+    assert code == 2 and "cannot be read" in output
+
+
+def test_a_running_instances_folder_can_be_audited(data_dir: DataDir, postgres_server: object) -> None:
+    """The folder is locked by the instance; its server is found by the pid file, and has nothing of ours yet."""
+    assert postgres_server is not None
+    code, output = command("--data-dir", str(data_dir.path))
+    assert code == 2 and "no accounts yet" in output.replace("\n", " ")
+
+
+def test_an_empty_report_is_shown() -> None:
+    console = Console(record=True, width=100)
+    audit.show(audit.Report(), console)
+    assert "adds up" in console.export_text()
