@@ -113,6 +113,18 @@ class Product:
 
     def start(self) -> None:
         """Raises ProductFailed with the last lines of its output when it does not come up."""
+        self.launch()
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self._ready_path.exists():
+            self._check_running()
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ProductFailed(f"not ready within {_READY_SECONDS} s:\n{self._tail()}")
+            time.sleep(0.05)
+        self.ready = json.loads(self._ready_path.read_text(encoding="utf-8"))
+
+    def launch(self) -> None:
+        """The process only; `wait_for_output` and `start` say how far it has come."""
         self._ready_path.unlink(missing_ok=True)
         arguments = ("--data-dir", str(self.data_dir), "--ready-file", str(self._ready_path))
         with self.output_path.open("ab") as output:
@@ -125,15 +137,17 @@ class Product:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # So that a Ctrl-C can be sent to it and to nobody else.
             )
-        deadline = time.monotonic() + _READY_SECONDS
-        while not self._ready_path.exists():
-            if self._process.poll() is not None:
-                raise ProductFailed(f"ended with {self._process.returncode} before it was ready:\n{self._tail()}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise ProductFailed(f"not ready within {_READY_SECONDS} s:\n{self._tail()}")
+
+    def wait_for_output(self, text: str) -> None:
+        """Until it has printed this. Raises ProductFailed when it ends before."""
+        while text not in self.output_path.read_text(encoding="utf-8", errors="replace"):
+            self._check_running()
             time.sleep(0.05)
-        self.ready = json.loads(self._ready_path.read_text(encoding="utf-8"))
+
+    def _check_running(self) -> None:
+        assert self._process is not None, "not started"
+        if self._process.poll() is not None:
+            raise ProductFailed(f"ended with {self._process.returncode} before it was ready:\n{self._tail()}")
 
     def processes(self) -> list[psutil.Process]:
         """Everything that this run has started and that still runs, whether or not it is still in its tree."""

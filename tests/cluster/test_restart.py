@@ -1,9 +1,12 @@
 """Ctrl-C, and a second start on the same folder: nothing is left running, and nothing is forgotten."""
 
+import shutil
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
-from bench.product import Product
+from bench.product import Product, free_ports
 from tests.customers import Customer, Wallet, request, rpc_body
 
 
@@ -67,3 +70,27 @@ def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Pr
     assert node(product, "getTransaction", signature, config)["slot"] <= slot
     assert product.account()["balance"] > 0  # The demo account's key of the first start is still the one in the file.
     assert product.audit().returncode == 0
+
+
+def test_sigterm_stops_it_as_cleanly(product: Product) -> None:
+    """What a service manager sends: exit code 0, children stopped in order, nothing left, and it starts again."""
+    before = product.account()["balance"]
+    assert product.stop() == 0
+    assert "kept in" in product.output_path.read_text(encoding="utf-8").splitlines()[-1]
+    product.start()
+    assert product.account()["balance"] == before
+
+
+def test_ctrl_c_while_starting() -> None:
+    """Somebody changes their mind: it ends without a traceback and leaves nothing running."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
+    folder.chmod(0o711)
+    starting = Product(folder / "data", {}, free_ports())
+    try:
+        starting.launch()
+        starting.wait_for_output("starting Ray (")
+        starting.stop(interrupt_group=True)
+        assert "Traceback" not in starting.output_path.read_text(encoding="utf-8")
+    finally:
+        starting.kill()
+        shutil.rmtree(folder, ignore_errors=True)
