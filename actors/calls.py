@@ -109,6 +109,16 @@ class SettleReply(msgspec.Struct, frozen=True, array_like=True):
     credits_remaining: int
 
 
+class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
+    """The answers to these operations have left the edge."""
+
+    operations: tuple[bytes, ...]
+
+
+class Noted(msgspec.Struct, frozen=True, array_like=True):
+    """A notice was taken."""
+
+
 def operation_at(operation: bytes, index: int) -> bytes:
     """Operation id of item `index` of a request: the counter half moves on, the edge half stays."""
     if index == 0:

@@ -5,6 +5,9 @@ kind; the first frame proves a secret of the cluster; a broken link is re-made a
 Generic: knows kinds, sequence numbers and futures; no rule of any context may live here. Requests must therefore be
 idempotent, each by its own operation id.
 
+The edge's proof also names it (PEER_BYTES). When all connections of a peer have been gone for a while, `on_gone` is
+told, once: that edge is dead, and whoever it worked for can be made whole.
+
 Frames are WebSocket binary messages: one byte of kind, then MessagePack `[frame, [[sequence, item], ...]]`;
 answers are MessagePack `[frame or 0, kind, [[sequence, reply], ...]]`, where frame acknowledges that frame.
 """
@@ -13,6 +16,7 @@ import asyncio
 import hmac
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +35,8 @@ UNANSWERED_MAX = 20_000  # Per link. Beyond it calls are refused at once (LinkFu
 _SWEEP_SECONDS = 0.25
 _RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # Local network: an owner is back within seconds or not at all.
 _NONCE_BYTES = 32
+PEER_BYTES = 8
+GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (_RECONNECT_SECONDS); a killed one never is.
 
 
 class LinkFull(Exception):
@@ -59,8 +65,9 @@ Handled = Any
 FrameHandler = Callable[[list[Any]], list[Handled]]
 
 
-def _prove(secret: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(secret, b"ledger-gateway hot link" + nonce, "sha256")
+def _prove(secret: bytes, nonce: bytes, peer: bytes) -> bytes:
+    assert len(peer) == PEER_BYTES, len(peer)
+    return peer + hmac.digest(secret, b"ledger-gateway hot link" + nonce + peer, "sha256")
 
 
 # --- the owner's side ---------------------------------------------------------------------------------------------
@@ -69,9 +76,12 @@ def _prove(secret: bytes, nonce: bytes) -> bytes:
 class LinkServer:
     """Listens for edges. Each kind has a handler that is called with a whole frame's items, in one turn."""
 
-    def __init__(self, secret: bytes, handlers: Mapping[Kind, FrameHandler]) -> None:
+    def __init__(
+        self, secret: bytes, handlers: Mapping[Kind, FrameHandler], on_gone: Callable[[bytes], None] | None = None
+    ) -> None:
         assert secret, "the hot link needs the secret of the cluster"
-        self._secret = secret
+        self._secret, self._on_gone = secret, on_gone
+        self._sessions: Counter[bytes] = Counter()
         self._handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
         self._server: Server | None = None
 
@@ -91,11 +101,14 @@ class LinkServer:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         await connection.send(nonce)
         proof = await asyncio.wait_for(connection.recv(), 5)
-        if not isinstance(proof, bytes) or not hmac.compare_digest(proof, _prove(self._secret, nonce)):
+        assert isinstance(proof, bytes), "hot link frames are binary"
+        peer = proof[:PEER_BYTES]
+        if len(peer) != PEER_BYTES or not hmac.compare_digest(proof, _prove(self._secret, nonce, peer)):
             logger.warning("hot link refused: wrong cluster secret from %s", connection.remote_address)
             await connection.close(1008, "wrong cluster secret")
             return
         outbox = _Outbox(connection)
+        self._sessions[peer] += 1
         try:
             async for message in connection:
                 assert isinstance(message, bytes), "hot link frames are binary"
@@ -104,6 +117,14 @@ class LinkServer:
             pass
         finally:
             outbox.close()
+            self._sessions[peer] -= 1
+            asyncio.get_running_loop().call_later(GONE_SECONDS, self._check_gone, peer)
+
+    def _check_gone(self, peer: bytes) -> None:
+        if peer in self._sessions and self._sessions[peer] == 0:
+            del self._sessions[peer]
+            if self._on_gone is not None:
+                self._on_gone(peer)
 
     def _take_frame(self, message: bytes, outbox: "_Outbox") -> None:
         number = message[0]
@@ -215,9 +236,13 @@ class Link:
     every break, so that a restarted owner is found wherever it now lives."""
 
     def __init__(
-        self, secret: bytes, kinds: tuple[Kind, ...], resolve: Callable[[], Awaitable[tuple[str, int]]]
+        self,
+        secret: bytes,
+        kinds: tuple[Kind, ...],
+        resolve: Callable[[], Awaitable[tuple[str, int]]],
+        peer: bytes = bytes(PEER_BYTES),
     ) -> None:
-        self._secret, self._resolve = secret, resolve
+        self._secret, self._resolve, self._peer = secret, resolve, peer
         self._lanes = {kind.number: _Lane(msgspec.msgpack.Decoder(kind.reply_type | None)) for kind in kinds}
         self._answer_decoder = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[int, msgspec.Raw]]])
         self._encoder = msgspec.msgpack.Encoder()
@@ -276,7 +301,7 @@ class Link:
                 ) as connection:
                     nonce = await asyncio.wait_for(connection.recv(), 5)
                     assert isinstance(nonce, bytes), "hot link: the owner speaks first, in binary"
-                    await connection.send(_prove(self._secret, nonce))
+                    await connection.send(_prove(self._secret, nonce, self._peer))
                     attempt = 0
                     await self._serve_connection(connection)
             except (OSError, TimeoutError, WebSocketException) as error:

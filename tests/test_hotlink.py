@@ -161,3 +161,27 @@ async def test_a_full_link_refuses_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     link.call(ECHO, Ask("2"), 1)
     with pytest.raises(LinkFull):
         link.call(ECHO, Ask("3"), 1)
+
+
+async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: an edge is dead when all its connections have been gone for a while; it is told once."""
+    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.05)
+    gone: asyncio.Queue[bytes] = asyncio.Queue()
+    owner = Owner()
+    owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
+    await owner.start()
+
+    async def resolve() -> tuple[str, int]:
+        return "127.0.0.1", owner.port
+
+    links = [Link(b"secret", (ECHO, COMMIT), resolve, peer) for peer in (b"leaving!", b"leaving!", b"staying!")]
+    for link in links:
+        link.start()
+        await link.call(ECHO, Ask("hello"), 5_000)
+    await links[0].stop()
+    await links[1].stop()
+    assert await asyncio.wait_for(gone.get(), 5) == b"leaving!"
+    assert (await links[2].call(ECHO, Ask("here"), 5_000)).text == "HERE"
+    assert gone.empty()
+    await links[2].stop()
+    await owner.server.stop()

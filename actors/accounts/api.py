@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest
+from actors.calls import DeliveredNotice, HoldReply, HoldRequest, Noted, Proof, SettleReply, SettleRequest
 from actors.hotlink import Kind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
@@ -45,6 +45,13 @@ class AccountsClient(Protocol):
         """In the background, until it succeeds: this operation must end costing nothing (charged is ignored).
 
         Used when an answer could not leave. Not posted: released. Already posted: a refund entry, once.
+        """
+        ...
+
+    def delivered(self, pubkey: bytes, operation: bytes) -> None:
+        """The answer of this posted operation has left. Told to the owner in the background, several at once.
+
+        An edge that dies before it said so leaves doubt, and the owner refunds the charge (money rule 2).
         """
         ...
 
@@ -95,4 +102,5 @@ class OwnerUnavailable(Exception):
 HOLD = Kind(1, HoldRequest, HoldReply)
 SETTLE = Kind(2, SettleRequest, SettleReply)
 VOID = Kind(3, SettleRequest, SettleReply)
-LINK_KINDS = (HOLD, SETTLE, VOID)
+DELIVERED = Kind(4, DeliveredNotice, Noted)
+LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED)

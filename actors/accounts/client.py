@@ -9,9 +9,18 @@ import logging
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
+from actors.accounts.api import DELIVERED, HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
 from actors.accounts.host import AccountShardActor
-from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest, WalletProof, operation_at
+from actors.calls import (
+    DeliveredNotice,
+    HoldReply,
+    HoldRequest,
+    Proof,
+    SettleReply,
+    SettleRequest,
+    WalletProof,
+    operation_at,
+)
 from actors.config import Config
 from actors.hotlink import Kind, Link, LinkFull, LinkTimeout
 from actors.units import routing_bytes
@@ -19,6 +28,8 @@ from actors.units import routing_bytes
 logger = logging.getLogger(__name__)
 
 _VOID_WAIT_MS = 30_000
+_NOTICE_WAIT_MS = 30_000
+_NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers meanwhile is one notice.
 _VOID_TRIES = 20  # Ten minutes of an owner that cannot be reached; holds of that age have long expired.
 
 
@@ -33,13 +44,15 @@ def place_shards(config: Config) -> list[Any]:
 class ShardedAccounts:
     """One link and one actor handle per shard actor; stateless otherwise, so any replica can hold one."""
 
-    def __init__(self, config: Config, handles: list[Any]) -> None:
+    def __init__(self, config: Config, handles: list[Any], edge: bytes) -> None:
+        """edge: the eight bytes that this process's operation ids begin with."""
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
         self._hold_wait_ms = config.gateway.hold_wait_ms
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._handles = handles
-        self._links = [Link(secret, LINK_KINDS, self._resolver(handle)) for handle in handles]
+        self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge) for handle in handles]
+        self._delivered: list[list[bytes]] = [[] for _ in handles]
         self._background: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -86,6 +99,21 @@ class ShardedAccounts:
         task = asyncio.create_task(self._void(request))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+    def delivered(self, pubkey: bytes, operation: bytes) -> None:
+        index = hosting.owner_index_of(pubkey, len(self._links))
+        gathered = self._delivered[index]
+        gathered.append(operation)
+        if len(gathered) == 1:
+            asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self._send_notice, index)
+
+    def _send_notice(self, index: int) -> None:
+        operations, self._delivered[index] = tuple(self._delivered[index]), []
+        try:
+            noted = self._links[index].call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
+        except LinkFull:
+            return  # In doubt, then: refunded only if this process also dies.
+        noted.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def info(self, proof: Proof) -> Answer:
         return await self._ask(proof, "info", proof)

@@ -7,13 +7,15 @@ The shell around the shell: every rule is below actor.py. Not here: how edges fi
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable
 from typing import Any
 
 from actors import hosting, telemetry
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
+from actors.accounts.deliveries import Deliveries
 from actors.accounts.store import PostgresAccountStore
-from actors.calls import Proof
+from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleRequest
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.events import NullSink
@@ -36,6 +38,77 @@ async def migrate_accounts(config: Config) -> None:
         await migrate(pool, read_migrations("actors.accounts"))
     finally:
         await pool.close()
+
+
+def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
+    """The owner's side of the hot links; charges that a dead edge never delivered are voided."""
+    deliveries = Deliveries()
+
+    def settle(request: SettleRequest) -> Any:
+        result = shard.settle_now(request)
+        if request.charged == 0:
+            return result
+        if isinstance(result, tuple):
+            if result[0].ok:
+                deliveries.posted(request)
+            return result
+        return settle_slowly(request, result)
+
+    async def settle_slowly(request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
+        reply = await result
+        if reply.ok:
+            deliveries.posted(request)
+        return reply
+
+    def delivered(notices: list[DeliveredNotice]) -> list[Noted]:
+        for notice in notices:
+            deliveries.delivered(notice.operations)
+        return [Noted() for _ in notices]
+
+    def gone(edge: bytes) -> None:
+        undelivered = deliveries.gone(edge)
+        if undelivered:
+            logger.warning("an edge is gone: %d charges that it did not deliver are voided", len(undelivered))
+            task = asyncio.create_task(_void_all(shard, undelivered))
+            _VOIDING.add(task)
+            task.add_done_callback(_VOIDING.discard)
+
+    return LinkServer(
+        secret,
+        {
+            HOLD: lambda items: [shard.hold_now(item) for item in items],
+            SETTLE: lambda items: [settle(item) for item in items],
+            VOID: lambda items: [shard.void_now(item) for item in items],
+            DELIVERED: delivered,
+        },
+        gone,
+    )
+
+
+_VOIDING: set[asyncio.Task[None]] = set()  # Kept, or the loop would forget them half way.
+
+
+async def _void_all(shard: AccountShard, undelivered: list[SettleRequest]) -> None:
+    """While the ledger cannot say, they are asked again; asking again is harmless."""
+    left = undelivered
+    while left:
+        left = [request for request in left if not await _voided(shard, request)]
+        if left:
+            await asyncio.sleep(_WATCH_SECONDS)
+
+
+async def _voided(shard: AccountShard, request: SettleRequest) -> bool:
+    """False: the ledger could not say."""
+    result = shard.void_now(request)
+    try:
+        if isinstance(result, tuple):
+            if result[1] is not None:
+                await result[1]
+        else:
+            await result
+    except OwnerUnavailable:
+        return False
+    return True
 
 
 class AccountShardActor:
@@ -128,14 +201,7 @@ class AccountShardActor:
             hosting.owned_shards(self._index, config.accounts.shard_actors),
         )
         await shard.start()
-        server = LinkServer(
-            storage.cluster_secret.get_secret_value().encode(),
-            {
-                HOLD: lambda items: [shard.hold_now(item) for item in items],
-                SETTLE: lambda items: [shard.settle_now(item) for item in items],
-                VOID: lambda items: [shard.void_now(item) for item in items],
-            },
-        )
+        server = serve_links(shard, storage.cluster_secret.get_secret_value().encode())
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard

@@ -48,6 +48,7 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
+    edge: bytes = b""  # What this process's operation ids begin with, where accounts must know it; else made here.
     # A request that carries X-Request-Id got it from a layer of ours outside, which answers with it too; on all others
     # this door makes the id. False: whatever a request carries is a stranger's.
     ids_from_edge: bool = False
@@ -58,7 +59,7 @@ class HttpDoor:
 
     def __init__(self, dependencies: Dependencies) -> None:
         config = dependencies.config
-        edge = dependencies.randomness(EDGE_BYTES)
+        edge = dependencies.edge or dependencies.randomness(EDGE_BYTES)
         self._clock = dependencies.clock
         self._ids_from_edge = dependencies.ids_from_edge
         self._identity = config.identity
@@ -111,6 +112,8 @@ class HttpDoor:
             added += (headers.JSON_CONTENT, (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": response.status, "headers": added})
         await send({"type": "http.response.body", "body": body})
+        if response.charges:
+            self._pipeline.delivered(response.charges)
 
     def _request_id(self, looks: Looks) -> str:
         if self._ids_from_edge and looks.edge_id:
@@ -198,7 +201,8 @@ class HttpDoor:
         if done.refusal is None:
             reply = done.items[0]
             if reply.answer is not None:
-                return Response(200, reply.answer.reply(raw_id), [])
+                charges = (reply.charge,) if reply.charge is not None else ()
+                return Response(200, reply.answer.reply(raw_id), [], charges)
             assert reply.refusal is not None
             return replies.single(reply.refusal, raw_id, request_id, self._terms(path))
         return replies.single(done.refusal, raw_id, request_id, self._terms(path))
@@ -207,7 +211,8 @@ class HttpDoor:
         page = self._terms(path)
         if done.refusal is not None:
             return replies.plain(done.refusal, request_id, page)
-        return Response(200, b"[" + b",".join(_item(reply, request_id, page) for reply in done.items) + b"]", [])
+        body = b"[" + b",".join(_item(reply, request_id, page) for reply in done.items) + b"]"
+        return Response(200, body, [], [reply.charge for reply in done.items if reply.charge is not None])
 
     def _without_credentials(self, path: bytes, body: bytes, request_id: str) -> Response:
         """402 with the terms; a single call gets it under its own id, anything else as a plain error."""

@@ -60,12 +60,16 @@ class Node(Protocol):
 
 
 class Reply(msgspec.Struct):
-    """To one call: the node's answer, or a refusal. credits_remaining: as newly known as it can be."""
+    """To one call: the node's answer, or a refusal. credits_remaining: as newly known as it can be.
+
+    charge: what was posted for the answer; the door says so to delivered() once the answer has left.
+    """
 
     id: bytes
     answer: NodeAnswer | None
     refusal: Refusal | None
     credits_remaining: int = 0
+    charge: SettleRequest | None = None
 
 
 class Replies(msgspec.Struct):
@@ -141,6 +145,11 @@ class Pipeline:
             done.figures,
             done.credits_remaining,
         )
+
+    def delivered(self, charges: Sequence[SettleRequest]) -> None:
+        """The answers that these paid for have left."""
+        for charge in charges:
+            self._accounts.delivered(charge.pubkey, charge.operation)
 
     async def drain(self) -> None:
         """Wait for what is still being settled for callers who left."""
@@ -223,7 +232,7 @@ class Pipeline:
             self._in_background(self._settle_quietly(_ended(settle, settle.charged, _GONE)))
             raise
         if settled.ok:
-            return Reply(raw_id, answer, None, settled.credits_remaining)
+            return Reply(raw_id, answer, None, settled.credits_remaining, settle)
         self._accounts.void(settle)
         return Reply(raw_id, None, _NOT_RECORDED, settled.credits_remaining)
 
@@ -280,7 +289,9 @@ class Pipeline:
 
     async def _settle_quietly(self, settle: SettleRequest) -> None:
         try:
-            await self._accounts.settle(settle)
+            settled = await self._accounts.settle(settle)
+            if settled.ok and settle.charged:
+                self._accounts.delivered(settle.pubkey, settle.operation)  # There is nobody left to deliver it to.
         except OwnerUnavailable:
             logger.warning("operation %s is left to the expiry of its hold", settle.operation.hex())
 

@@ -6,11 +6,13 @@ Pure. Rows of the error table with a code become JSON-RPC errors where the reque
 refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP errors.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
+from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway import admission, headers
 from actors.gateway.headers import HeaderList
@@ -22,11 +24,15 @@ _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 
 
 class Response(msgspec.Struct):
-    """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds."""
+    """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
+
+    charges: what was posted for what is in the body.
+    """
 
     status: int
     body: bytes
     headers: HeaderList = []
+    charges: Sequence[SettleRequest] = ()
 
 
 def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:

@@ -19,6 +19,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
+from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
 from actors.status import endpoints
 from actors.status.core import Health, Services
@@ -41,7 +42,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
     telemetry.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
-    accounts = ShardedAccounts(config, place_shards(config))
+    edge = os.urandom(EDGE_BYTES)
+    accounts = ShardedAccounts(config, place_shards(config), edge)
     accounts.start()
     redis_client = open_redis(config.storage.redis_url.get_secret_value())
     node = NodeClient(config.upstream, config.upstream.node_url)
@@ -50,7 +52,9 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     prober.start()
     pages.start()
     # Serve's own middleware answers with the id that the request carries, which gateway/serve_edge.py has set.
-    parts = Dependencies(config, accounts, node, RedisIdentityStore(redis_client), pages, clock, ids_from_edge=True)
+    parts = Dependencies(
+        config, accounts, node, RedisIdentityStore(redis_client), pages, clock, edge=edge, ids_from_edge=True
+    )
     door = build_app(parts)
 
     async def close() -> None:

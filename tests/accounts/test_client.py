@@ -7,13 +7,24 @@ import pytest
 from pydantic import SecretStr
 
 from actors import hosting
-from actors.accounts.api import HOLD, SETTLE, VOID, Answer, OwnerUnavailable
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, VOID, Answer, OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
-from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
+from actors.calls import (
+    DeliveredNotice,
+    HoldItem,
+    HoldReply,
+    HoldRequest,
+    KeyProof,
+    Noted,
+    SettleReply,
+    SettleRequest,
+    WalletProof,
+)
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
 from actors.hotlink import LinkServer
 from actors.units import routing_bytes
 
+EDGE = b"the-edge"
 SECRET = "the cluster's"
 WALLETS = [bytes([n]) * 32 for n in range(8)]
 
@@ -24,8 +35,12 @@ class Owner:
     def __init__(self) -> None:
         self.seen: list[Any] = []
         self.silent = False
+        self.notices: asyncio.Queue[DeliveredNotice] = asyncio.Queue()
         self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
-        self.server = LinkServer(SECRET.encode(), {HOLD: self._hold, SETTLE: self._settle, VOID: self._settle})
+        self.server = LinkServer(
+            SECRET.encode(),
+            {HOLD: self._hold, SETTLE: self._settle, VOID: self._settle, DELIVERED: self._delivered},
+        )
         self.where: tuple[str, int] = ("127.0.0.1", 0)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,6 +70,11 @@ class Owner:
             self.ended.put_nowait(item)
         return [SettleReply(True, 5) for _ in items]
 
+    def _delivered(self, items: list[DeliveredNotice]) -> list[Any]:
+        for item in items:
+            self.notices.put_nowait(item)
+        return [Noted() for _ in items]
+
 
 async def world(count: int) -> tuple[ShardedAccounts, list[Owner]]:
     owners = [Owner() for _ in range(count)]
@@ -65,7 +85,7 @@ async def world(count: int) -> tuple[ShardedAccounts, list[Owner]]:
         accounts=AccountsConfig(shard_actors=count),
         gateway=GatewayConfig(hold_wait_ms=300),
     )
-    accounts = ShardedAccounts(config, owners)
+    accounts = ShardedAccounts(config, owners, EDGE)
     accounts.start()
     return accounts, owners
 
@@ -101,4 +121,15 @@ async def test_a_silent_owner_is_unavailable_and_its_hold_is_voided() -> None:
         await accounts.hold(request)
     void = await asyncio.wait_for(owners[0].ended.get(), 5)
     assert (void.operation, void.pubkey, void.charged) == (bytes(16), WALLETS[1], 0)
+    await end(accounts, owners)
+
+
+async def test_deliveries_are_told_several_at_once() -> None:
+    """Rule (money rule 2): the owner learns what was delivered; never one message per call."""
+    accounts, owners = await world(1)
+    operations = tuple(EDGE + number.to_bytes(8, "big") for number in range(5))
+    for operation in operations:
+        accounts.delivered(WALLETS[0], operation)
+    notice = await asyncio.wait_for(owners[0].notices.get(), 5)
+    assert notice.operations == operations
     await end(accounts, owners)

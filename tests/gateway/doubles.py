@@ -37,6 +37,7 @@ class OneAccount:
         self.held: dict[bytes, int] = {}
         self.ends: dict[bytes, SettleRequest] = {}
         self.voided: list[SettleRequest] = []
+        self.delivered_operations: list[bytes] = []
         self.holds: list[HoldRequest] = []
         self.refusal: str | None = None
         self.rate_left = 1_000
@@ -90,6 +91,10 @@ class OneAccount:
         self.credits -= request.charged
         self.ends[request.operation] = request
         assert self.available >= 0
+
+    def delivered(self, pubkey: bytes, operation: bytes) -> None:
+        del pubkey
+        self.delivered_operations.append(operation)
 
     def void(self, request: SettleRequest) -> None:
         self.voided.append(request)

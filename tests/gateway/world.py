@@ -53,6 +53,9 @@ class InProcessAccounts:
         self.settles.append(request)
         return await self._settled(self._shard.settle_now(request))
 
+    def delivered(self, pubkey: bytes, operation: bytes) -> None:
+        """Nothing dies here, so nobody asks."""
+
     def void(self, request: SettleRequest) -> None:
         task = asyncio.ensure_future(self._settled(self._shard.void_now(request)))
         self._background.add(task)
