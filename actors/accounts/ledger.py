@@ -60,7 +60,7 @@ def chain(head: bytes, entry: Entry) -> bytes:
     return hashlib.sha256(head + canonical(entry)).digest()
 
 
-_OUTCOME_WORDS = {
+_OUTCOME_WORDS: dict[int, str] = {
     Outcome.UPSTREAM_ERROR: "the node answered with an error that is billed",
     Outcome.CLIENT_GONE: "answered after the client had left",
 }
@@ -72,5 +72,5 @@ def describe(entry: Entry) -> str:
         return entry.description
     if entry.type == EntryType.REFUND:
         return f"{entry.method}: refunded, the answer could not be delivered"
-    words = _OUTCOME_WORDS.get(Outcome(entry.outcome))
+    words = _OUTCOME_WORDS.get(entry.outcome)
     return f"{entry.method}: {words}" if words else entry.method

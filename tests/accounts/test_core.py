@@ -1,0 +1,299 @@
+import pytest
+
+from actors.accounts.account import (
+    Account,
+    Defaults,
+    End,
+    Mark,
+    MarkKind,
+    Moment,
+    Moved,
+    apply,
+    posted,
+)
+from actors.accounts.core import (
+    ANSWERS_MAX,
+    Settlement,
+    adjusted_before,
+    decide_adjust,
+    decide_credit_expiry,
+    decide_hold,
+    decide_hold_expiry,
+    decide_key,
+    decide_limits,
+    decide_recall,
+    decide_settle,
+    decide_status,
+    decide_void,
+    figures,
+    is_due,
+    is_low_crossing,
+)
+from actors.accounts.ledger import EntryType
+from actors.calls import HoldRequest
+from tests.accounts.making import (
+    DEFAULTS,
+    START,
+    START_MS,
+    hold,
+    later,
+    opened,
+    operation,
+    settle,
+    take,
+)
+
+RATE, SLOTS, CREDITS = "RATE_LIMITED", "CONCURRENCY_LIMITED", "INSUFFICIENT_CREDITS"
+
+
+def admit(account: Account, request: HoldRequest, moment: Moment = START) -> tuple[str | None, ...]:
+    admission = decide_hold(account, request, None, moment)
+    assert admission.refusal is None
+    take(account, admission.event)
+    return admission.verdicts
+
+
+def end(account: Account, settlement: Settlement) -> bool | None:
+    take(account, settlement.event)
+    account.check()
+    return settlement.ok
+
+
+def test_a_batch_is_admitted_item_by_item_in_order() -> None:
+    """Hostile input 11: a batch across the balance: what fits is held, and a later, smaller item still may."""
+    account = opened(credits=60)
+    assert admit(account, hold(1, 25, 50, 25, 25, 10)) == (None, CREDITS, None, CREDITS, None)
+    assert account.purse.held == 60
+    assert set(account.holds) == {operation(1), operation(3), operation(5)}
+
+
+def test_a_batch_straddles_the_rate_limit() -> None:
+    """Each admitted item takes one unit; what is refused takes none, whatever the reason."""
+    account = opened(credits=1_000, defaults=Defaults(4, 64, 60, 1_000))
+    assert admit(account, hold(1, 1, 5_000, 1, 1)) == (None, CREDITS, None, None)
+    assert figures(account, START).rate_remaining == 1
+    assert admit(account, hold(10, 1, 1, 1)) == (None, RATE, RATE)
+    assert admit(account, hold(20, 1)) == (RATE,)
+    assert admit(account, hold(30, 1), later(START, 1)) == (None,)
+
+
+def test_a_client_without_credits_hears_that_and_not_its_rate() -> None:
+    """Hostile input 1: 499 refusals in one second are all 402."""
+    account = opened(credits=26)
+    verdicts = [admit(account, hold(number, 25))[0] for number in range(500)]
+    assert verdicts == [None] + [CREDITS] * 499
+
+
+def test_slots_are_live_holds() -> None:
+    account = opened(credits=100, defaults=Defaults(100, 2, 60, 1_000))
+    assert admit(account, hold(1, 1, 1, 1)) == (None, None, SLOTS)
+    assert end(account, decide_settle(account, settle(1, 1), START))
+    assert admit(account, hold(10, 1, 1)) == (None, SLOTS)
+
+
+def test_a_free_call_takes_a_unit_and_nothing_else() -> None:
+    account = opened(defaults=Defaults(2, 1, 60, 1_000))
+    assert admit(account, hold(1, 0, 0, 0)) == (None, None, RATE)
+    assert account.holds == {}
+    assert end(account, decide_settle(account, settle(1, 0), START))
+
+
+def test_a_request_without_items_tells_figures_and_takes_nothing() -> None:
+    account = opened(credits=7)
+    admission = decide_hold(account, hold(1), "nonce", START)
+    assert (admission.refusal, admission.verdicts) == (None, ())
+    take(account, admission.event)
+    shown = figures(account, START)
+    assert (shown.credits_remaining, shown.rate_limit, shown.rate_remaining) == (7, 100, 100)
+    assert shown.rate_reset == START_MS // 1000 + 1
+    assert decide_hold(account, hold(2), "nonce", START).refusal == "NONCE_REUSED"
+
+
+def test_asked_again_the_answer_is_the_same_and_nothing_more_is_held() -> None:
+    """calls.HoldRequest: also after its items have ended, and whatever else has happened."""
+    account = opened(credits=60)
+    requests = [hold(1, 25), hold(10, 25, 25), hold(20, 0), hold(30), hold(40, 500)]
+    first = [admit(account, request) for request in requests]
+    end(account, decide_settle(account, settle(1, 25), START))
+    take(account, decide_adjust(account, 500, "", b"more", START))
+    for request, verdicts in zip(requests, first, strict=True):
+        again = decide_hold(account, request, None, later(START, 30))
+        assert (again.verdicts, again.event) == (verdicts, None)
+
+
+def test_memory_for_refusals_is_bounded() -> None:
+    """A flood of refused calls costs memory once; a forgotten one is judged anew."""
+    account = opened(credits=1)
+    for number in range(ANSWERS_MAX + 50):
+        assert admit(account, hold(number, 25)) == (CREDITS,)
+    assert len(account.answers) == ANSWERS_MAX
+    assert decide_hold(account, hold(ANSWERS_MAX + 60, 1, 25), None, START).event is not None
+
+
+def test_a_replay_is_refused_before_the_status_is_told() -> None:
+    account = opened(credits=10)
+    take(account, decide_hold(account, hold(1, 1), "nonce", START).event)
+    take(account, decide_status(account, "suspended"))
+    assert decide_hold(account, hold(2, 1), "nonce", START).refusal == "NONCE_REUSED"
+    refused = decide_hold(account, hold(3, 1), "fresh", START)
+    assert (refused.refusal, refused.event) == ("METHOD_NOT_ALLOWED", None)
+
+
+def test_nonces_are_bounded_by_the_accounts_rate() -> None:
+    """Hostile input 4: beyond what it could ever use, an account is told to slow down, and loses no nonce by it."""
+    account = opened(credits=10)
+    for number in range(26_000):
+        take(account, decide_hold(account, hold(number), f"n{number}", START).event)
+    refused = decide_hold(account, hold(30_000, 1), "one more", START)
+    assert (refused.refusal, refused.event) == (RATE, None)
+    assert decide_hold(account, hold(30_000, 1), "n1", START).refusal == "NONCE_REUSED"
+
+
+def test_at_most_the_held_amount_is_charged() -> None:
+    """Money rule 1. An edge that charges more is broken: nothing is charged, and the state is unchanged."""
+    account = opened(credits=100)
+    admit(account, hold(1, 25))
+    before = (account.purse.balance, account.purse.held, account.seq)
+    assert not end(account, decide_settle(account, settle(1, 26, ceiling=50), START))
+    assert not end(account, decide_settle(account, settle(1, -1, ceiling=50), START))
+    assert (account.purse.balance, account.purse.held, account.seq) == before
+    assert end(account, decide_settle(account, settle(1, 20, ceiling=25), START))
+    assert (account.purse.balance, account.purse.held, account.total_consumed) == (80, 0, 20)
+
+
+def test_a_hold_ends_once() -> None:
+    """Posted or released, in whichever order they are asked for; the first counts."""
+    account = opened(credits=100)
+    admit(account, hold(1, 25))
+    admit(account, hold(2, 25))
+    assert end(account, decide_settle(account, settle(1, 25), START))
+    assert end(account, decide_settle(account, settle(1, 25), START))
+    assert end(account, decide_settle(account, settle(2, 0, ceiling=25), START))
+    assert not end(account, decide_settle(account, settle(2, 25), START))
+    assert account.purse.balance == 75
+
+
+def test_releasing_what_was_posted_gives_it_back() -> None:
+    account = opened(credits=100)
+    admit(account, hold(1, 25))
+    end(account, decide_settle(account, settle(1, 25), START))
+    assert end(account, decide_settle(account, settle(1, 0, ceiling=25), START))
+    assert (account.purse.balance, account.total_consumed) == (100, 0)
+    assert not end(account, decide_settle(account, settle(1, 25), START))
+
+
+@pytest.mark.parametrize(("age", "balance", "ok"), [(120, 25, True), (121, 25, None), (0, 24, False), (-30, 25, True)])
+def test_a_hold_of_a_predecessor_is_posted_if_recent_and_covered(age: int, balance: int, ok: bool | None) -> None:
+    """Design, section 4; None: the store is asked whether it was posted long ago, before it is refused."""
+    account = opened(credits=balance)
+    request = settle(1, 25, held_at=START_MS // 1000 - age)
+    assert end(account, decide_settle(account, request, START)) is ok
+    if ok is None:
+        assert decide_settle(account, request, START, True) == Settlement(False)
+
+
+def test_an_expired_hold_is_judged_like_a_predecessors() -> None:
+    account = opened(credits=30)
+    admit(account, hold(1, 25))
+    late = later(START, 60)
+    assert is_due(account, late) and not is_due(account, later(START, 59))
+    for event in decide_hold_expiry(account, late):
+        apply(account, event)
+    assert account.purse.available == 30
+    admit(account, hold(10, 20), late)
+    assert not end(account, decide_settle(account, settle(1, 25), late))
+    assert end(account, decide_settle(account, settle(1, 10), late))
+
+
+def test_holds_end_by_steady_time() -> None:
+    """Hostile input 20: a clock that jumps a day does not end what is in flight."""
+    account = opened(credits=30)
+    admit(account, hold(1, 25))
+    assert not is_due(account, Moment(START_MS + 86_400_000, 59))
+    assert is_due(account, Moment(START_MS - 86_400_000, 60))
+
+
+def test_entries_never_go_back_in_time() -> None:
+    """A clock that is set back: entries keep their order."""
+    account = opened(credits=30)
+    settled = decide_settle(account, settle(1, 5), Moment(START_MS - 60_000, 1))
+    assert isinstance(settled.event, Moved) and settled.event.entry.at_ms == START_MS
+
+
+def test_a_void_gives_back_once_and_marks_what_nobody_knows() -> None:
+    """Money rule 2; a settle that comes late is refused."""
+    account = opened(credits=100)
+    for number in (1, 2):
+        admit(account, hold(number, 25))
+    end(account, decide_settle(account, settle(1, 25), START))
+    refund = decide_void(account, settle(1, 25), START)
+    assert isinstance(refund.event, Moved) and refund.event.entry.type == EntryType.REFUND
+    assert refund.event.mark == Mark(MarkKind.REFUND, operation(1), START_MS, 25)
+    assert end(account, refund)
+    assert decide_void(account, settle(1, 25), START) == Settlement(True)
+    assert end(account, decide_void(account, settle(2, 25), START))
+    assert decide_void(account, settle(3, 25), START).ok is None
+    assert end(account, decide_void(account, settle(3, 25), START, True))
+    for number in (1, 2, 3):
+        assert not end(account, decide_settle(account, settle(number, 25), START))
+    assert (account.purse.balance, account.purse.held) == (100, 0)
+
+
+def test_what_the_store_recalls_counts_as_known() -> None:
+    account = opened(credits=100)
+    end(account, decide_settle(account, settle(1, 25), START))
+    entry = decide_settle(account, settle(2, 25), START).event
+    assert isinstance(entry, Moved)
+    take(account, decide_recall(operation(2), entry.entry, None, START))
+    assert account.operations.get(operation(2)) == posted("getBalance", "1:-25")
+    mark = Mark(MarkKind.VOID, operation(3), START_MS, 0)
+    take(account, decide_recall(operation(3), None, mark, START))
+    ended = account.operations.get(operation(3))
+    assert ended is not None and ended.end is End.VOIDED
+    assert decide_recall(operation(4), None, None, START) is None
+
+
+def test_credits_expire_when_due_and_are_not_held_meanwhile() -> None:
+    account = opened(credits=100)
+    end_of_life = later(START, DEFAULTS.batch_seconds)
+    admit(account, hold(1, 30), later(end_of_life, -10))
+    assert is_due(account, end_of_life)
+    for event in decide_credit_expiry(account, end_of_life):
+        assert (event.entry.type, event.entry.amount) == (EntryType.EXPIRY, -70)
+        take(account, event)
+    assert admit(account, hold(10, 1), end_of_life) == (CREDITS,)
+    assert end(account, decide_settle(account, settle(1, 10, ceiling=30), end_of_life))
+    for event in decide_credit_expiry(account, end_of_life):
+        take(account, event)
+    assert account.purse.balance == 0
+
+
+def test_an_adjustment_removes_at_most_what_is_available() -> None:
+    account = opened(credits=100)
+    admit(account, hold(1, 30))
+    removed = decide_adjust(account, -500, "chargeback", b"op", START)
+    assert removed is not None and removed.entry.amount == -70
+    assert adjusted_before(account, b"op") is None
+    take(account, removed)
+    assert adjusted_before(account, b"op") == -70
+    assert decide_adjust(account, -1, "", b"op2", START) is None
+    account.check()
+
+
+def test_profile_changes_keep_the_rest() -> None:
+    account = opened()
+    for event in (decide_key(account, b"h" * 32, "srpc"),):
+        take(account, event)
+    take(account, decide_limits(account, 5, 6))
+    take(account, decide_status(account, "suspended"))
+    profile = account.profile
+    assert (profile.key_hash, profile.key_prefix, profile.requests_per_second) == (b"h" * 32, "srpc", 5)
+    assert (profile.concurrency, profile.status, profile.created_at) == (6, "suspended", START_MS // 1000)
+
+
+@pytest.mark.parametrize(("before", "charged", "low"), [(1_000, 1, True), (1_001, 1, False), (999, 1, False)])
+def test_low_balance_is_a_crossing(before: int, charged: int, low: bool) -> None:
+    """Interface, "Low-credit flag": from at least 1,000 to below."""
+    account = opened(credits=before)
+    event = decide_settle(account, settle(1, charged), START).event
+    assert isinstance(event, Moved) and is_low_crossing(event.entry) is low
