@@ -157,6 +157,7 @@ class Devnode:
             log_config=None,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,  # Nothing stands in front, and the admin door goes by the true peer address.
             date_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=75,

@@ -12,10 +12,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.devnode.journal import FILE_NAME, connect, place, row_id
+from actors.devnode.journal import FILE_NAME, connect, place, row_id, signature_key
 from actors.devnode.records import TransactionMeta
-
-_COLUMNS = "id, signature, raw, meta, keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +58,17 @@ class Archive:
         self._db.close()
 
     def transaction(self, signature: str) -> StoredTransaction | None:
-        row = self._db.execute(f"SELECT {_COLUMNS} FROM transactions WHERE signature = ?", (signature,)).fetchone()  # noqa: S608 - constant columns.
+        row = self._one("id, signature, raw, meta, keys", signature)
         return None if row is None else _transaction(row)
 
     def status(self, signature: str) -> tuple[int, Any] | None:
         """Slot and error of a transaction, without the rest of it."""
-        row = self._db.execute("SELECT id, err FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        row = self._one("id, err", signature)
         return None if row is None else (place(row[0])[0], None if row[1] is None else orjson.loads(row[1]))
 
     def position(self, signature: str) -> tuple[int, int] | None:
         """Slot and place in the block."""
-        row = self._db.execute("SELECT id FROM transactions WHERE signature = ?", (signature,)).fetchone()
+        row = self._one("id", signature)
         return None if row is None else place(row[0])
 
     def block(self, slot: int) -> StoredBlock | None:
@@ -79,7 +77,7 @@ class Archive:
 
     def block_transactions(self, slot: int) -> list[StoredTransaction]:
         rows = self._db.execute(
-            f"SELECT {_COLUMNS} FROM transactions WHERE id >= ? AND id < ? ORDER BY id",  # noqa: S608
+            "SELECT id, signature, raw, meta, keys FROM transactions WHERE id >= ? AND id < ? ORDER BY id",
             (row_id(slot, 0), row_id(slot + 1, 0)),
         )
         return [_transaction(row) for row in rows]
@@ -130,6 +128,11 @@ class Archive:
             )
             for identifier, signature, err, memo in rows
         ]
+
+    def _one(self, columns: str, signature: str) -> Any:
+        """columns come from this file alone."""
+        statement = f"SELECT {columns} FROM transactions WHERE signature_key = ? AND signature = ?"  # noqa: S608
+        return self._db.execute(statement, (signature_key(signature), signature)).fetchone()
 
     def _unix_times(self, slots: set[int]) -> dict[int, int]:
         marks = ",".join("?" * len(slots))

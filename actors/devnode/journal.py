@@ -8,6 +8,7 @@ Not here: what the rows mean (archive.py reads them, chain.py restores from them
 """
 
 import sqlite3
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -38,10 +39,10 @@ CREATE TABLE IF NOT EXISTS blocks (
     previous_blockhash TEXT NOT NULL, unix_time INTEGER NOT NULL, transactions INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS transactions (
-    id INTEGER PRIMARY KEY, signature TEXT NOT NULL, raw BLOB NOT NULL, meta TEXT NOT NULL, err TEXT, memo TEXT,
-    keys TEXT NOT NULL
+    id INTEGER PRIMARY KEY, signature_key INTEGER NOT NULL, signature TEXT NOT NULL, raw BLOB NOT NULL,
+    meta TEXT NOT NULL, err TEXT, memo TEXT, keys TEXT NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS transactions_by_signature ON transactions (signature);
+CREATE INDEX IF NOT EXISTS transactions_by_signature ON transactions (signature_key);
 CREATE TABLE IF NOT EXISTS address_transactions (
     address TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (address, id)
 ) WITHOUT ROWID;
@@ -210,6 +211,12 @@ def row_id(slot: int, position: int) -> int:
     return slot << _POSITION_BITS | position
 
 
+def signature_key(signature: str) -> int:
+    """What signatures are indexed by: short, because signatures arrive in no order and each dirties a page. Two may
+    share a key, so whoever looks one up compares the signature as well."""
+    return zlib.crc32(signature.encode())
+
+
 def place(identifier: int) -> tuple[int, int]:
     """Slot and position behind a row id."""
     return identifier >> _POSITION_BITS, identifier & ((1 << _POSITION_BITS) - 1)
@@ -242,6 +249,7 @@ def _transaction_row(record: TransactionRecord) -> tuple[object, ...]:
     err = record.meta.err
     return (
         row_id(record.slot, record.position),
+        signature_key(record.signature),
         record.signature,
         record.raw,
         msgspec.json.encode(record.meta).decode(),

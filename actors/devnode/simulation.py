@@ -5,10 +5,9 @@ the VM holds the accounts as that level saw them.
 Changes nothing that lasts. Not here: the RPC shapes (rpc/sending.py).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from solders.account import Account
 from solders.hash import Hash
@@ -24,6 +23,7 @@ from actors.devnode.records import TokenBalance
 from actors.devnode.vm import Outcome, Simulated
 from actors.devnode.wire import AnyMessage, Decoded
 
+_Result = TypeVar("_Result")
 _EMPTY = Outcome(landed=False, err=None, fee_lamports=0, compute_units=0, logs=(), inner=(), return_data=None)
 
 
@@ -46,8 +46,7 @@ def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | No
     if reason is not None:
         signed = all(decoded.transaction.verify_with_results())
         return _refused(reason if signed else "SignatureFailure")
-    with _accounts_at(chain, decoded, level):
-        return chain.vm.would_fail(decoded.transaction)
+    return _at_level(chain, decoded, level, lambda: chain.vm.would_fail(decoded.transaction))
 
 
 def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signatures: bool, fresh: bool) -> Simulation:
@@ -57,8 +56,9 @@ def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signature
     elif not fresh and (reason := chain.refusal(decoded, level)) is not None:
         result = Simulated(_refused(reason), {})
     else:
-        with _accounts_at(chain, decoded, level):
-            result = chain.vm.simulate(decoded.transaction, verify_signatures=False)
+        result = _at_level(
+            chain, decoded, level, lambda: chain.vm.simulate(decoded.transaction, verify_signatures=False)
+        )
     return _collect(chain, decoded, level, result)
 
 
@@ -97,21 +97,23 @@ def _refused(reason: str) -> Outcome:
     return Outcome(False, reason, 0, 0, _EMPTY.logs, _EMPTY.inner, None)
 
 
-@contextmanager
-def _accounts_at(chain: Chain, decoded: Decoded, level: Commitment) -> Iterator[None]:
-    """Put the accounts of the level into the VM, and put back what was there."""
+def _at_level(chain: Chain, decoded: Decoded, level: Commitment, run: Callable[[], _Result]) -> _Result:
+    """Run with the accounts of the level in the VM, and put back what was there."""
+    if level is Commitment.PROCESSED:
+        return run()
     slot = chain.levels.at(level).slot
     keys = decoded.keys
     if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
         keys = load_keys(decoded, lambda pubkey: chain.account(pubkey, level)).all
-    changed = [] if level is Commitment.PROCESSED else chain.history.changed_among(keys, slot)
-    now = [(pubkey, chain.vm.account(pubkey)) for pubkey in changed]
+    now = [(pubkey, chain.vm.account(pubkey)) for pubkey in chain.history.changed_among(keys, slot)]
+    if not now:
+        return run()
     # A program that changed since stays as it is: putting programs back costs a recompile for no caller's benefit.
     swapped = [(pubkey, account) for pubkey, account in now if account is None or not account.executable]
     for pubkey, _ in swapped:
         chain.vm.put(pubkey, chain.history.as_of(pubkey, slot))
     try:
-        yield
+        return run()
     finally:
         for pubkey, account in swapped:
             chain.vm.put(pubkey, account)

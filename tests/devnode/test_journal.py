@@ -88,7 +88,7 @@ def test_a_slot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     journal.begin(9, SALT)
     journal.flush(sealed(20, 2))
     broken = sealed(21, 2)
-    duplicate = replace(record(21, 1), signature=signature(20_000))
+    duplicate = replace(record(21, 1), position=0)
     bad = SealedSlot(_with(broken.block, (record(21, 0), duplicate)), (), 21)
     with pytest.raises(sqlite3.IntegrityError):
         journal.flush(bad)
