@@ -1,0 +1,1 @@
+"""WebSocket subscriptions of the embedded chain, as Agave presents them."""
