@@ -6,7 +6,6 @@ serving instance. Memory stays flat: accounts, entries and batches are read as t
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -246,10 +245,11 @@ def main(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
     ] = None,
+    xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
     console = Console(highlight=False)
-    folder = (data_dir or default_path(os.environ)).expanduser().absolute()
+    folder = (data_dir or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
     try:
         report = asyncio.run(run(None if data_dir is not None else postgres_url, folder))
     except (DataDirError, ChildFailed) as error:

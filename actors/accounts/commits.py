@@ -142,7 +142,7 @@ class GroupCommit:
             await self._store.check_owner(self.epoch, self._shards)
         except Fenced:
             self._fence()
-        except StoreUnavailable as error:
+        except Exception as error:  # noqa: BLE001 - a shard that cannot ask must not go on as if it had.
             await self._recover(error)
 
     async def _run(self) -> None:
@@ -211,8 +211,8 @@ class GroupCommit:
             except Fenced:
                 self._fence()
                 return
-            except StoreUnavailable as again:
-                logger.info("the ledger is still not committing: %s", again)
+            except Exception as again:  # noqa: BLE001 - whatever it is, giving up would leave the shard closed for good.
+                logger.warning("the ledger is still not committing: %s: %s", type(again).__name__, again)
                 await self._sleep(_RECOVERY_PAUSES[min(attempt, len(_RECOVERY_PAUSES) - 1)])
                 attempt += 1
             else:

@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 WRITE_SECONDS = 8.0  # A group takes milliseconds. A server that needs longer is treated as lost, and asked again.
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 _FENCED, _DIVERGED = "LG001", "LG002"
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# InternalClientError: a dying server's last word reached a connection that was not waiting for any.
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 # For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
 # the planner works that out anew for every group, or scans whole tables while statistics are young.
 _WRITER_SETTINGS = (
@@ -237,7 +238,11 @@ class PostgresAccountStore:
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[Any]:
         async with _translated(), self._pool.acquire(timeout=WRITE_SECONDS) as connection:
-            yield connection
+            try:
+                yield connection
+            except _AWAY:
+                connection.terminate()  # It may be beyond use, and the pool cannot tell.
+                raise
 
 
 @asynccontextmanager

@@ -1,0 +1,66 @@
+"""What an account must be, by the money rules: slow and plain, without any of the code it judges."""
+
+from dataclasses import dataclass, field
+
+from actors.calls import operation_at
+
+RATE, SLOTS, HOLD_SECONDS, LIFE_SECONDS = 7, 5, 60, 1_000
+
+
+@dataclass
+class Model:
+    """What the account must be. Credits as a list of [expires_at, number, left]."""
+
+    batches: list[list[int]] = field(default_factory=list)
+    made: int = 0
+    holds: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # Ceiling, when it ends.
+    charged: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # Credits, when; refunds take them to 0.
+    voided: set[bytes] = field(default_factory=set)
+    released: dict[bytes, int] = field(default_factory=dict)
+    seconds: dict[int, int] = field(default_factory=dict)
+    suspended: bool = False
+
+    @property
+    def balance(self) -> int:
+        return sum(left for _, _, left in self.batches)
+
+    @property
+    def available(self) -> int:
+        return self.balance - sum(ceiling for ceiling, _ in self.holds.values())
+
+    def pass_time(self, now: int) -> None:
+        self.holds = {key: row for key, row in self.holds.items() if row[1] > now}
+        for batch in sorted(self.batches):
+            if batch[0] <= now:
+                batch[2] -= min(batch[2], self.available)
+        self.batches = [batch for batch in self.batches if batch[2]]
+
+    def spend(self, amount: int) -> None:
+        for batch in sorted(self.batches):
+            taken = min(batch[2], amount)
+            batch[2] -= taken
+            amount -= taken
+        assert amount == 0
+        self.batches = [batch for batch in self.batches if batch[2]]
+
+    def grant(self, amount: int, now: int) -> None:
+        self.made += 1
+        self.batches.append([now + LIFE_SECONDS, self.made, amount])
+
+    def judge(self, ceilings: list[int], first: bytes, now: int) -> list[str | None]:
+        verdicts: list[str | None] = []
+        for index, ceiling in enumerate(ceilings):
+            if self.seconds.get(now, 0) >= RATE:
+                verdicts.append("RATE_LIMITED")
+                continue
+            if ceiling and len(self.holds) >= SLOTS:
+                verdicts.append("CONCURRENCY_LIMITED")
+                continue
+            if ceiling > self.available:
+                verdicts.append("INSUFFICIENT_CREDITS")
+                continue
+            self.seconds[now] = self.seconds.get(now, 0) + 1
+            if ceiling:
+                self.holds[operation_at(first, index)] = (ceiling, now + HOLD_SECONDS)
+            verdicts.append(None)
+        return verdicts

@@ -1,0 +1,132 @@
+import asyncio
+
+import pytest
+
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.writes import Stored
+from actors.config import AccountsConfig
+from tests.accounts.making import ALICE, BOB, key_proof
+from tests.accounts.shards import FailingStore, World, settle_down
+
+
+class SlowStore(FailingStore):
+    """Loads wait for `loading`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loading: asyncio.Event | None = None
+
+    async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
+        found = await super().load(pubkey, since_ms)
+        if self.loading is not None:
+            await self.loading.wait()
+        return found
+
+
+@pytest.fixture
+def store() -> SlowStore:
+    return SlowStore()
+
+
+@pytest.fixture
+def world(store: SlowStore) -> World:
+    return World(store=store)
+
+
+async def test_a_waiter_who_leaves_does_not_stop_the_load(world: World, store: SlowStore) -> None:
+    first = await world.shard()
+    await world.customer(first, ALICE, 10)
+    shard = await world.shard()
+    store.loading, store.loads = asyncio.Event(), 0
+    leaving = asyncio.ensure_future(shard._activations.load(ALICE))
+    staying = asyncio.ensure_future(shard._activations.load(ALICE))
+    await settle_down()
+    leaving.cancel()
+    store.loading.set()
+    account = await staying
+    assert account is not None and account is await shard._activations.load(ALICE)
+    assert store.loads == 1
+    await shard.stop()
+
+
+async def test_what_was_read_before_a_failed_commit_is_not_used(world: World, store: SlowStore) -> None:
+    """A write whose end was unknown when the account was read may be in the ledger now."""
+    first = await world.shard()
+    await world.customer(first, ALICE, 10)
+    shard = await world.shard()
+    store.loading = asyncio.Event()
+    loading = asyncio.ensure_future(shard._activations.load(ALICE))
+    await settle_down()
+    store.away = True
+    beat = asyncio.ensure_future(shard._commits.beat())
+    await settle_down()
+    store.away = False
+    await world.pauses.end()
+    await beat
+    store.loading.set()
+    with pytest.raises(OwnerUnavailable):
+        await loading
+    assert await shard._activations.load(ALICE) is not None
+    await shard.stop()
+
+
+async def test_nothing_is_loaded_while_the_ledger_does_not_commit(world: World, store: SlowStore) -> None:
+    first = await world.shard()
+    await world.customer(first, ALICE, 10)
+    shard = await world.shard()
+    shard._commits.open = False
+    with pytest.raises(OwnerUnavailable):
+        await shard._activations.load(ALICE)
+    peeked = await shard._activations.peek(ALICE)
+    assert peeked is not None and peeked.purse.balance == 10
+    assert shard._accounts == {}
+    shard._commits.open = True
+    await shard.stop()
+
+
+async def test_an_account_that_contradicts_itself_is_halted_alone(world: World, store: SlowStore) -> None:
+    """Hostile input 20: a flip halts that account; others go on."""
+    first = await world.shard()
+    for pubkey in (ALICE, BOB):
+        await world.customer(first, pubkey, 10)
+    row = store.rows[ALICE]
+    row.head = row.head._replace(balance=11)
+    shard = await world.shard()
+    with pytest.raises(OwnerUnavailable, match="halted"):
+        await shard._activations.load(ALICE)
+    assert await shard._activations.load(BOB) is not None
+    await shard.stop()
+
+
+async def test_a_load_that_fails_is_tried_again_by_the_next_caller(world: World, store: SlowStore) -> None:
+    first = await world.shard()
+    await world.customer(first, ALICE, 10)
+    shard = await world.shard()
+    store.away = True
+    for _ in range(2):
+        with pytest.raises(OwnerUnavailable):
+            await shard._activations.load(ALICE)
+    store.away = False
+    assert await shard._activations.load(ALICE) is not None
+    await shard.stop()
+
+
+async def test_no_such_account_is_forgotten_again(world: World, store: SlowStore) -> None:
+    shard = await world.shard()
+    for _ in range(3):
+        assert await shard._activations.load(BOB) is None
+        assert await shard._activations.load_by_key(key_proof(BOB).key_hash) is None
+    assert store.loads == 1
+    world.clock.advance(20)
+    assert await shard._activations.load(BOB) is None
+    assert store.loads == 2
+    await shard.stop()
+
+
+async def test_remembering_the_unknown_can_be_switched_off(world: World, store: SlowStore) -> None:
+    world.config = AccountsConfig(unknown_seconds=0)
+    shard = await world.shard()
+    for _ in range(3):
+        assert await shard._activations.load(BOB) is None
+    assert store.loads == 3
+    await shard.stop()

@@ -1,0 +1,204 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from actors.accounts import commits
+from actors.accounts.account import Account, ProfileSet, apply, new_account
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.commits import GroupCommit
+from actors.accounts.core import decide_adjust, decide_settle
+from tests.accounts.making import ALICE, BOB, DEFAULTS, START, opened, settle
+from tests.accounts.shards import SHARDS, World, settle_down
+
+
+class Owner:
+    """A group commit and what it tells its shard."""
+
+    def __init__(self, world: World) -> None:
+        self.forgotten: list[Account] = []
+        self.low: list[int] = []
+        self.commits = GroupCommit(
+            world.store,
+            world.clock,
+            "owner",
+            SHARDS,
+            self.forgotten.extend,
+            lambda crossings: self.low.extend(balance for _, balance in crossings),
+            world.pauses,
+        )
+
+    def account(self, pubkey: bytes = ALICE, credits: int = 100) -> Account:
+        account = new_account(pubkey, opened().profile, DEFAULTS)
+        self.commits.record(account, ProfileSet(account.profile))
+        event = decide_adjust(account, credits, "", b"opening", START)
+        assert event is not None
+        apply(account, event)
+        self.commits.record(account, event)
+        return account
+
+    def post(self, account: Account, number: int, charged: int = 1) -> "asyncio.Future[None]":
+        event = decide_settle(account, settle(number, charged, pubkey=account.pubkey), START).event
+        assert event is not None
+        apply(account, event)
+        return self.commits.record(account, event)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def owner(world: World) -> AsyncIterator[Owner]:
+    owner = Owner(world)
+    await owner.commits.start()
+    yield owner
+    await owner.commits.stop()
+
+
+async def test_what_gathers_while_a_write_flies_is_the_next_write(world: World, owner: Owner) -> None:
+    account = owner.account()
+    await owner.post(account, 0)
+    world.store.gate = asyncio.Event()
+    world.store.writes = 0
+    first = owner.post(account, 1)
+    await settle_down()
+    rest = {owner.post(account, number) for number in range(2, 7)}
+    assert len(rest) == 1 and first not in rest
+    assert owner.commits.pending(ALICE) in rest and owner.commits.pending(BOB) is None
+    world.store.gate.set()
+    await rest.pop()
+    assert first.done() and world.store.writes == 2
+    assert owner.commits.pending() is None
+
+
+async def test_a_caller_who_is_alone_does_not_wait_for_others(world: World, owner: Owner) -> None:
+    """Lingering begins only where several gathered at once before."""
+    account = owner.account(credits=1_000)
+    waited = 0
+
+    async def linger(seconds: float) -> None:
+        nonlocal waited
+        waited += 1
+        await real_sleep(0)
+
+    real_sleep, asyncio.sleep = asyncio.sleep, linger  # type: ignore[assignment]
+    try:
+        for number in range(5):
+            await owner.post(account, number)
+        alone = waited
+        await [owner.post(account, number) for number in range(10, 30)][-1]
+        await owner.post(account, 40)
+    finally:
+        asyncio.sleep = real_sleep
+    store_steps = 1  # The memory store yields once a write.
+    assert alone == 5 * store_steps
+    assert waited > 7 * store_steps
+
+
+async def test_more_than_can_be_written_is_not_admitted(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue is bounded by refusing what has not begun; what is held still ends."""
+    monkeypatch.setattr(commits, "GATHERED_MAX", 3)
+    account = owner.account()
+    world.store.gate = asyncio.Event()
+    owner.post(account, 1)
+    await settle_down()
+    for number in range(2, 5):
+        assert owner.commits.admits(0)
+        owner.post(account, number)
+    assert not owner.commits.admits(0) and owner.commits.gathered == 3
+    last = owner.post(account, 5)
+    world.store.gate.set()
+    await last
+    assert owner.commits.admits(0)
+
+
+async def test_only_accounts_with_unwritten_changes_are_forgotten(world: World, owner: Owner) -> None:
+    account, other = owner.account(), owner.account(BOB)
+    await owner.post(other, 1)
+    world.store.fail = ["before"]
+    with pytest.raises(OwnerUnavailable):
+        await owner.post(account, 2)
+    await settle_down()
+    assert owner.forgotten == [account]
+    assert owner.commits.open
+
+
+async def test_recovery_waits_longer_between_attempts_and_ends_by_itself(world: World, owner: Owner) -> None:
+    account = owner.account()
+    await owner.post(account, 1)
+    epoch = owner.commits.epoch
+    world.store.away = True
+    with pytest.raises(OwnerUnavailable):
+        await owner.post(account, 2)
+    for _ in range(5):
+        assert not owner.commits.open
+        await world.pauses.end()
+    world.store.away = False
+    await world.pauses.end()
+    assert owner.commits.open and owner.commits.epoch > epoch
+
+
+async def test_an_unexpected_error_of_the_store_is_no_different(world: World, owner: Owner) -> None:
+    """Memory may not stay ahead of the ledger, whatever went wrong."""
+    account = owner.account()
+    await owner.post(account, 1)
+
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    world.store.write = broken  # type: ignore[method-assign]
+    with pytest.raises(OwnerUnavailable):
+        await owner.post(account, 2)
+    await settle_down()
+    assert owner.forgotten == [account] and owner.commits.open
+
+
+async def test_recovery_survives_whatever_it_meets(world: World, owner: Owner) -> None:
+    """A driver's own confusion over a dying server must not leave the shard closed for good."""
+    await owner.post(owner.account(), 1)
+    take_over, failures = world.store.take_over, [ZeroDivisionError(), OSError()]
+
+    async def confused(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return await take_over(*arguments)
+
+    world.store.take_over = confused  # type: ignore[method-assign]
+    world.store.check_owner = confused  # type: ignore[method-assign,assignment]
+    beating = asyncio.ensure_future(owner.commits.beat())
+    for _ in range(3):
+        await settle_down()
+        await world.pauses.end()
+    await beating
+    assert owner.commits.open and not owner.commits.fenced
+
+
+async def test_a_beat_finds_out_about_a_new_owner(world: World, owner: Owner) -> None:
+    """Hostile input 21: an idle former owner stops too, although it writes nothing."""
+    await world.store.take_over("other", SHARDS[:1], False)
+    await owner.commits.beat()
+    assert owner.commits.fenced and not owner.commits.admits(0)
+    with pytest.raises(OwnerUnavailable):
+        await owner.commits.closed
+
+
+async def test_low_balances_are_told_when_durable(world: World, owner: Owner) -> None:
+    account = owner.account(credits=1_001)
+    world.store.gate = asyncio.Event()
+    written = owner.post(account, 1, 2)
+    await settle_down()
+    assert owner.low == []
+    world.store.gate.set()
+    await written
+    assert owner.low == [999]
+
+
+async def test_stopping_writes_what_gathered(world: World, owner: Owner) -> None:
+    written = owner.post(owner.account(), 1)
+    await owner.commits.stop()
+    assert written.done() and written.exception() is None

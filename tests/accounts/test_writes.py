@@ -1,0 +1,77 @@
+import pytest
+
+from actors.accounts.account import HoldEnded, Mark, MarkKind, ProfileSet
+from actors.accounts.core import decide_adjust, decide_settle
+from actors.accounts.memory import MemoryAccountStore
+from actors.accounts.writes import Damaged, Stored, Write, entries_since_ms, restore
+from actors.units import VirtualShard
+from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, opened, opening_group, operation, settle, take
+
+
+@pytest.fixture
+async def stored() -> Stored:
+    """An account with a grant and two debits, as a store has it."""
+    account = opened()
+    group = opening_group(account)
+    take(account, decide_adjust(account, 100, "", b"grant", START), group)
+    for number in (1, 2):
+        take(account, decide_settle(account, settle(number, 10), START).event, group)
+    group.cut({ALICE: account})
+    store = MemoryAccountStore()
+    epoch = await store.take_over("owner", [VirtualShard(number) for number in range(1024)], False)
+    await store.write(epoch, group)
+    loaded = await store.load(ALICE, 0)
+    assert loaded is not None
+    return loaded
+
+
+def test_a_group_says_where_the_store_must_have_left_each_account() -> None:
+    account = opened(credits=100)
+    group = Write()
+    for number in (1, 2, 3):
+        take(account, decide_settle(account, settle(number, 10), START).event, group)
+    group.cut({ALICE: account})
+    (head,) = group.heads
+    assert (head.seq_before, head.seq, head.balance, head.hash) == (1, 4, 70, account.head)
+    assert group.batches == {(ALICE, 1): 70}
+    assert group.shards == {account.shard}
+
+
+def test_only_what_must_survive_is_written() -> None:
+    account = opened(credits=100)
+    group = Write()
+    assert not group.add(account, HoldEnded(operation(1), 0))
+    assert group.add(account, HoldEnded(operation(1), 0, mark=Mark(MarkKind.VOID, operation(1), 0, 0)))
+    assert group.add(account, ProfileSet(account.profile))
+    group.cut({ALICE: account})
+    assert (group.heads, group.entries) == ([], [])
+
+
+def test_what_is_loaded_reaches_back_as_far_as_operations_are_remembered() -> None:
+    assert entries_since_ms(DEFAULTS, START_MS) <= START_MS - DEFAULTS.memory_seconds * 1000
+
+
+async def test_a_true_account_is_restored(stored: Stored) -> None:
+    account = restore(stored, DEFAULTS, 5)
+    account.check()
+    assert account.operations.get(operation(2)) is not None
+    assert (account.purse.balance, account.seq) == (80, 3)
+
+
+@pytest.mark.parametrize("part", ["batch", "hash", "balance", "entry", "missing", "order"])
+async def test_a_damaged_account_is_halted(stored: Stored, part: str) -> None:
+    """Hostile input 20: a flip is detected when the account is loaded, before anything is decided on it."""
+    if part == "batch":
+        stored.batches[0].remaining = type(stored.batches[0].remaining)(81)
+    elif part == "hash":
+        stored.head = stored.head._replace(hash=b"x" * 32)
+    elif part == "balance":
+        stored.head = stored.head._replace(balance=81)
+    elif part == "entry":
+        stored.entries[1] = (stored.entries[0][0], stored.entries[1][1])
+    elif part == "order":
+        stored.entries.reverse()
+    else:
+        stored.entries.clear()
+    with pytest.raises(Damaged):
+        restore(stored, DEFAULTS, 5)
