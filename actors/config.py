@@ -70,11 +70,22 @@ class IdentityConfig(Branch):
 
 
 class GatewayConfig(Branch):
-    replicas: int = Field(2, ge=1, le=1_000, description="replicas of the doors")
+    replicas: int | None = Field(
+        None, ge=1, le=1_000, description="replicas of the doors; by default one for every two cores of this machine"
+    )
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
     hold_wait_ms: int = Field(5_000, ge=100, description="how long a call waits for the owner of its account")
     settle_wait_ms: int = Field(15_000, ge=100, description="how long an answer waits for its place in the ledger")
+
+    def replicas_on(self, cores: int) -> int:
+        """How many replicas on a machine with so many cores.
+
+        A replica fills one core at full load, and the owners of accounts, HAProxy and PostgreSQL another; more
+        replicas than that only cut what gathers into smaller frames (a seventh more processor time per call for two
+        replicas in place of one, on two cores).
+        """
+        return self.replicas or max(1, cores // 2)
 
 
 class UpstreamConfig(Branch):

@@ -4,6 +4,7 @@ Implements: design, section 2 (exactly one application; its ingress deployment t
 Not here: rules. It opens what the doors need inside the replica and closes it again.
 """
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -57,7 +58,7 @@ def application(config: Config, assemble: Assemble) -> Any:
     """The bound Serve application."""
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
-        num_replicas=config.gateway.replicas,
+        num_replicas=config.gateway.replicas_on(os.cpu_count() or 1),
         max_ongoing_requests=ONGOING_MAX,
         max_queued_requests=-1,
         graceful_shutdown_timeout_s=10,

@@ -149,7 +149,8 @@ class _Run:
         with self._screen.step("starting Ray Serve"):
             self._parts.place_owners(config)
             cluster.start_serve(config.serve)
-        with self._screen.step(f"starting {config.gateway.replicas} gateway replicas"):
+        replicas = config.gateway.replicas_on(os.cpu_count() or 1)
+        with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
             cluster.run_application(self._parts.application(config))
             asyncio.run(_until_healthy(self._http_url, self._stop))
         if self._stop.is_set():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.config import Config
+from actors.config import Config, GatewayConfig
 from actors.gateway.actor import ONGOING_MAX, _Door, application
 
 
@@ -47,6 +47,12 @@ async def test_a_call_before_start_up_is_a_bug() -> None:
 
     with pytest.raises(AssertionError, match="before start-up"):
         await _Door(Config(), assemble)({"type": "http"}, None, None)
+
+
+def test_replicas_follow_the_cores_unless_they_are_set() -> None:
+    """Rule: a default that suits the machine; the operator's number wins."""
+    assert [GatewayConfig().replicas_on(cores) for cores in (1, 2, 4, 16)] == [1, 1, 2, 8]
+    assert GatewayConfig(replicas=3).replicas_on(2) == 3
 
 
 def test_serve_never_queues_before_the_door() -> None:
