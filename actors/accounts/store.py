@@ -25,7 +25,9 @@ from actors.units import Credits, UnixSeconds, VirtualShard
 
 logger = logging.getLogger(__name__)
 
-WRITE_SECONDS = 8.0  # A group takes milliseconds. A server that needs longer is treated as lost, and asked again.
+# A group takes milliseconds. A server that needs longer is treated as lost, and asked again. Much shorter than memory
+# of operations, so that what memory forgets has been written.
+WRITE_SECONDS = 8.0
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 _FENCED, _DIVERGED = "LG001", "LG002"
 # InternalClientError: a dying server's last word reached a connection that was not waiting for any.

@@ -50,6 +50,7 @@ from tests.accounts.making import ALICE, START_MS, hold, operation
 from tests.accounts.model import HOLD_SECONDS, LIFE_SECONDS, RATE, SLOTS, Model
 
 DEFAULTS = Defaults(RATE, SLOTS, HOLD_SECONDS, LIFE_SECONDS)
+WRITE_SECONDS = 8
 STEPS_MIN = 2_000
 steps_taken = 0
 
@@ -68,10 +69,10 @@ class AccountMachine(RuleBasedStateMachine):
         self.next_operation = 0
         self.adjusted = 0
         self._take(ProfileSet(self.account.profile))
+        self.flush()
         for amount in (40, 30, 400):
             self.adjust(amount)
             self.advance(20_000)
-        self.flush()
 
     # --- rules ----------------------------------------------------------------------------------------------------
 
@@ -178,6 +179,8 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 1_000, 20_000, 61_000, 130_000, 400_000, 850_000]))
     def advance(self, ms: int) -> None:
+        if ms > WRITE_SECONDS * 1_000:
+            self.flush()  # A group is written by then, or forgotten; memory of its operations lasts much longer.
         self.now_ms += ms
 
     @rule()
