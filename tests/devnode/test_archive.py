@@ -38,6 +38,7 @@ def test_an_unknown_signature_is_nowhere(archive: Archive) -> None:
 
 
 def test_blocks(archive: Archive) -> None:
+    """A skipped slot has no block and is in no range; heights count blocks, positions count transactions from 0."""
     block = archive.block(23)
     assert block is not None and (block.parent_slot, block.height, block.transaction_count) == (22, 13, 3)
     assert archive.block(22) is None

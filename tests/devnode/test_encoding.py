@@ -53,6 +53,7 @@ def test_a_slice_may_reach_past_the_end() -> None:
 
 
 def test_amounts_in_words() -> None:
+    """Decimal text keeps the zeros before the first digit and drops those after the last, as Agave's does."""
     assert ui_token_amount(1_250_000, 6) == {
         "amount": "1250000",
         "decimals": 6,

@@ -19,6 +19,7 @@ def parsed(pubkey: Pubkey, owner: Pubkey, data: bytes) -> object:
 
 
 def test_a_nonce() -> None:
+    """A nonce account shows authority, blockhash and fee in Agave's layout; an uninitialised one stays raw."""
     account = nonce_account()
     assert parse_account(A, account, account.data, lambda mint: None) == {
         "parsed": {
@@ -37,6 +38,7 @@ def test_a_nonce() -> None:
 
 
 def test_a_lookup_table() -> None:
+    """All addresses after the header are listed, in order, with 64-bit slots as text."""
     head = struct.pack("<IQQBB", 1, 2**64 - 1, 55, 0, 1) + bytes(A) + bytes(2)
     shown = parsed(B, addresses.ADDRESS_LOOKUP_TABLE_PROGRAM, head + bytes(B) + bytes(A))
     assert shown == {
@@ -73,6 +75,7 @@ def test_the_sysvars_of_a_running_chain(local: LocalNode) -> None:
 
 
 def test_a_program() -> None:
+    """A program account points to its program data, which is where the code is."""
     data = (2).to_bytes(4, "little") + bytes(A)
     shown = parsed(B, addresses.UPGRADEABLE_LOADER, data)
     assert shown == {

@@ -73,6 +73,7 @@ def test_system_instructions_as_an_independent_library_builds_them() -> None:
 
 
 def test_nonce_instructions() -> None:
+    """Each nonce instruction has Agave's type name, and its accounts stand under their own roles."""
     advance = parsed(
         system.advance_nonce_account(system.AdvanceNonceAccountParams(nonce_pubkey=A, authorized_pubkey=B))
     )
@@ -106,6 +107,7 @@ def test_prefunded_creation_names_a_payer_only_when_there_is_one() -> None:
 
 @pytest.mark.parametrize(("data", "kind"), [(b"", "create"), (b"\x00", "create"), (b"\x01", "createIdempotent")])
 def test_associated_token_account(data: bytes, kind: str) -> None:
+    """Empty data and 0 are the same create, 1 is the idempotent one; the six accounts go by role, not position."""
     shown = ui_instruction(str(ASSOCIATED_TOKEN_PROGRAM), NAMES[:6], data, 2)
     assert shown["program"] == "spl-associated-token-account" and shown["stackHeight"] == 2
     assert shown["parsed"] == {
@@ -122,6 +124,7 @@ def test_associated_token_account(data: bytes, kind: str) -> None:
 
 
 def test_lookup_table() -> None:
+    """All five lookup table instructions are told apart, and new addresses are all listed."""
     table, bump = derive_lookup_table_address(A, 77)
     create = struct.pack("<IQB", 0, 77, bump)
     shown = ui_instruction(str(ADDRESS_LOOKUP_TABLE_PROGRAM), (str(table), *NAMES[:3]), create, 1)

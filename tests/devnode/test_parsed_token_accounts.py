@@ -27,6 +27,7 @@ def account(mint: Pubkey = A, **fields: object) -> bytes:
 
 
 def test_a_plain_account() -> None:
+    """Fields that are not set (delegate, close authority, rent reserve) are left out, as Agave does, not null."""
     assert parse_token_account(account(), decimals) == {
         "info": {
             "isNative": False,

@@ -78,6 +78,7 @@ def test_the_rest_of_the_base_program() -> None:
 
 
 def test_authorities() -> None:
+    """The kind of authority decides whether the target is a mint or an account; giving it up shows null."""
     data = bytes([6, 2, 1]) + bytes(D)
     assert parse_token_instruction(data, (str(A), str(C))) == {
         "info": {

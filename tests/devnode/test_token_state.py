@@ -53,6 +53,7 @@ def test_extensions_tell_accounts_from_mints() -> None:
 
 
 def test_decimals() -> None:
+    """Decimals come only from a mint that a token program owns; wrapped SOL has 9 even where no mint is stored."""
     assert mint_decimals(MINT, owned(TOKEN_PROGRAM, mint_data(3))) == 3
     assert mint_decimals(MINT, None) is None
     assert mint_decimals(MINT, owned(SYSTEM_PROGRAM, mint_data(3))) is None

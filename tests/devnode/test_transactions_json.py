@@ -114,6 +114,7 @@ def test_the_short_form_has_keys_and_balances_only(record: TransactionRecord) ->
 
 
 def test_return_data() -> None:
+    """Return data is base64 with the program that set it; null when no program did."""
     assert return_data_json(None) is None
     assert return_data_json(META.return_data) == {"data": ["AAE=", "base64"], "programId": "program"}
 

@@ -27,6 +27,7 @@ def lamports(vm: Vm, pubkey: Pubkey) -> int:
 
 
 def test_success_is_kept() -> None:
+    """A transaction that landed costs its fee and its transfer is there for the next one."""
     vm = funded()
     outcome = vm.execute(v0(GIVE), verify_signatures=True)
     assert outcome.landed and outcome.err is None and outcome.fee_lamports == 5_000 and outcome.compute_units == 150
@@ -60,6 +61,7 @@ def test_verification_is_back_on_after_it_was_off() -> None:
 
 
 def test_simulation_keeps_nothing() -> None:
+    """Neither a simulation nor a preflight check leaves a trace in the balances."""
     vm = funded()
     tried = vm.simulate(v0(), verify_signatures=True)
     assert tried.post_accounts[OTHER].lamports == 10**9 + 5

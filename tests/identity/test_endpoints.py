@@ -29,6 +29,7 @@ def assert_refused(result: object, err: Err, word: str = "") -> None:
 
 
 def test_a_challenge_request() -> None:
+    """Only the public key counts; fields this version does not know are no reason to refuse."""
     body = orjson.dumps({"pubkey": PUBKEY_TEXT, "more": [1]})
     assert endpoints.parse_challenge_request(body) == wallet().pubkey
 

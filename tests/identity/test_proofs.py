@@ -48,6 +48,7 @@ def test_no_credentials_is_not_a_failure() -> None:
 
 
 def test_each_kind_alone() -> None:
+    """Interface, "Priority and failure": a key in header or URL, a signature and a bearer token each suffice alone."""
     assert isinstance(proof_of([API_KEY]), KeyProof)
     assert isinstance(proof_of([], URL_KEY), KeyProof)
     assert isinstance(proof_of(SIGNED), WalletProof)
@@ -86,6 +87,7 @@ def test_a_credential_header_sent_twice_is_refused(header: tuple[bytes, bytes]) 
 
 
 def test_the_url_parameter() -> None:
+    """One api-key parameter, percent-decoded, is the header; repeated, empty or huge fails; no other name counts."""
     expected = proof_of([API_KEY])
     assert proof_of([], b"a=1&" + URL_KEY + b"&b=2") == expected
     assert proof_of([], URL_KEY.replace(b"_", b"%5F")) == expected

@@ -14,6 +14,7 @@ NOBODY = "1nc1nerator11111111111111111111111111111111"
 
 
 def test_balance(local: LocalNode) -> None:
+    """An address nobody has funded has 0 lamports: it is no error, for the node or for a typed client."""
     wallet = local.wallet(5 * 10**8)
     assert local.call("getBalance", str(wallet.pubkey()))["value"] == 5 * 10**8
     assert local.call("getBalance", NOBODY)["value"] == 0
@@ -66,11 +67,13 @@ def test_base58_refuses_long_data(local: LocalNode) -> None:
     ],
 )
 def test_bad_configuration(local: LocalNode, config: object, text: str) -> None:
+    """A configuration that cannot be read is -32602 naming the field, never ignored in favour of a default."""
     code, message = local.error("getAccountInfo", NOBODY, config)
     assert code == -32602 and text in message
 
 
 def test_multiple_accounts(local: LocalNode) -> None:
+    """Values come in the order asked, null for an absent account; at most 100, and one bad key fails the call."""
     value = local.call("getMultipleAccounts", [str(USDC_MINT), NOBODY])["value"]
     assert value[0]["data"][1] == "base64" and value[1] is None
     assert local.error("getMultipleAccounts", [NOBODY] * 101) == (-32602, "Too many inputs provided; max 100")
@@ -120,15 +123,18 @@ def test_program_accounts_as_they_were(local: LocalNode) -> None:
     ],
 )
 def test_bad_filters(local: LocalNode, filters: object) -> None:
+    """At most 4 filters, and one that cannot be read refuses the call: skipping it would return too many accounts."""
     assert local.error("getProgramAccounts", str(TOKEN_PROGRAM), {"filters": filters})[0] == -32602
 
 
 def test_rent(local: LocalNode) -> None:
+    """Rent exemption is the chain's own figure (2,039,280 lamports for a token account); oversized data is refused."""
     assert local.call("getMinimumBalanceForRentExemption", 165) == 2_039_280
     assert local.error("getMinimumBalanceForRentExemption", 10**9)[0] == -32602
 
 
 def test_supply_adds_up(local: LocalNode) -> None:
+    """Circulating and non-circulating make the total: what the faucet gives out starts to circulate, none is made."""
     before = local.call("getSupply")["value"]
     local.wallet(10**9)
     after = local.call("getSupply")["value"]
@@ -142,6 +148,7 @@ def test_supply_adds_up(local: LocalNode) -> None:
 
 
 def test_largest_accounts(local: LocalNode) -> None:
+    """Richest first, at most 20; only the faucet counts as non-circulating, and the filters split on that."""
     largest = local.call("getLargestAccounts")["value"]
     assert largest[0]["address"] == str(local.faucet.pubkey) and len(largest) <= 20
     amounts = [one["lamports"] for one in largest]

@@ -91,6 +91,7 @@ def test_old_blocks_are_cleaned_up(local: LocalNode) -> None:
 
 
 def test_ranges_of_blocks(local: LocalNode) -> None:
+    """Ranges include both ends, stop at the commitment asked for, and span at most 500,000 slots."""
     local.beat(5)
     assert local.call("getBlocks", FIRST_SLOT + 1, FIRST_SLOT + 3) == [FIRST_SLOT + 1, FIRST_SLOT + 2, FIRST_SLOT + 3]
     assert local.call("getBlocks", FIRST_SLOT + 3, FIRST_SLOT + 1) == []
@@ -103,11 +104,13 @@ def test_ranges_of_blocks(local: LocalNode) -> None:
 
 
 def test_block_time(local: LocalNode) -> None:
+    """One slot has one time, whichever method is asked."""
     slot = local.call("getSlot")
     assert local.call("getBlockTime", slot) == local.call("getBlock", slot)["blockTime"]
 
 
 def test_blockhashes(local: LocalNode) -> None:
+    """A blockhash is its block's at every commitment, lasts 150 blocks, and is unknown where the block is not yet."""
     for level in ("processed", "confirmed", "finalized"):
         value = local.call("getLatestBlockhash", {"commitment": level})["value"]
         slot = local.call("getSlot", {"commitment": level})
@@ -124,6 +127,7 @@ def test_blockhashes(local: LocalNode) -> None:
 
 
 def test_block_commitment(local: LocalNode) -> None:
+    """Until it is rooted a block shows votes by depth that add up to the whole stake; after that null."""
     building = local.chain.levels.building.slot
     recent = local.call("getBlockCommitment", building - 1)
     assert sum(recent["commitment"]) == recent["totalStake"] and len(recent["commitment"]) == 32
@@ -145,6 +149,7 @@ def test_prioritization_fees_come_from_blocks(local: LocalNode) -> None:
 
 
 def test_performance_samples(local: LocalNode) -> None:
+    """A sample covers 60 seconds of blocks; no limit means all of them, and more than 720 is refused."""
     local.beat(151)
     (sample,) = local.call("getRecentPerformanceSamples", 5)
     assert sample["samplePeriodSecs"] == 60 and sample["numSlots"] == 151
@@ -154,4 +159,5 @@ def test_performance_samples(local: LocalNode) -> None:
 
 @pytest.mark.parametrize("slot", [-1, "5", 2**64, None])
 def test_bad_slots(local: LocalNode, slot: object) -> None:
+    """What is no unsigned 64-bit integer is -32602, not the block of some other slot."""
     assert local.error("getBlock", slot)[0] == -32602

@@ -17,6 +17,7 @@ def test_who_and_what_the_node_is(local: LocalNode) -> None:
 
 
 def test_health(local: LocalNode) -> None:
+    """A sick node answers -32005 with Agave's own words, with the distance once it is known."""
     assert local.call("getHealth") == "ok"
     local.node.health.healthy = False
     assert local.error("getHealth") == (-32005, "Node is unhealthy")
@@ -66,6 +67,7 @@ def test_there_is_no_inflation(local: LocalNode) -> None:
 
 
 def test_snapshots_and_shreds(local: LocalNode) -> None:
+    """It keeps no snapshots and says so as Agave does; with nothing to wait for, shreds end at the slot being built."""
     assert local.error("getHighestSnapshotSlot") == (-32008, "No snapshot")
     slot = local.chain.levels.building.slot
     assert local.call("getMaxRetransmitSlot") == local.call("getMaxShredInsertSlot") == slot

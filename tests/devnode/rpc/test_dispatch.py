@@ -32,6 +32,7 @@ def test_the_bytes_of_a_reply_are_stable(local: LocalNode) -> None:
     ],
 )
 def test_malformed_calls(local: LocalNode, body: bytes, code: int) -> None:
+    """A body that is no JSON-RPC call gets the code that says why, and always an answer."""
     answer = local.dispatcher.answer(body)
     assert answer is not None and orjson.loads(answer)["error"]["code"] == code
 

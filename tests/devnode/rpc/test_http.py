@@ -33,6 +33,7 @@ async def test_a_notification_gets_an_empty_body(client: httpx.AsyncClient) -> N
 
 
 async def test_health_in_words(client: httpx.AsyncClient, local: LocalNode) -> None:
+    """GET /health answers one of Agave's three words: load balancers compare the text."""
     assert (await client.get("/health")).text == "ok"
     local.node.health.healthy = False
     assert (await client.get("/health")).text == "unknown"

@@ -108,6 +108,7 @@ def test_an_unhealthy_node_refuses_preflight(local: LocalNode) -> None:
     ],
 )
 def test_unreadable_transactions(local: LocalNode, body: Any, config: dict[str, Any], fragment: str) -> None:
+    """A transaction that cannot be decoded or is too large is -32602, and the message names the fault."""
     code, message = local.error("sendTransaction", body, config)
     assert code == -32602 and fragment in message
 
@@ -122,6 +123,7 @@ def test_v1_goes_through_up_to_its_own_size(local: LocalNode) -> None:
 
 
 def test_simulation_shows_everything(local: LocalNode) -> None:
+    """A simulation reports what sending would do, every optional part included, and changes no balance."""
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = local.transfer(payer, to, 2_000_000)
     config = {

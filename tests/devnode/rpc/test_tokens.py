@@ -13,6 +13,7 @@ MINT = str(USDC_MINT)
 
 
 def test_balance_and_supply(local: LocalNode) -> None:
+    """Amounts come as base units in text and scaled by the mint's decimals; the supply is what wallets hold."""
     wallet = local.wallet(10**9, 5_250_000).pubkey()
     account = str(get_associated_token_address(wallet, USDC_MINT))
     expected = {"amount": "5250000", "decimals": 6, "uiAmount": 5.25, "uiAmountString": "5.25"}
@@ -58,6 +59,7 @@ def test_accounts_of_an_owner(local: LocalNode) -> None:
     ],
 )
 def test_bad_token_filters(local: LocalNode, wanted: object, text: str) -> None:
+    """Exactly one known mint or token program must be named; anything else is -32602 with Agave's words."""
     code, message = local.error("getTokenAccountsByOwner", MINT, wanted)
     assert code == -32602 and text in message
 
@@ -93,6 +95,7 @@ def test_a_closed_account_is_still_there_at_finalized(local: LocalNode) -> None:
 
 
 def test_largest_holders(local: LocalNode) -> None:
+    """Holders of one mint, largest first, by token account; an address that is no mint is refused."""
     wallets = [local.wallet(10**9, amount).pubkey() for amount in (5, 9, 7)]
     rows = local.call("getTokenLargestAccounts", MINT)["value"]
     assert [row["amount"] for row in rows] == ["9", "7", "5"]
