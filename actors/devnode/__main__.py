@@ -36,7 +36,13 @@ def serve(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the chain; the chain in it is continued. Needed to run a node.")
     ] = None,
-    http_port: Annotated[int, typer.Option(help="Port of JSON-RPC over HTTP; 0 takes a free one.")] = 8899,
+    http_port: Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0 takes a free one.")] = 8899,
+    ws_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Second port for WebSockets; the HTTP port means none.", show_default="one above --http-port"
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     slot_ms: Annotated[int, typer.Option(help="Length of a slot in milliseconds.")] = 400,
     root_depth: Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")] = 32,
@@ -59,6 +65,7 @@ def serve(
             data_dir=data_dir,
             host=host,
             http_port=http_port,
+            ws_port=ws_port,
             slot_ms=slot_ms,
             root_depth=root_depth,
             seed=seed,
@@ -74,9 +81,10 @@ def serve(
 def _run(settings: Settings, reset: bool) -> None:
     import uvloop
 
-    from actors.devnode.app import Devnode, PortTaken, wipe
+    from actors.devnode.app import Devnode, wipe
     from actors.devnode.journal import JournalError
     from actors.devnode.lock import FolderTaken
+    from actors.devnode.ports import PortTaken
     from actors.devnode.status_line import show_status
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

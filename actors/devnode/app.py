@@ -27,6 +27,9 @@ from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts
 from actors.devnode.journal import Journal
 from actors.devnode.lock import FolderLock
 from actors.devnode.pacemaker import Pacemaker
+from actors.devnode.ports import BACKLOG, open_ports, port_of
+from actors.devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
+from actors.devnode.pubsub.hub import Hub
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.http import HttpDoor
 from actors.devnode.rpc.node import Node
@@ -35,11 +38,6 @@ from actors.devnode.settings import Settings
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
-BACKLOG = 2_048
-
-
-class PortTaken(Exception):
-    """The address cannot be listened on; the text says why."""
 
 
 class Devnode:
@@ -49,10 +47,12 @@ class Devnode:
         self.settings = settings
         self._clock = clock if clock is not None else SystemClock()
         self._stop = asyncio.Event()
-        self._socket = _listen(settings.host, settings.http_port)
-        self.http_port: int = self._socket.getsockname()[1]
+        self._sockets = open_ports(settings.host, settings.http_port, settings.ws_port)
+        self.http_port = port_of(self._sockets[0])
+        self.ws_port = port_of(self._sockets[-1])  # The HTTP port where there is no second one: it serves both.
         with contextlib.ExitStack() as opened:
-            opened.callback(self._socket.close)
+            for listening in self._sockets:
+                opened.callback(listening.close)
             lock = FolderLock(settings.data_dir)
             opened.callback(lock.release)
             self._journal = Journal(settings.data_dir, settings.retention_slots)
@@ -61,6 +61,7 @@ class Devnode:
             opened.callback(self.node.archive.close)
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms)
+        self._hub = Hub(self.node)
 
     def _open_chain(self) -> Node:
         settings, now = self.settings, self._clock.now()
@@ -83,6 +84,7 @@ class Devnode:
             clock=self._clock,
             slot_ms=settings.slot_ms,
             http_address=f"{settings.host}:{self.http_port}",
+            pubsub_address=f"{settings.host}:{self.ws_port}",
         )
 
     def _new_chain(self, birth: Birth) -> Chain:
@@ -112,7 +114,8 @@ class Devnode:
         server = _Server(self._door())
         tasks = [
             asyncio.create_task(self.pacemaker.run(), name="pacemaker"),
-            asyncio.create_task(server.serve(sockets=[self._socket]), name="http"),
+            asyncio.create_task(server.serve(sockets=self._sockets), name="http"),
+            asyncio.create_task(self._hub.run(), name="pubsub"),
             asyncio.create_task(self._stopped(), name="stop"),
         ]
         if self.settings.parent_pid is not None:
@@ -146,11 +149,12 @@ class Devnode:
             self._opened.close()
 
     def _door(self) -> uvicorn.Config:
-        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, admin_routes(self.node))
+        pubsub = PubsubDoor(self.node, self._hub)
+        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, admin_routes(self.node), pubsub)
         return uvicorn.Config(
             door,
             http="httptools",
-            ws="none",
+            **SERVER_OPTIONS,
             loop="none",
             lifespan="off",
             access_log=False,
@@ -173,6 +177,8 @@ class Devnode:
             "pid": os.getpid(),
             "url": f"http://{self.settings.host}:{self.http_port}",
             "http_port": self.http_port,
+            "ws_url": f"ws://{self.settings.host}:{self.ws_port}",
+            "ws_port": self.ws_port,
             "faucet": str(self.node.faucet.pubkey),
             "identity": str(self.node.keys.identity.pubkey()),
         }
@@ -204,19 +210,6 @@ def wipe(settings: Settings) -> None:
             (settings.data_dir / (journal_module.FILE_NAME + suffix)).unlink(missing_ok=True)
     finally:
         lock.release()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise PortTaken(f"cannot listen on {host}:{port} ({error.strerror}); give another --http-port") from error
-    return listening
 
 
 async def _wait_for_end_of(pid: int) -> None:

@@ -17,6 +17,7 @@ class Settings:
     data_dir: Path
     host: str = "127.0.0.1"
     http_port: int = 8899
+    ws_port: int | None = None  # None: one above the HTTP port.
     slot_ms: int = 400
     root_depth: int = 32
     seed: int = 0
@@ -27,6 +28,7 @@ class Settings:
     def __post_init__(self) -> None:
         ranges = {
             "http-port": (self.http_port, 0, 65_535),
+            "ws-port": (self.ws_port or 0, 0, 65_535),
             "slot-ms": (self.slot_ms, 10, 60_000),
             "root-depth": (self.root_depth, 2, 150),
             "seed": (self.seed, 0, 2**63 - 1),

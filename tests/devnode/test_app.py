@@ -17,8 +17,9 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.app import Devnode, PortTaken, wipe
+from actors.devnode.app import Devnode, wipe
 from actors.devnode.lock import FolderTaken
+from actors.devnode.ports import PortTaken
 from actors.devnode.settings import Settings
 
 from .conftest import Process, StartDevnode

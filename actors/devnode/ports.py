@@ -1,0 +1,75 @@
+"""The addresses that a devnode listens on.
+
+Implements: the HTTP port, and beside it the port where clients look for the WebSocket: one above the HTTP port, which
+is what web3.js 1.x makes of a URL with a port. Both serve the same; a second port that was not asked for by name is
+done without when it is taken, since the HTTP port serves WebSockets too.
+Not here: what is served (app.py).
+"""
+
+import contextlib
+import logging
+import socket
+
+logger = logging.getLogger("devnode")
+BACKLOG = 2_048
+PORT_MAX = 65_535
+_PAIR_TRIES_MAX = 20  # Each try fails only where the port above a free one is taken.
+
+
+class PortTaken(Exception):
+    """The address cannot be listened on; the text says why."""
+
+
+def open_ports(host: str, http_port: int, ws_port: int | None) -> list[socket.socket]:
+    """The HTTP socket, then the WebSocket one if there is any. Raises PortTaken.
+
+    http_port: 0 takes a free one. ws_port: None is the port above, the HTTP port is no second one, 0 is a free one.
+    """
+    if http_port == 0 and ws_port is None:
+        return _free_pair(host)
+    first = _listen(host, http_port, "--http-port")
+    try:
+        return [first, *_second(host, port_of(first), ws_port)]
+    except PortTaken:
+        first.close()
+        raise
+
+
+def port_of(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def _second(host: str, http_port: int, ws_port: int | None) -> list[socket.socket]:
+    if ws_port is not None:
+        return [] if ws_port == http_port else [_listen(host, ws_port, "--ws-port")]
+    if http_port == PORT_MAX:
+        return []
+    try:
+        return [_listen(host, http_port + 1, "--ws-port")]
+    except PortTaken as taken:
+        logger.warning("WebSockets are served on port %d only, and web3.js 1.x needs wsEndpoint: %s", http_port, taken)
+        return []
+
+
+def _free_pair(host: str) -> list[socket.socket]:
+    for _ in range(_PAIR_TRIES_MAX):
+        first = _listen(host, 0, "--http-port")
+        if port_of(first) < PORT_MAX:
+            with contextlib.suppress(PortTaken):
+                return [first, _listen(host, port_of(first) + 1, "--ws-port")]
+        first.close()
+    raise PortTaken(f"no two neighbouring ports are free on {host}; give --http-port and --ws-port")
+
+
+def _listen(host: str, port: int, flag: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise PortTaken(f"cannot listen on {host}:{port} ({error.strerror}); give another {flag}") from error
+    return listening

@@ -1,0 +1,70 @@
+"""Blocks in notifications.
+
+Implements: the value of block notifications: all transactions or those that mention a key, in the form asked for; a
+transaction of a version that the client did not announce makes the block null and says so. Pure.
+Not here: when it is sent (feed.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from actors.devnode.pubsub.payloads import Landed
+from actors.devnode.pubsub.topics import BlockTopic
+from actors.devnode.transactions_json import (
+    Shown,
+    UnsupportedVersion,
+    transaction_accounts_json,
+    transaction_json,
+)
+
+
+class BlockHeader(Protocol):
+    @property
+    def slot(self) -> int: ...
+    @property
+    def parent_slot(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def blockhash(self) -> str: ...
+    @property
+    def previous_blockhash(self) -> str: ...
+    @property
+    def unix_time(self) -> int: ...
+
+
+class Transaction(Landed, Shown, Protocol):
+    """Has a signature and an outcome, and can be shown."""
+
+
+def block_value(header: BlockHeader, transactions: Sequence[Transaction], topic: BlockTopic) -> dict[str, Any] | None:
+    """None: the block does not mention the key, so nothing is told of it."""
+    mention = topic.mention
+    if mention is not None:
+        transactions = [transaction for transaction in transactions if mention in transaction.keys]
+        if not transactions:
+            return None
+    try:
+        return {"slot": header.slot, "block": _block(header, transactions, topic), "err": None}
+    except UnsupportedVersion as unsupported:
+        err = {"UnsupportedTransactionVersion": unsupported.version}
+        return {"slot": header.slot, "block": None, "err": err}
+
+
+def _block(header: BlockHeader, transactions: Sequence[Transaction], topic: BlockTopic) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "blockHeight": header.height,
+        "blockTime": header.unix_time,
+        "blockhash": header.blockhash,
+        "parentSlot": header.parent_slot,
+        "previousBlockhash": header.previous_blockhash,
+    }
+    if topic.shows_rewards:
+        body["rewards"] = []
+    if topic.details == "signatures":
+        body["signatures"] = [transaction.signature for transaction in transactions]
+    elif topic.details == "accounts":
+        body["transactions"] = [transaction_accounts_json(shown, topic.max_version) for shown in transactions]
+    elif topic.details == "full":
+        body["transactions"] = [transaction_json(shown, topic.encoding, topic.max_version) for shown in transactions]
+    return body

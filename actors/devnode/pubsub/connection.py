@@ -1,0 +1,55 @@
+"""One client's side of the socket: what waits to be sent to it, within bounds.
+
+Implements: a client that reads too slowly is cut off, as upstream does, once more than QUEUE_MESSAGES_MAX messages or
+QUEUE_CHARACTERS_MAX characters wait for it; it gets no further word. Texts are shared between connections.
+Not here: the socket (door.py), what the client asks (session.py).
+"""
+
+import asyncio
+from collections import deque
+
+QUEUE_MESSAGES_MAX = 16_384
+QUEUE_CHARACTERS_MAX = 64 * 1024 * 1024  # A few full blocks are megabytes.
+
+
+class Connection:
+    def __init__(self, messages_max: int = QUEUE_MESSAGES_MAX, characters_max: int = QUEUE_CHARACTERS_MAX) -> None:
+        self._messages_max, self._characters_max = messages_max, characters_max
+        self._queue: deque[str] = deque()
+        self._characters = 0
+        self._wake = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    def offer(self, text: str) -> None:
+        """Queue for sending; never waits. After a cut nothing is taken any more."""
+        if self.is_cut:
+            return
+        if len(self._queue) >= self._messages_max or self._characters + len(text) > self._characters_max:
+            self.cut()
+            return
+        self._queue.append(text)
+        self._characters += len(text)
+        self._wake.set()
+
+    def cut(self) -> None:
+        """End the connection without sending what still waits."""
+        self._queue.clear()
+        self._characters = 0
+        self._ended.set()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._ended.is_set()
+
+    async def ended(self) -> None:
+        """Wait for the cut."""
+        await self._ended.wait()
+
+    async def next(self) -> str:
+        """The next text to send."""
+        while not self._queue:
+            self._wake.clear()
+            await self._wake.wait()
+        text = self._queue.popleft()
+        self._characters -= len(text)
+        return text

@@ -1,0 +1,72 @@
+"""The WebSocket door: an ASGI application, one session for each connection.
+
+Implements: any path, as upstream; no subprotocol is ever selected; text and binary messages are read alike, texts
+are sent. The server in front does the framing and refuses messages above MESSAGE_BYTES_MAX.
+Not here: what is asked and told (session.py, hub.py).
+"""
+
+import asyncio
+from typing import Any
+
+from actors.devnode.pubsub.connection import QUEUE_CHARACTERS_MAX, QUEUE_MESSAGES_MAX, Connection
+from actors.devnode.pubsub.hub import Hub
+from actors.devnode.pubsub.session import Session
+from actors.devnode.rpc.http import Receive, Scope, Send
+from actors.devnode.rpc.node import Node
+
+MESSAGE_BYTES_MAX = 4_096  # Agave's limit for messages and frames.
+# What uvicorn is told. Pings keep the connection open through proxies; an answer is not insisted on, as upstream
+# does not ping at all, and a client that stands in a debugger should not lose its subscriptions.
+SERVER_OPTIONS: dict[str, Any] = {
+    "ws": "websockets-sansio",
+    "ws_max_size": MESSAGE_BYTES_MAX,
+    "ws_per_message_deflate": False,
+    "ws_ping_interval": 20.0,
+    "ws_ping_timeout": None,
+}
+
+
+class PubsubDoor:
+    def __init__(
+        self,
+        node: Node,
+        hub: Hub,
+        queue_messages_max: int = QUEUE_MESSAGES_MAX,
+        queue_characters_max: int = QUEUE_CHARACTERS_MAX,
+    ) -> None:
+        self._node, self._hub = node, hub
+        self._queue_max = (queue_messages_max, queue_characters_max)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection to its end: the client left, or was cut off."""
+        await receive()  # Always websocket.connect.
+        await send({"type": "websocket.accept"})
+        connection = Connection(*self._queue_max)
+        tasks = [
+            asyncio.create_task(_hear(Session(self._node, self._hub, connection), receive)),
+            asyncio.create_task(_send_all(connection, send)),
+            asyncio.create_task(connection.ended()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hub.leave(connection)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+
+async def _hear(session: Session, receive: Receive) -> None:
+    while (message := await receive())["type"] == "websocket.receive":
+        text = message.get("text")
+        session.hear(text.encode() if text is not None else message["bytes"])
+
+
+async def _send_all(connection: Connection, send: Send) -> None:
+    try:
+        while True:
+            await send({"type": "websocket.send", "text": await connection.next()})
+    except OSError:
+        return  # The client left; by the rules of ASGI that is what sending to it raises.

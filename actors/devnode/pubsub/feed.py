@@ -1,0 +1,203 @@
+"""From what happens on the chain to what subscribers are told.
+
+Implements: when each notification is sent, and at which commitment:
+- logs and signatures at processed when the transaction lands, accounts and programs when the slot is full, once for
+  each account; at the other levels everything when the slot reaches them;
+- a signature is told at once when it has reached its level before anybody asked, and then its subscription is over.
+Synchronous: one event after the other. Not here: where events come from (hub.py), JSON (payloads.py and others).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from solders.signature import Signature
+
+from actors.devnode.bus import (
+    AccountWritten,
+    Event,
+    SignatureReceived,
+    SlotConfirmed,
+    SlotFinalized,
+    SlotOpened,
+    SlotSealed,
+    TransactionLanded,
+)
+from actors.devnode.commitment import Commitment
+from actors.devnode.pubsub import payloads
+from actors.devnode.pubsub.account_contents import account_value, program_value
+from actors.devnode.pubsub.block_contents import BlockHeader, Transaction, block_value
+from actors.devnode.pubsub.registry import Registry
+from actors.devnode.pubsub.topics import (
+    AccountTopic,
+    BlockTopic,
+    LogsTopic,
+    ProgramTopic,
+    RootTopic,
+    SignatureTopic,
+    SlotsUpdatesTopic,
+    SlotTopic,
+    Topic,
+)
+from actors.devnode.pubsub.writes import SlotWrites
+from actors.devnode.records import Block, TransactionRecord
+from actors.devnode.rpc.accounts import passes
+from actors.devnode.rpc.node import Node
+
+_RANK = {level: rank for rank, level in enumerate(Commitment)}
+
+
+class Feed:
+    def __init__(self, node: Node, registry: Registry) -> None:
+        self._node, self._registry = node, registry
+        self._writes = SlotWrites()
+        self._unconfirmed: dict[int, Block] = {}  # Not readable from the archive before they are.
+        self._landed: dict[int, list[tuple[SignatureTopic, Any]]] = {}  # By slot: waiting for their level.
+
+    def begin(self, topic: Topic) -> None:
+        """Somebody listens to a topic that nobody listened to before."""
+        if isinstance(topic, AccountTopic | ProgramTopic):
+            self._writes.look_back(self._node.chain, topic)
+
+    def settle(self, topic: SignatureTopic) -> None:
+        """Tell at once, or note for its level, what landed before the subscription."""
+        chain = self._node.chain
+        recent = chain.statuses.get(Signature.from_string(topic.signature))
+        landed = (recent.slot, recent.err) if recent is not None else self._node.archive.status(topic.signature)
+        if landed is None:
+            return
+        slot, err = landed
+        if _RANK[chain.levels.level_of(slot)] >= _RANK[topic.level]:
+            self._finish(topic, chain.levels.at(topic.level).slot, err)
+        else:
+            self._landed.setdefault(slot, []).append((topic, err))
+
+    def reset(self) -> None:
+        """Events were missed; what was remembered of them is worthless."""
+        self._writes.clear()
+        self._unconfirmed.clear()
+        self._landed.clear()
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case AccountWritten():
+                self._on_write(event)
+            case TransactionLanded(record):
+                self._on_landing(record)
+            case SignatureReceived(slot, signature):
+                self._on_received(slot, signature)
+            case SlotOpened(slot, parent):
+                self._on_opened(slot, parent)
+            case SlotSealed(block):
+                self._on_sealed(block)
+            case SlotConfirmed(slot):
+                self._on_confirmed(slot)
+            case SlotFinalized(slot):
+                self._on_finalized(slot)
+
+    # Within a slot.
+
+    def _on_write(self, event: AccountWritten) -> None:
+        at, account = self._registry.at, event.account
+        is_wanted = bool(at((AccountTopic, event.pubkey)))
+        if not is_wanted and account is not None:
+            is_wanted = bool(at((ProgramTopic, account.owner)))
+        self._writes.note(event.slot, event.pubkey, account, is_wanted)
+
+    def _on_landing(self, transaction: TransactionRecord) -> None:
+        slot = transaction.slot
+        if self._registry.listens(LogsTopic, levels=(Commitment.PROCESSED,)):
+            self._tell_logs(slot, Commitment.PROCESSED, transaction)
+        for topic in self._registry.at((SignatureTopic, transaction.signature)):
+            assert isinstance(topic, SignatureTopic), topic
+            if topic.level is Commitment.PROCESSED:
+                self._finish(topic, slot, transaction.meta.err)
+            else:
+                self._landed.setdefault(slot, []).append((topic, transaction.meta.err))
+
+    def _on_received(self, slot: int, signature: str) -> None:
+        for topic in self._registry.at((SignatureTopic, signature)):
+            if isinstance(topic, SignatureTopic) and topic.tells_received:
+                self._tell(topic, payloads.in_slot(slot, payloads.RECEIVED))
+
+    # Slots.
+
+    def _on_opened(self, slot: int, parent: int) -> None:
+        root = self._node.chain.levels.at(Commitment.FINALIZED).slot
+        self._tell(SlotTopic(), payloads.slot_result(slot, parent, root))
+        for update in payloads.opened_updates(slot, parent, self._node.clock.now_ms()):
+            self._tell(SlotsUpdatesTopic(), update)
+
+    def _on_sealed(self, block: Block) -> None:
+        self._unconfirmed[block.slot] = block
+        for update in payloads.sealed_updates(block, self._node.clock.now_ms()):
+            self._tell(SlotsUpdatesTopic(), update)
+        self._tell_accounts(block.slot, Commitment.PROCESSED)
+
+    def _on_confirmed(self, slot: int) -> None:
+        self._tell(SlotsUpdatesTopic(), payloads.confirmed_update(slot, self._node.clock.now_ms()))
+        self._tell_level(slot, Commitment.CONFIRMED)
+        self._unconfirmed.pop(slot, None)
+
+    def _on_finalized(self, slot: int) -> None:
+        self._tell(RootTopic(), slot)
+        self._tell(SlotsUpdatesTopic(), payloads.root_update(slot, self._node.clock.now_ms()))
+        self._tell_level(slot, Commitment.FINALIZED)
+        self._landed.pop(slot, None)
+        self._writes.forget_up_to(slot)
+
+    def _tell_level(self, slot: int, level: Commitment) -> None:
+        self._tell_accounts(slot, level)
+        if self._registry.listens(LogsTopic, BlockTopic, levels=(level,)):
+            header, transactions = self._block(slot)
+            for transaction in transactions:
+                self._tell_logs(slot, level, transaction)
+            self._tell_blocks(level, header, transactions)
+        for topic, err in self._landed.get(slot, ()):
+            if topic.level is level:
+                self._finish(topic, slot, err)
+
+    def _block(self, slot: int) -> tuple[BlockHeader, Sequence[Transaction]]:
+        sealed = self._unconfirmed.get(slot)
+        if sealed is not None:
+            return sealed, sealed.transactions
+        header = self._node.archive.block(slot)
+        assert header is not None, slot
+        return header, self._node.archive.block_transactions(slot)
+
+    # Telling.
+
+    def _tell_accounts(self, slot: int, level: Commitment) -> None:
+        at = self._registry.at
+        for pubkey, account in self._writes.at(slot).items():
+            for topic in at((AccountTopic, pubkey)):
+                if isinstance(topic, AccountTopic) and topic.level is level:
+                    self._tell(topic, payloads.in_slot(slot, account_value(self._node, topic, pubkey, account)))
+            for topic in () if account is None else at((ProgramTopic, account.owner)):
+                assert isinstance(topic, ProgramTopic) and account is not None, topic
+                if topic.level is level and passes(account, list(topic.filters)):
+                    self._tell(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
+
+    def _tell_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
+        topics = [topic for mention in (None, *transaction.keys) for topic in self._registry.at((LogsTopic, mention))]
+        for topic in topics:
+            if topic.level is level:
+                self._tell(topic, payloads.in_slot(slot, payloads.logs_value(transaction)))
+
+    def _tell_blocks(self, level: Commitment, header: BlockHeader, transactions: Sequence[Transaction]) -> None:
+        for topic in self._registry.at(BlockTopic):
+            if isinstance(topic, BlockTopic) and topic.level is level:
+                value = block_value(header, transactions, topic)
+                if value is not None:
+                    self._tell(topic, payloads.in_slot(header.slot, value))
+
+    def _finish(self, topic: SignatureTopic, slot: int, err: Any) -> None:
+        """The last word on a signature; the server itself ends the subscription, and a second time tells nobody."""
+        self._tell(topic, payloads.in_slot(slot, payloads.signature_value(err)))
+        self._registry.finish(topic)
+
+    def _tell(self, topic: Topic, result: Any) -> None:
+        entry = self._registry.entry(topic)
+        if entry is not None:
+            text = payloads.notification(topic, entry.identifier, result)
+            for subscriber in entry.subscribers:
+                subscriber.offer(text)

@@ -1,0 +1,78 @@
+"""The notifications' JSON, but for account contents and blocks.
+
+Implements: the envelope, and the results of logs, signature, slot, root and slotsUpdates notifications, field for
+field as Agave sends them. Unlike a reply's, a notification's context has no apiVersion. Pure.
+Not here: accounts (account_contents.py), blocks (block_contents.py), when any of it is sent (feed.py).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import orjson
+
+from actors.devnode.pubsub.topics import Topic
+from actors.devnode.records import Block, TransactionMeta
+
+RECEIVED = "receivedSignature"  # The whole value: a bare string, where the final one is an object.
+
+
+class Landed(Protocol):
+    """A transaction with its outcome, from memory or from the archive."""
+
+    @property
+    def signature(self) -> str: ...
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    @property
+    def meta(self) -> TransactionMeta: ...
+
+
+def notification(topic: Topic, identifier: int, result: Any) -> str:
+    """The text that every subscriber of the topic gets."""
+    params = {"result": result, "subscription": identifier}
+    return orjson.dumps({"jsonrpc": "2.0", "method": topic.notification, "params": params}).decode()
+
+
+def in_slot(slot: int, value: Any) -> dict[str, Any]:
+    return {"context": {"slot": slot}, "value": value}
+
+
+def logs_value(transaction: Landed) -> dict[str, Any]:
+    meta = transaction.meta
+    return {"signature": transaction.signature, "err": meta.err, "logs": list(meta.logs)}
+
+
+def signature_value(err: Any) -> dict[str, Any]:
+    return {"err": err}
+
+
+def slot_result(slot: int, parent: int, root: int) -> dict[str, int]:
+    return {"parent": parent, "root": root, "slot": slot}
+
+
+def opened_updates(slot: int, parent: int, now_ms: int) -> Iterator[dict[str, Any]]:
+    """A slot begins: upstream hears of its first piece, then has a bank for it."""
+    yield {"type": "firstShredReceived", "slot": slot, "timestamp": now_ms}
+    yield {"type": "createdBank", "slot": slot, "parent": parent, "timestamp": now_ms}
+
+
+def sealed_updates(block: Block, now_ms: int) -> Iterator[dict[str, Any]]:
+    """A slot is full, and its bank changes no more. Each transaction is an entry of its own here: they run singly."""
+    total = len(block.transactions)
+    failed = sum(record.meta.err is not None for record in block.transactions)
+    yield {"type": "completed", "slot": block.slot, "timestamp": now_ms}
+    stats = {
+        "numTransactionEntries": total,
+        "numSuccessfulTransactions": total - failed,
+        "numFailedTransactions": failed,
+        "maxTransactionsPerEntry": min(total, 1),
+    }
+    yield {"type": "frozen", "slot": block.slot, "timestamp": now_ms, "stats": stats}
+
+
+def confirmed_update(slot: int, now_ms: int) -> dict[str, Any]:
+    return {"type": "optimisticConfirmation", "slot": slot, "timestamp": now_ms}
+
+
+def root_update(slot: int, now_ms: int) -> dict[str, Any]:
+    return {"type": "root", "slot": slot, "timestamp": now_ms}

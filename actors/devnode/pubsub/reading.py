@@ -1,0 +1,130 @@
+"""From the parameters of a subscribe call to its topic, with the texts that Agave refuses with.
+
+Implements: the parameters of accountSubscribe, programSubscribe, logsSubscribe, signatureSubscribe, blockSubscribe,
+slotSubscribe, rootSubscribe and slotsUpdatesSubscribe. minContextSlot and withContext are ignored, as upstream.
+Changes nothing; every refusal is an RpcError. Not here: who subscribed (registry.py).
+"""
+
+from typing import Any
+
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from actors.devnode.encoding import ENCODINGS as ACCOUNT_ENCODINGS
+from actors.devnode.pubsub.topics import (
+    AccountTopic,
+    BlockTopic,
+    LogsTopic,
+    ProgramTopic,
+    RootTopic,
+    Shape,
+    SignatureTopic,
+    SlotsUpdatesTopic,
+    SlotTopic,
+)
+from actors.devnode.rpc import params as read
+from actors.devnode.rpc.accounts import AccountView, filters_of
+from actors.devnode.rpc.errors import RpcError, invalid_params
+from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.params import Params
+from actors.devnode.transactions_json import ENCODINGS as TRANSACTION_ENCODINGS
+
+_LOGS_FILTERS = ("all", "allWithVotes", "mentions")
+_BLOCK_FILTERS = ("all", "mentionsAccountOrProgram")
+_BLOCK_DETAILS = ("full", "signatures", "none", "accounts")
+
+
+def account_topic(node: Node, params: Params) -> AccountTopic:
+    pubkey = _pubkey(read.text(params, 0), "pubkey")
+    config = read.config(params, 1, "RpcAccountInfoConfig")
+    return AccountTopic(pubkey, read.commitment(config), _shape(node, config))
+
+
+def program_topic(node: Node, params: Params) -> ProgramTopic:
+    program = _pubkey(read.text(params, 0), "pubkey")
+    config = read.config(params, 1, "RpcProgramAccountsConfig")
+    filters = tuple(filters_of(config.get("filters")))
+    return ProgramTopic(program, read.commitment(config), _shape(node, config), filters)
+
+
+def logs_topic(node: Node, params: Params) -> LogsTopic:
+    """`all` and `allWithVotes` are one here: nobody votes."""
+    name, wanted = _filter(read.at(params, 0), _LOGS_FILTERS)
+    mention = None
+    if name == "mentions":
+        addresses = read.listed(wanted)
+        if len(addresses) != 1:
+            raise invalid_params("Invalid Request: Only 1 address supported")
+        mention = str(_pubkey(read.text(addresses, 0), "mentions"))
+    return LogsTopic(mention, read.commitment(read.config(params, 1, "RpcTransactionLogsConfig")))
+
+
+def signature_topic(node: Node, params: Params) -> SignatureTopic:
+    text = read.text(params, 0)
+    try:
+        signature = str(Signature.from_string(text))
+    except ValueError:
+        raise _invalid("signature") from None
+    config = read.config(params, 1, "RpcSignatureSubscribeConfig")
+    return SignatureTopic(signature, read.commitment(config), read.boolean(config, "enableReceivedNotification"))
+
+
+def block_topic(node: Node, params: Params) -> BlockTopic:
+    name, wanted = _filter(read.at(params, 0), _BLOCK_FILTERS)
+    mention = None
+    if name == "mentionsAccountOrProgram":
+        mention = str(_pubkey(read.text([wanted], 0), "mentions_account_or_program"))
+    config = read.config(params, 1, "RpcBlockSubscribeConfig")
+    return BlockTopic(
+        mention=mention,
+        level=read.confirmed_or_higher(config),
+        encoding=read.variant(config.get("encoding") or "base64", TRANSACTION_ENCODINGS),
+        details=read.variant(config.get("transactionDetails") or "full", _BLOCK_DETAILS),
+        shows_rewards=read.boolean(config, "showRewards"),
+        max_version=read.optional_unsigned(config.get("maxSupportedTransactionVersion"), bits=8),
+    )
+
+
+def slot_topic(node: Node, params: Params) -> SlotTopic:
+    return SlotTopic()
+
+
+def root_topic(node: Node, params: Params) -> RootTopic:
+    return RootTopic()
+
+
+def slots_updates_topic(node: Node, params: Params) -> SlotsUpdatesTopic:
+    return SlotsUpdatesTopic()
+
+
+def _shape(node: Node, config: dict[str, Any]) -> Shape:
+    AccountView(node, read.commitment(config), config, "binary")  # Refuses what a read would refuse.
+    encoding = read.variant(config.get("encoding") or "binary", ACCOUNT_ENCODINGS)
+    data_slice = config.get("dataSlice")
+    if data_slice is None:
+        return Shape(encoding)
+    return Shape(encoding, data_slice["offset"], data_slice["length"])
+
+
+def _filter(value: Any, names: tuple[str, ...]) -> tuple[str, Any]:
+    """Name and content: a bare name has none, the last of the names must have one."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, content),) = value.items()
+        read.variant(name, names)
+        if name == names[-1]:
+            return name, content
+        raise invalid_params("Invalid params: invalid type: map, expected unit variant.")
+    if read.variant(value, names) == names[-1]:
+        raise invalid_params("Invalid params: invalid type: unit variant, expected newtype variant.")
+    return value, None
+
+
+def _pubkey(text: str, thing: str) -> Pubkey:
+    try:
+        return Pubkey.from_string(text)
+    except ValueError:
+        raise _invalid(thing) from None
+
+
+def _invalid(thing: str) -> RpcError:
+    return invalid_params(f"Invalid Request: Invalid {thing} provided")

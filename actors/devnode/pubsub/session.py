@@ -1,0 +1,80 @@
+"""What a client may ask on its socket.
+
+Implements: the subscribe and unsubscribe methods of Agave, getVersion, single calls and batches. Any unsubscribe
+method ends any subscription of the connection, as upstream. voteSubscribe is not there, as on a node that was not
+started for it: nobody votes here.
+Not here: the socket (door.py), JSON-RPC itself (rpc/dispatch.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.devnode.pubsub import reading
+from actors.devnode.pubsub.connection import Connection
+from actors.devnode.pubsub.hub import Hub
+from actors.devnode.pubsub.topics import SignatureTopic, Topic
+from actors.devnode.rpc import params as read
+from actors.devnode.rpc.cluster import get_version
+from actors.devnode.rpc.dispatch import Dispatcher, Handler, Method
+from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.params import Params
+
+Read = Callable[[Node, Params], Topic]
+
+# Name, how its parameters are read, and how many there are at least and at most.
+SUBSCRIBE: tuple[tuple[str, Read, int, int], ...] = (
+    ("accountSubscribe", reading.account_topic, 1, 2),
+    ("blockSubscribe", reading.block_topic, 1, 2),
+    ("logsSubscribe", reading.logs_topic, 1, 2),
+    ("programSubscribe", reading.program_topic, 1, 2),
+    ("rootSubscribe", reading.root_topic, 0, 0),
+    ("signatureSubscribe", reading.signature_topic, 1, 2),
+    ("slotSubscribe", reading.slot_topic, 0, 0),
+    ("slotsUpdatesSubscribe", reading.slots_updates_topic, 0, 0),
+)
+UNSUBSCRIBE = (
+    "accountUnsubscribe",
+    "blockUnsubscribe",
+    "logsUnsubscribe",
+    "programUnsubscribe",
+    "rootUnsubscribe",
+    "signatureUnsubscribe",
+    "slotUnsubscribe",
+    "slotsUpdatesUnsubscribe",
+    "voteUnsubscribe",
+)
+
+
+class Session:
+    """The methods, bound to one connection."""
+
+    def __init__(self, node: Node, hub: Hub, connection: Connection) -> None:
+        self._hub, self._connection = hub, connection
+        self._unsettled: list[SignatureTopic] = []
+        table = {name: Method(self._subscribing(reader), least, most) for name, reader, least, most in SUBSCRIBE}
+        table |= {name: Method(self._unsubscribe, 1, 1) for name in UNSUBSCRIBE}
+        table["getVersion"] = Method(get_version, 0, 0)
+        self._dispatcher = Dispatcher(node, table)
+
+    def hear(self, request: bytes) -> None:
+        """Answer one message; a reply always comes before the first notification of what it subscribed to."""
+        reply = self._dispatcher.answer(request)
+        if reply is not None:
+            self._connection.offer(reply.decode())
+        unsettled, self._unsettled = self._unsettled, []
+        for topic in unsettled:
+            self._hub.settle(topic)
+
+    def _subscribing(self, reader: Read) -> Handler:
+        def subscribe(node: Node, params: Params) -> Any:
+            topic = reader(node, params)
+            identifier = self._hub.subscribe(topic, self._connection)
+            if isinstance(topic, SignatureTopic):
+                self._unsettled.append(topic)
+            return identifier
+
+        return subscribe
+
+    def _unsubscribe(self, node: Node, params: Params) -> Any:
+        self._hub.unsubscribe(read.unsigned(read.at(params, 0)), self._connection)
+        return True

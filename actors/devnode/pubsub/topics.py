@@ -1,0 +1,127 @@
+"""What can be subscribed to, as values: two equal topics are one subscription with one id and one serialisation.
+
+Implements: the parameters of each subscription, after defaults were filled in; the route under which an event finds
+the topics it may concern. Pure. Not here: reading them from JSON (reading.py), who listens (registry.py).
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from solders.pubkey import Pubkey
+
+from actors.devnode.commitment import Commitment
+from actors.devnode.rpc.accounts import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How account contents are shown."""
+
+    encoding: str
+    offset: int | None = None  # With a length, or not at all.
+    length: int | None = None
+
+    def config(self) -> dict[str, Any]:
+        """In the form that a call gives it in."""
+        if self.offset is None:
+            return {"encoding": self.encoding}
+        return {"encoding": self.encoding, "dataSlice": {"offset": self.offset, "length": self.length}}
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTopic:
+    notification: ClassVar[str] = "accountNotification"
+    pubkey: Pubkey
+    level: Commitment
+    shape: Shape
+
+    @property
+    def route(self) -> Hashable:
+        return AccountTopic, self.pubkey
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTopic:
+    notification: ClassVar[str] = "programNotification"
+    program: Pubkey
+    level: Commitment
+    shape: Shape
+    filters: tuple[Filter, ...]
+
+    @property
+    def route(self) -> Hashable:
+        return ProgramTopic, self.program
+
+
+@dataclass(frozen=True, slots=True)
+class LogsTopic:
+    notification: ClassVar[str] = "logsNotification"
+    mention: str | None  # None: every transaction.
+    level: Commitment
+
+    @property
+    def route(self) -> Hashable:
+        return LogsTopic, self.mention
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureTopic:
+    notification: ClassVar[str] = "signatureNotification"
+    signature: str
+    level: Commitment
+    tells_received: bool
+
+    @property
+    def route(self) -> Hashable:
+        return SignatureTopic, self.signature
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTopic:
+    notification: ClassVar[str] = "blockNotification"
+    mention: str | None  # None: every block, with all its transactions.
+    level: Commitment
+    encoding: str
+    details: str
+    shows_rewards: bool
+    max_version: int | None
+
+    @property
+    def route(self) -> Hashable:
+        return BlockTopic
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTopic:
+    notification: ClassVar[str] = "slotNotification"
+    level: ClassVar[None] = None
+
+    @property
+    def route(self) -> Hashable:
+        return SlotTopic
+
+
+@dataclass(frozen=True, slots=True)
+class RootTopic:
+    notification: ClassVar[str] = "rootNotification"
+    level: ClassVar[None] = None
+
+    @property
+    def route(self) -> Hashable:
+        return RootTopic
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsUpdatesTopic:
+    notification: ClassVar[str] = "slotsUpdatesNotification"
+    level: ClassVar[None] = None
+
+    @property
+    def route(self) -> Hashable:
+        return SlotsUpdatesTopic
+
+
+Topic = (
+    AccountTopic | ProgramTopic | LogsTopic | SignatureTopic | BlockTopic | SlotTopic | RootTopic | SlotsUpdatesTopic
+)
