@@ -41,7 +41,7 @@ class StorageConfig(Branch):
     data_dir: Path | None = Field(None, description="folder of the embedded servers; default under the user's data")
     postgres_url: SecretStr | None = Field(None, description="PostgreSQL to use in place of the embedded one")
     redis_url: SecretStr | None = Field(None, description="Redis to use in place of the embedded one")
-    postgres_pool_size: int = Field(4, ge=1, le=64, description="connections per process that talks to PostgreSQL")
+    postgres_pool_size: int = Field(4, ge=3, le=64, description="connections per process that talks to PostgreSQL")
     cluster_secret: SecretStr | None = Field(
         None, description="shared secret of the cluster's own links and challenges; made and kept when not given"
     )
@@ -55,7 +55,8 @@ class AccountsConfig(Branch):
     activations_in_flight_max: int = Field(64, ge=1, le=10_000, description="accounts being loaded at once")
     idle_seconds: int = Field(900, ge=5, description="an account unused for so long leaves memory")
     unknown_seconds: int = Field(5, ge=0, le=300, description="how long 'no such account' is remembered")
-    hold_seconds: int = Field(60, ge=10, le=600, description="a hold that nobody ends is released after so long")
+    # Longer than the longest call with all its waits: 30 s at the node, 5 for the hold, 15 for the settle.
+    hold_seconds: int = Field(60, ge=55, le=600, description="a hold that nobody ends is released after so long")
 
 
 class IdentityConfig(Branch):
@@ -75,8 +76,10 @@ class GatewayConfig(Branch):
     )
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
-    hold_wait_ms: int = Field(5_000, ge=100, description="how long a call waits for the owner of its account")
-    settle_wait_ms: int = Field(15_000, ge=100, description="how long an answer waits for its place in the ledger")
+    hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="how long a call waits for the owner of its account")
+    settle_wait_ms: int = Field(
+        15_000, ge=100, le=15_000, description="how long an answer waits for its place in the ledger"
+    )
 
     def replicas_on(self, cores: int) -> int:
         """How many replicas on a machine with so many cores.

@@ -184,6 +184,18 @@ async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Cloc
             return await _checked_redis(client, about, where)
 
 
+async def checked_redis(url: str) -> redis.asyncio.Redis:
+    """A client, after a look at the server when that answers at once; what is wrong with it is logged.
+
+    For those who must start without it as well: calls by API key go on while Redis is away.
+    """
+    try:
+        return await connect_redis(url, deadline_seconds=_REDIS_SECONDS)
+    except StoreUnreachable as error:
+        logger.error("%s", error)
+        return open_redis(url)
+
+
 async def _checked_redis(client: redis.asyncio.Redis, about: dict[str, object], where: str) -> redis.asyncio.Redis:
     text = str(about.get("redis_version", "0"))
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from actors import hotlink
-from actors.hotlink import Kind, Link, LinkFull, LinkServer, LinkTimeout
+from actors.hotlink import Kind, LinkServer, each
+from actors.hotlink_edge import Link, LinkTimeout
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
@@ -153,16 +154,6 @@ async def test_a_wrong_secret_gets_no_answers() -> None:
     await owner.server.stop()
 
 
-async def test_a_full_link_refuses_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: bounded queues everywhere; a full link refuses instead of growing."""
-    monkeypatch.setattr(hotlink, "UNANSWERED_MAX", 2)
-    link = Link(b"secret", (ECHO,), lambda: asyncio.sleep(0))  # type: ignore[arg-type,return-value]
-    link.call(ECHO, Ask("1"), 1)
-    link.call(ECHO, Ask("2"), 1)
-    with pytest.raises(LinkFull):
-        link.call(ECHO, Ask("3"), 1)
-
-
 async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: an edge is dead when all its connections have been gone for a while; it is told once."""
     monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.05)
@@ -184,4 +175,51 @@ async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkey
     assert (await links[2].call(ECHO, Ask("here"), 5_000)).text == "HERE"
     assert gone.empty()
     await links[2].stop()
+    await owner.server.stop()
+
+
+async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: the time away counts from the last break; an edge that came back in between is not declared dead."""
+    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.4)
+    gone: asyncio.Queue[bytes] = asyncio.Queue()
+    owner = Owner()
+    owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
+    await owner.start()
+
+    async def resolve() -> tuple[str, int]:
+        return "127.0.0.1", owner.port
+
+    async def visit() -> None:
+        link = Link(b"secret", (ECHO, COMMIT), resolve, b"visitor!")
+        link.start()
+        await link.call(ECHO, Ask("hello"), 5_000)
+        await link.stop()
+
+    await visit()
+    first = asyncio.get_running_loop().time()
+    await visit()
+    again = asyncio.get_running_loop().time()
+    assert await asyncio.wait_for(gone.get(), 5) == b"visitor!"
+    assert asyncio.get_running_loop().time() - again >= 0.4 > again - first
+    assert gone.empty(), "told once"
+    await owner.server.stop()
+
+
+async def test_an_item_that_fails_fails_alone() -> None:
+    """Rule: one bad item does not starve its edge; it is refused, not asked again, and the others are answered."""
+    owner = Owner()
+
+    def handle(item: Ask) -> Told:
+        if item.text == "bad":
+            raise ValueError("a fault of the owner's")
+        return Told(item.text)
+
+    owner.server = LinkServer(b"secret", {ECHO: each(handle)})
+    await owner.start()
+    link = linked(owner)
+    futures = [link.call(ECHO, Ask(text), 5_000) for text in ("a", "bad", "b")]
+    assert [(await futures[0]).text, (await futures[2]).text] == ["a", "b"]
+    with pytest.raises(LinkTimeout, match="failed"):
+        await futures[1]
+    await link.stop()
     await owner.server.stop()

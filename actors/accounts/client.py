@@ -22,7 +22,8 @@ from actors.calls import (
     operation_at,
 )
 from actors.config import Config
-from actors.hotlink import Kind, Link, LinkFull, LinkTimeout
+from actors.hotlink import Kind
+from actors.hotlink_edge import Link, LinkFull, LinkTimeout
 from actors.units import routing_bytes
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ logger = logging.getLogger(__name__)
 _VOID_WAIT_MS = 30_000
 _NOTICE_WAIT_MS = 30_000
 _NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers meanwhile is one notice.
-_VOID_TRIES = 20  # Ten minutes of an owner that cannot be reached; holds of that age have long expired.
+_VOID_PAUSE_SECONDS = 1.0
+_FORGET_TRIES = 3  # A hold that nobody uses expires by itself; telling its owner only makes it sooner.
 
 
 def place_shards(config: Config) -> list[Any]:
@@ -60,9 +62,11 @@ class ShardedAccounts:
             link.start()
 
     async def stop(self) -> None:
-        """Voids still under way get a moment; what remains expires with its hold."""
-        if self._background:
-            await asyncio.wait(self._background, timeout=2)
+        """Deliveries not yet told are told, and voids under way get a moment; holds that remain expire."""
+        notices = [self._send_notice(index) for index, gathered in enumerate(self._delivered) if gathered]
+        await asyncio.wait([*notices, *self._background, asyncio.create_task(asyncio.sleep(0))], timeout=2)
+        for task in self._background:
+            task.cancel()
         for link in self._links:
             await link.stop()
 
@@ -96,7 +100,10 @@ class ShardedAccounts:
         return reply
 
     def void(self, request: SettleRequest) -> None:
-        task = asyncio.create_task(self._void(request))
+        self._void_in_background(request, None)
+
+    def _void_in_background(self, request: SettleRequest, tries: int | None) -> None:
+        task = asyncio.create_task(self._void(request, tries))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -105,15 +112,17 @@ class ShardedAccounts:
         gathered = self._delivered[index]
         gathered.append(operation)
         if len(gathered) == 1:
-            asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self._send_notice, index)
+            asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self._send_gathered, index)
 
-    def _send_notice(self, index: int) -> None:
+    def _send_gathered(self, index: int) -> None:
+        if self._delivered[index]:
+            self._send_notice(index)
+
+    def _send_notice(self, index: int) -> "asyncio.Future[Any]":
         operations, self._delivered[index] = tuple(self._delivered[index]), []
-        try:
-            noted = self._links[index].call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
-        except LinkFull:
-            return  # In doubt, then: refunded only if this process also dies.
+        noted = self._links[index].call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
         noted.add_done_callback(lambda future: future.cancelled() or future.exception())
+        return noted
 
     async def info(self, proof: Proof) -> Answer:
         return await self._ask(proof, "info", proof)
@@ -145,7 +154,7 @@ class ShardedAccounts:
     async def _call(self, kind: Kind, routing: bytes, request: Any, wait_ms: int) -> Any:
         link = self._links[hosting.owner_index(routing, len(self._links))]
         try:
-            return await link.call(kind, request, wait_ms)
+            return await link.call(kind, request, wait_ms, new_work=kind is HOLD)
         except (LinkFull, LinkTimeout) as error:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
 
@@ -170,16 +179,19 @@ class ShardedAccounts:
         if isinstance(request.proof, WalletProof):
             for index, item in enumerate(request.items):
                 operation = operation_at(request.operation, index)
-                self.void(SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, 3, 0))
+                void = SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, 3, 0)
+                self._void_in_background(void, _FORGET_TRIES)
 
-    async def _void(self, request: SettleRequest) -> None:
-        for _ in range(_VOID_TRIES):
+    async def _void(self, request: SettleRequest, tries: int | None) -> None:
+        """tries: None: until it succeeds, as a charge for an answer that never left must not stay."""
+        while tries is None or tries > 0:
             try:
                 await self._call(VOID, routing_bytes(request.pubkey), request, _VOID_WAIT_MS)
             except OwnerUnavailable:
-                continue
-            return
-        logger.error("gave up voiding operation %s of one account", request.operation.hex())
+                tries = None if tries is None else tries - 1
+                await asyncio.sleep(_VOID_PAUSE_SECONDS)
+            else:
+                return
 
     @staticmethod
     def _resolver(handle: Any) -> Any:

@@ -19,9 +19,9 @@ from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleReque
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.events import NullSink
-from actors.hotlink import LinkServer
+from actors.hotlink import LinkServer, each
 from actors.identity.store import RedisIdentityStore
-from actors.storage import connect_postgres, migrate, open_redis, read_migrations
+from actors.storage import checked_redis, connect_postgres, migrate, read_migrations
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +55,16 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
         return settle_slowly(request, result)
 
     async def settle_slowly(request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
-        reply = await result
-        if reply.ok:
-            deliveries.posted(request)
+        # Noted before it is decided, and carried on without its edge: one that dies meanwhile is still made good.
+        deliveries.posted(request)
+        reply = await asyncio.shield(asyncio.ensure_future(result))
+        if not reply.ok:
+            deliveries.delivered((request.operation,))
         return reply
 
-    def delivered(notices: list[DeliveredNotice]) -> list[Noted]:
-        for notice in notices:
-            deliveries.delivered(notice.operations)
-        return [Noted() for _ in notices]
+    def delivered(notice: DeliveredNotice) -> Noted:
+        deliveries.delivered(notice.operations)
+        return Noted()
 
     def gone(edge: bytes) -> None:
         undelivered = deliveries.gone(edge)
@@ -76,10 +77,10 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
     return LinkServer(
         secret,
         {
-            HOLD: lambda items: [shard.hold_now(item) for item in items],
-            SETTLE: lambda items: [settle(item) for item in items],
-            VOID: lambda items: [shard.void_now(item) for item in items],
-            DELIVERED: delivered,
+            HOLD: each(shard.hold_now),
+            SETTLE: each(settle),
+            VOID: each(shard.void_now),
+            DELIVERED: each(delivered),
         },
         gone,
     )
@@ -194,7 +195,7 @@ class AccountShardActor:
             config.identity,
             config.payments,
             PostgresAccountStore(pool),
-            RedisIdentityStore(open_redis(storage.redis_url.get_secret_value())),
+            RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value())),
             clock,
             NullSink(),
             f"{name} of process {os.getpid()}",

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 _RPC_PATHS = (b"/", b"/rpc")
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
+_STRANGERS_BODY_MAX = 4_096  # Of a request without credentials, only a small one is read to give back its id.
 _CLOSE = (b"connection", b"close")  # The rest of a body that is too long is not read.
 
 
@@ -216,8 +217,10 @@ class HttpDoor:
 
     def _without_credentials(self, path: bytes, body: bytes, request_id: str) -> Response:
         """402 with the terms; a single call gets it under its own id, anything else as a plain error."""
-        parsed = jsonrpc.parse(body)
         page = self._terms(path)
+        if len(body) > _STRANGERS_BODY_MAX:
+            return replies.plain(_NO_CREDENTIALS, request_id, page)
+        parsed = jsonrpc.parse(body)
         if isinstance(parsed, list):
             return replies.plain(_NO_CREDENTIALS, request_id, page)
         raw_id = jsonrpc.NO_ID if isinstance(parsed, Refusal) else parsed.id

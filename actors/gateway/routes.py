@@ -27,7 +27,7 @@ from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000_000
+_PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")

@@ -24,7 +24,7 @@ from actors.identity.store import RedisIdentityStore
 from actors.status import endpoints
 from actors.status.core import Health, Services
 from actors.status.products import Doors
-from actors.storage import open_redis
+from actors.storage import checked_redis
 from actors.upstream.client import NodeClient
 from actors.upstream.core import NodeScore, Probe
 from actors.upstream.prober import Prober
@@ -45,7 +45,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     edge = os.urandom(EDGE_BYTES)
     accounts = ShardedAccounts(config, place_shards(config), edge)
     accounts.start()
-    redis_client = open_redis(config.storage.redis_url.get_secret_value())
+    redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     node = NodeClient(config.upstream, config.upstream.node_url)
     pages = LivePages(config, clock, accounts, redis_client)
     prober = Prober(config.upstream, node, config.upstream.node_url, clock, pages.probed)
@@ -110,7 +110,10 @@ class LivePages:
 
     async def _watch(self) -> None:
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # A bug must not freeze the health page at its last word.
+                logger.exception("looking at the stores failed")
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _ledger_commits(self) -> bool:

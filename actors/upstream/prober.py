@@ -88,5 +88,8 @@ class Prober:
 
     async def _run(self) -> None:
         while True:
-            await self.probe()
+            try:
+                await self.probe()
+            except Exception:  # A bug must not freeze the node's score at its last value.
+                logger.exception("probing the node failed")
             await asyncio.sleep(self._pause_seconds)
