@@ -23,6 +23,7 @@ from bench.processes import tree
 ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 150
 _STOP_SECONDS = 60
+_TAIL_CHARACTERS = 10_000  # A traceback through Ray is long, and its cause comes first.
 _LEAVE_SECONDS = 3  # After the exit: for those that end when they see that their parent has.
 _PORTS = 1_000
 _PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that systems hand out by themselves.
@@ -246,7 +247,7 @@ class Product:
         return found
 
     def _tail(self) -> str:
-        return self.output_path.read_text(encoding="utf-8", errors="replace")[-3_000:]
+        return self.output_path.read_text(encoding="utf-8", errors="replace")[-_TAIL_CHARACTERS:]
 
 
 def _distinct(processes: Sequence[psutil.Process]) -> list[psutil.Process]:

@@ -31,6 +31,7 @@ def product(request: pytest.FixtureRequest) -> Iterator[Product]:
         yield running
     except BaseException:
         running.kill()
+        _keep_logs(running, request.config)
         raise
     else:
         running.stop()
@@ -42,8 +43,8 @@ def product(request: pytest.FixtureRequest) -> Iterator[Product]:
 
 def _keep_logs(running: Product, config: pytest.Config) -> None:
     kept = Path(tempfile.mkdtemp(prefix="ledger-gateway-failed-"))
-    shutil.copytree(running.data_dir / "logs", kept / "logs", ignore_dangling_symlinks=True)
-    shutil.copy(running.output_path, kept)
+    for path in (running.output_path, *running.data_dir.glob("logs/*")):
+        shutil.copy(path, kept)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.write_line(f"\nlogs of the product under test: {kept}")

@@ -76,7 +76,7 @@ def test_sigterm_stops_it_as_cleanly(product: Product) -> None:
     """What a service manager sends: exit code 0, children stopped in order, nothing left, and it starts again."""
     before = product.account()["balance"]
     assert product.stop() == 0
-    assert "kept in" in product.output_path.read_text(encoding="utf-8").splitlines()[-1]
+    assert "are kept in" in product.output_path.read_text(encoding="utf-8")[-400:]  # Its last words.
     product.start()
     assert product.account()["balance"] == before
 
