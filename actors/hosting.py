@@ -7,13 +7,14 @@ class is used as it is; nothing here is needed for that.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
+_PLACE_TRIES = 3
 
 
 class ActorUnreachable(Exception):
@@ -35,24 +36,48 @@ def owned_shards(index: int, actors: int) -> Sequence[VirtualShard]:
     return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, actors))
 
 
-def place(plain_class: type, name: str, *arguments: Any) -> Any:
+def place(plain_class: type, name: str, fingerprint: str, *arguments: Any) -> Any:
     """The named actor of this class: found, or made where there is none.
 
     Detached and restarted for ever: it outlives the process that placed it, and its state is in the stores, so a
-    fresh process simply loads it again. Takes no CPU of its own in Ray's accounting: it waits more than it works.
+    fresh process simply loads it again. One that was made with other settings or by another version, as its
+    `fingerprint` method says, is replaced. Takes no CPU of its own in Ray's accounting: it waits more than it works.
+    Blocks for as long as a new process takes to start.
     """
     import ray
+    from ray.exceptions import RayError
 
-    remote = ray.remote(plain_class)
-    return remote.options(
-        name=name,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=0,
-        num_cpus=0,
-    ).remote(*arguments)
+    for _ in range(_PLACE_TRIES):
+        handle = (
+            ray.remote(plain_class)
+            .options(
+                name=name,
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                max_restarts=-1,
+                max_task_retries=0,
+                num_cpus=0,
+            )
+            .remote(*arguments)
+        )
+        try:
+            if ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS) == fingerprint:
+                return handle
+        except RayError:
+            return handle  # It is restarting; whoever places it next asks again.
+        ray.kill(handle, no_restart=True)
+    raise ActorUnreachable(f"{name}: somebody else keeps placing it with other settings")
+
+
+def remove_others(prefix: str, names: Collection[str]) -> None:
+    """End the named actors that begin with this prefix and are not among these: of a run with more of them."""
+    import ray
+
+    for found in ray.util.list_named_actors(all_namespaces=True):
+        name = found["name"]
+        if found["namespace"] == NAMESPACE and name.startswith(prefix) and name not in names:
+            ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:

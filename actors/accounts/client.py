@@ -10,7 +10,7 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import DELIVERED, HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
-from actors.accounts.host import AccountShardActor
+from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
     DeliveredNotice,
     HoldReply,
@@ -37,9 +37,10 @@ _FORGET_TRIES = 3  # A hold that nobody uses expires by itself; telling its owne
 
 def place_shards(config: Config) -> list[Any]:
     """Handles of all shard actors, placing those that do not exist yet. Needs a connected Ray."""
-    count = config.accounts.shard_actors
+    names = [SHARD_ACTOR_NAME.format(index=index) for index in range(config.accounts.shard_actors)]
+    hosting.remove_others(SHARD_ACTOR_NAME.format(index=""), names)
     return [
-        hosting.place(AccountShardActor, SHARD_ACTOR_NAME.format(index=index), config, index) for index in range(count)
+        hosting.place(AccountShardActor, name, fingerprint(config), config, index) for index, name in enumerate(names)
     ]
 
 

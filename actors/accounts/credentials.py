@@ -4,6 +4,7 @@ Implements: interface, "Authentication", "Priority and failure"; decisions, mone
 A shell: waits for the database, for sessions and for nonces. Signatures were verified by the door.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from actors.accounts.account import Account, Admitted, Moment, NoncesRecalled, apply
@@ -112,7 +113,8 @@ class Credentials:
             if not self.nonces.available:
                 raise IdentityStoreUnavailable("nonces cannot be kept for now")
             kept = stored_form(event.nonce, event.operation)
-            await self.nonces.put(account.pubkey, kept, self._clock.now() + NONCE_SECONDS)
+            # Shielded: the future is everybody's who waits for this write, and one who leaves must not cancel it.
+            await asyncio.shield(self.nonces.put(account.pubkey, kept, self._clock.now() + NONCE_SECONDS))
         except BaseException:
             apply(account, decide_withdrawal(event))
             raise

@@ -135,7 +135,7 @@ class Desk:
     async def close_session(self, proof: Proof) -> Answer:
         if not isinstance(proof, SessionProof):
             return _refused(Err.AUTH_FAILED, "logging out needs the bearer token")
-        if await self._sessions.find(proof.token_hash) is None:
+        if not self._sessions.is_ending(proof.token_hash) and await self._sessions.find(proof.token_hash) is None:
             return _refused(Err.AUTH_FAILED)
         await self._sessions.close(proof.token_hash)
         return Answer(body={"status": "ok"})

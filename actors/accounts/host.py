@@ -5,9 +5,11 @@ The shell around the shell: every rule is below actor.py. Not here: how edges fi
 """
 
 import asyncio
+import hashlib
 import logging
 import os
 from collections.abc import Awaitable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from actors import hosting, telemetry
@@ -38,6 +40,15 @@ async def migrate_accounts(config: Config) -> None:
         await migrate(pool, read_migrations("actors.accounts"))
     finally:
         await pool.close()
+
+
+def fingerprint(config: Config) -> str:
+    """Changes with the version and with every setting but the secrets, which are masked here."""
+    try:
+        installed = version("ledger-gateway")
+    except PackageNotFoundError:  # Run from a clone that is not installed.
+        installed = "not installed"
+    return f"{installed} {hashlib.sha256(config.model_dump_json().encode()).hexdigest()}"
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
@@ -131,8 +142,9 @@ class AccountShardActor:
     async def health(self) -> dict[str, Any]:
         return await (await self._ready()).health()
 
-    async def process_id(self) -> int:
-        return os.getpid()
+    async def fingerprint(self) -> str:
+        """Of the settings and the version that this owner was made with."""
+        return fingerprint(self._config)
 
     async def info(self, proof: Proof) -> Answer:
         return await (await self._ready()).info(proof)

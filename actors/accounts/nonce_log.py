@@ -57,9 +57,11 @@ class NonceLog:
                 except IdentityStoreUnavailable as error:
                     logger.warning("nonces cannot be kept, signed calls are refused: %s", error)
                     self.failed()
-                    future.set_exception(error)
+                    if not future.done():
+                        future.set_exception(error)
                 else:
-                    future.set_result(None)
+                    if not future.done():
+                        future.set_result(None)
         finally:
             self._task = None
 

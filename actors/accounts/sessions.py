@@ -32,6 +32,7 @@ class Sessions:
         self._store, self._clock, self._session_seconds = store, clock, session_seconds
         self._live: dict[bytes, _Session] = {}
         self._slides: dict[bytes, int] = {}
+        self._drops: set[bytes] = set()  # Closed here, and the store could not be told yet.
         self._ended: Remembered[bytes, bool] = Remembered(_DROPPED_SECONDS)
         self._unknown: Remembered[bytes, bool] = Remembered(_UNKNOWN_SECONDS)
 
@@ -57,7 +58,7 @@ class Sessions:
             return pubkey
         found = await self._store.load_session(token_hash)
         now = self._clock.now()
-        if found is None or found[1] <= now or self._ended.get(token_hash):
+        if found is None or found[1] <= now or self._ended.get(token_hash) or token_hash in self._drops:
             if len(self._unknown) < _UNKNOWN_MAX:
                 self._unknown.put(token_hash, True, int(self._clock.monotonic()))
             return None
@@ -71,14 +72,28 @@ class Sessions:
         self._keep(token_hash, _Session(pubkey, expires_at, now))
 
     async def close(self, token_hash: bytes) -> None:
-        """Refused from now on, even when the store cannot be told (which raises IdentityStoreUnavailable)."""
+        """Refused from now on. Raises IdentityStoreUnavailable when the store cannot be told; that is then repeated
+        with every flush, and by asking again."""
         self._ended.put(token_hash, True, int(self._clock.monotonic()))
         self._live.pop(token_hash, None)
         self._slides.pop(token_hash, None)
+        if len(self._drops) < _UNKNOWN_MAX:
+            self._drops.add(token_hash)
         await self._store.drop_session(token_hash)
+        self._drops.discard(token_hash)
+
+    def is_ending(self, token_hash: bytes) -> bool:
+        """Whether it was closed here and the store does not know yet."""
+        return token_hash in self._drops
 
     async def flush(self) -> None:
-        """Write the slides that gathered. What fails is tried again with the next flush."""
+        """Write the slides and the ends that gathered. What fails is tried again with the next flush."""
+        for token_hash in list(self._drops):
+            try:
+                await self._store.drop_session(token_hash)
+            except IdentityStoreUnavailable:
+                break
+            self._drops.discard(token_hash)
         if not self._slides:
             return
         slides, self._slides = self._slides, {}

@@ -5,6 +5,7 @@ One group is one call of accounts_write() (schema.sql): one round trip and one t
 (synchronous_commit) and carries the owner's epoch. memory.py is the other store; one suite says what both must do.
 """
 
+import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -101,6 +102,7 @@ class PostgresAccountStore:
         assert pool.get_max_size() >= 2, "storage.postgres_pool_size must be at least 2"
         self._pool = pool
         self._migrated = False
+        self._listing = asyncio.Semaphore(1)
         self._writer: Any = None  # Kept: taking a connection from the pool for every group would cost more than it.
 
     async def prepare(self, now_ms: int) -> None:
@@ -224,7 +226,8 @@ class PostgresAccountStore:
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         only = f" AND type = {EntryType.DEBIT:d}" if debits_only else ""
-        async with self._reading() as connection:
+        # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
+        async with self._listing, self._reading() as connection:
             rows = await connection.fetch(
                 f"SELECT {_ENTRY_COLUMNS} FROM ledger WHERE pubkey = $1{only}"  # noqa: S608 - constants.
                 " ORDER BY at_ms DESC, seq DESC OFFSET $2 LIMIT $3",

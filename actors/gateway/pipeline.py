@@ -160,10 +160,15 @@ class Pipeline:
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
         """Nothing to hold, but the credential still has to be good, and the answer carries the account's figures."""
+        if self._in_flight >= self._in_flight_max:
+            return Replies((), _SHED, None)
+        self._in_flight += 1
         try:
             held = await self._accounts.hold(HoldRequest(self._take_operations(1), proof, ()))
         except OwnerUnavailable:
             return Replies(refused, None, None)
+        finally:
+            self._in_flight -= 1
         if held.refusal is not None:
             # Telling somebody that a method does not exist serves nothing on trust, so it needs no owner.
             return Replies(refused, None, None) if held.refusal == _OWNER_GONE.err.name else _whole(held)

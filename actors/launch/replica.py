@@ -43,7 +43,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     telemetry.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     edge = os.urandom(EDGE_BYTES)
-    accounts = ShardedAccounts(config, place_shards(config), edge)
+    # In a thread: it blocks while a new owner starts, and the replica's loop must not.
+    accounts = ShardedAccounts(config, await asyncio.to_thread(place_shards, config), edge)
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     node = NodeClient(config.upstream, config.upstream.node_url)
