@@ -55,7 +55,6 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         # A killed replica must be out of rotation within a second, not after two five-second checks.
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
         "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": "75",  # Idle sockets must not fill the door; the default is an hour.
-        "RAY_SERVE_HAPROXY_MAXCONN": "20000",
         # Serve's HTTP server would otherwise take a client's address from X-Forwarded-For for whoever connects locally.
         "FORWARDED_ALLOW_IPS": "255.255.255.255",
         "RAY_worker_niceness": "0",  # Ray's workers run at nice 15 otherwise: every call waits behind anything else.
