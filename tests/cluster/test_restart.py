@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.product import Product, free_ports
 from tests.customers import Customer, Wallet, request, rpc_body
 
@@ -81,14 +83,19 @@ def test_sigterm_stops_it_as_cleanly(product: Product) -> None:
     assert product.account()["balance"] == before
 
 
-def test_ctrl_c_while_starting() -> None:
+@pytest.mark.parametrize("ray_is_up", [False, True])
+def test_ctrl_c_while_starting(ray_is_up: bool) -> None:
     """Somebody changes their mind: it ends without a traceback and leaves nothing running."""
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)
     starting = Product(folder / "data", {}, free_ports())
     try:
         starting.launch()
-        starting.wait_for_output("starting Ray (")
+        if ray_is_up:
+            starting.wait_for_output("starting Ray (")
+        else:
+            while not starting.running("gcs_server"):
+                time.sleep(0.05)
         starting.stop(interrupt_group=True)
         assert "Traceback" not in starting.output_path.read_text(encoding="utf-8")
     finally:
