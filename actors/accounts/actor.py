@@ -167,7 +167,11 @@ class AccountShard:
         account = self._credentials.known(request.proof)
         if account is None:
             return self._hold_slowly(request)
-        return self._admit(account, request, Moment(self._clock.now_ms(), steady))
+        try:
+            return self._admit(account, request, Moment(self._clock.now_ms(), steady))
+        except AssertionError:
+            self._commits.distrust(account)
+            return self._refused(_UNAVAILABLE)
 
     def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
@@ -177,7 +181,7 @@ class AccountShard:
             return SettleReply(False, 0), self._commits.closed
         if account is None:
             return self._end_slowly(request, decide_settle)
-        return self._end(account, request, decide_settle) or self._end_slowly(request, decide_settle)
+        return self._end_now(account, request, decide_settle)
 
     def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
         """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
@@ -186,7 +190,7 @@ class AccountShard:
         account = self._accounts.get(request.pubkey)
         if account is None:
             return self._end_slowly(request, decide_void)
-        return self._end(account, request, decide_void) or self._end_slowly(request, decide_void)
+        return self._end_now(account, request, decide_void)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         account.used_at = moment.steady
@@ -219,11 +223,8 @@ class AccountShard:
                 if isinstance(account, Err):
                     proof = request.proof
                     return self._refused(account.name, proof.pubkey if isinstance(proof, WalletProof) else b"")
-                moment = self._turns.moment()
-                if not self._commits.admits(moment.steady):
-                    break
                 if self._accounts.get(account.pubkey) is account:
-                    reply = self._admit(account, request, moment)
+                    reply = self.hold_now(request)  # In memory now, so this does not come back here.
                     return reply if isinstance(reply, HoldReply) else await reply
         except (OwnerUnavailable, IdentityStoreUnavailable) as error:
             logger.info("a call was not admitted: %s", error)
@@ -231,6 +232,13 @@ class AccountShard:
 
     def _refused(self, refusal: str, pubkey: bytes = b"") -> HoldReply:
         return HoldReply(pubkey, self._commits.epoch, refusal, (), None)
+
+    def _end_now(self, account: Account, request: SettleRequest, decide: Decide) -> Settled | Awaitable[SettleReply]:
+        try:
+            return self._end(account, request, decide) or self._end_slowly(request, decide)
+        except AssertionError:
+            self._commits.distrust(account)
+            return SettleReply(False, 0), self._commits.closed
 
     def _end(
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
@@ -294,7 +302,11 @@ class AccountShard:
     ) -> Settled | None:
         if not self._turns.is_current(account):
             raise OwnerUnavailable("the ledger did not commit")
-        return self._end(account, request, decide, asked_store)
+        try:
+            return self._end(account, request, decide, asked_store)
+        except AssertionError as error:
+            self._commits.distrust(account)
+            raise OwnerUnavailable("an invariant broke") from error
 
     # --- everything else that is asked of an account (desk.py) -----------------------------------------------------
 

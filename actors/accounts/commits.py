@@ -77,7 +77,7 @@ class GroupCommit:
         self._flying_since = 0
         self._latest_size = 0
         self._wake = asyncio.Event()
-        self._beat_due = False
+        self._beat_due = self._distrusted = False
         self._task: asyncio.Task[None] | None = None
         self._beat: asyncio.TimerHandle | None = None
 
@@ -136,6 +136,16 @@ class GroupCommit:
     def gathered(self) -> int:
         return len(self._gathering.write.entries)
 
+    def distrust(self, account: Account) -> None:
+        """An invariant of this account broke in the middle of a turn. Like a failed write: what was not on its way yet
+        is dropped, and everything goes on from the ledger; what is on its way was decided before, and stands."""
+        logger.exception("account %s broke an invariant", account.pubkey.hex())
+        self.open, self._distrusted = False, True
+        group, self._gathering = self._gathering, _Group()
+        self._forget([*group.accounts.values(), account])
+        group.future.set_exception(OwnerUnavailable("an invariant broke"))
+        self._wake.set()
+
     async def beat(self) -> None:
         """Ask the store whether the shards are still ours; recover when it does not answer."""
         try:
@@ -152,6 +162,8 @@ class GroupCommit:
             while self._gathering.accounts and not self.fenced:
                 await self._linger()
                 await self._commit()
+            if self._distrusted and not self.fenced:
+                await self._recover("an invariant broke")
             if self._beat_due and not self.fenced:
                 self._beat_due = False
                 await self.beat()
@@ -200,7 +212,7 @@ class GroupCommit:
             if not group.future.done():
                 group.future.set_exception(OwnerUnavailable(reason))
 
-    async def _recover(self, error: BaseException) -> None:
+    async def _recover(self, error: object) -> None:
         logger.warning("the ledger is not committing, no paid call is admitted: %s", error)
         self._drop_unwritten("the ledger did not commit")
         attempt = 0
@@ -217,7 +229,7 @@ class GroupCommit:
                 attempt += 1
             else:
                 logger.warning("the ledger commits again; calls are admitted with epoch %d", self.epoch)
-                self.open = True
+                self.open, self._distrusted = True, False
                 return
 
     def _schedule_beat(self) -> None:

@@ -335,7 +335,7 @@ def _moved(
     entry = Entry(
         account.seq + 1,
         max(moment.wall_ms, account.last_ms),
-        kind,
+        kind.value,
         amount,
         account.purse.balance + amount,
         operation,

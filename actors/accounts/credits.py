@@ -78,6 +78,7 @@ def plan_spend(purse: Purse, amount: int) -> Moves:
         amount -= taken
         if amount == 0:
             break
+    assert amount == 0, purse  # The batches add up to the balance, or nothing may be charged.
     return tuple(moves)
 
 

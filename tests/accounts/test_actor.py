@@ -7,6 +7,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply
+from actors.units import Credits
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, settle_down
 
@@ -142,6 +143,29 @@ async def test_what_gathered_behind_a_failed_commit_fails_with_it(world: World, 
     for number in (1, 2):
         assert (await ask(shard.settle_now, settle(number, 5))).ok
     assert sorted(debits(world)) == [operation(1), operation(2)]
+
+
+async def test_a_broken_invariant_is_rebuilt_from_the_ledger(world: World, shard: AccountShard) -> None:
+    """House style, 5: what broke is not trusted any more; what was on its way before stands; nobody must restart it."""
+    proof = await world.customer(shard, ALICE, 100)
+    other = await world.customer(shard, BOB, 100)
+    for number in (1, 2):
+        shard.hold_now(hold(number, 5, proof=proof))
+    shard.hold_now(hold(3, 5, proof=other))
+    world.store.gate = asyncio.Event()
+    flying = shard.settle_now(settle(3, 5, pubkey=BOB))
+    await settle_down()
+    shard._accounts[ALICE].purse.batches[0].remaining = Credits(3)  # As if a bit had flipped.
+    broken = shard.settle_now(settle(1, 5))
+    with pytest.raises(OwnerUnavailable):
+        await answered(broken)
+    assert (await ask(shard.hold_now, hold(4, 5, proof=other))).refusal == UNAVAILABLE
+    world.store.gate.set()
+    assert (await answered(flying)).ok
+    await settle_down()
+    assert (await ask(shard.settle_now, settle(1, 5))).ok
+    assert (await ask(shard.settle_now, settle(2, 5))).ok
+    assert (balance(world), balance(world, BOB)) == (90, 95)
 
 
 async def test_paid_calls_are_refused_while_the_store_is_away(world: World, shard: AccountShard) -> None:
