@@ -40,6 +40,7 @@ class Hub:
 
     def subscribe(self, topic: Topic, subscriber: Subscriber) -> int:
         """The id, which equal topics share. Refuses (RpcError) when the node is full."""
+        self.pump()  # What happened before is told to those who listened then.
         is_new = self._registry.entry(topic) is None
         identifier = self._registry.add(topic, subscriber)
         if identifier is None:

@@ -1,0 +1,28 @@
+"""A hub on a chain that is stepped by hand, and clients of it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.devnode.pubsub.hub import Hub
+
+from ..local_node import LocalNode
+from .listener import Listener
+
+NewListener = Callable[[], Listener]
+
+
+@pytest.fixture
+def hub(local: LocalNode) -> Hub:
+    return Hub(local.node)
+
+
+@pytest.fixture
+def new_listener(local: LocalNode, hub: Hub) -> NewListener:
+    """Another client at each call."""
+    return lambda: Listener(local, hub)
+
+
+@pytest.fixture
+def listener(new_listener: NewListener) -> Listener:
+    return new_listener()

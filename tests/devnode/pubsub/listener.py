@@ -1,0 +1,69 @@
+"""A client of the subscriptions without a socket: asks through a session, reads what was queued for it."""
+
+from typing import Any
+
+import orjson
+from solders.rpc.responses import parse_websocket_message
+
+from actors.devnode.pubsub.connection import Connection
+from actors.devnode.pubsub.hub import Hub
+from actors.devnode.pubsub.session import Session
+
+from ..local_node import LocalNode
+
+
+class Listener:
+    def __init__(self, local: LocalNode, hub: Hub) -> None:
+        self.hub, self.connection = hub, Connection()
+        self._session = Session(local.node, hub, self.connection)
+
+    def hear(self, request: Any) -> None:
+        self._session.hear(request if isinstance(request, bytes) else orjson.dumps(request))
+
+    def ask(self, method: str, *params: Any) -> dict[str, Any]:
+        """The reply, which comes before whatever the call makes the node tell."""
+        self.hub.pump()
+        waiting = self.queued()
+        self.hear({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+        reply, *told = self.queued()
+        for text in waiting + told:
+            self.connection.offer(text)
+        return orjson.loads(reply)
+
+    def subscribe(self, method: str, *params: Any) -> int:
+        return self.ask(method, *params)["result"]
+
+    def error(self, method: str, *params: Any) -> tuple[int, str]:
+        error = self.ask(method, *params)["error"]
+        return error["code"], error["message"]
+
+    def queued(self) -> list[str]:
+        """Everything that waits for the client, taken out."""
+        texts = []
+        while self.connection._queue:
+            texts.append(self.connection._queue.popleft())
+        self.connection._characters = 0
+        return texts
+
+    def told(self) -> list[dict[str, Any]]:
+        """The params of all notifications since the last time, each with its method."""
+        return [orjson.loads(text) for text in self.texts()]
+
+    def texts(self) -> list[str]:
+        self.hub.pump()
+        return self.queued()
+
+    def results(self, subscription: int | None = None) -> list[Any]:
+        return [
+            message["params"]["result"]
+            for message in self.told()
+            if subscription is None or message["params"]["subscription"] == subscription
+        ]
+
+    def values(self) -> list[tuple[int, Any]]:
+        """Slot and value of each notification that has a context."""
+        return [(result["context"]["slot"], result["value"]) for result in self.results()]
+
+    def decoded(self) -> list[Any]:
+        """As an independent client's library decodes them."""
+        return [parse_websocket_message(text)[0] for text in self.texts()]

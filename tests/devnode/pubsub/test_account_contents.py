@@ -1,0 +1,81 @@
+import base64
+
+import pytest
+from solders.account import Account
+from solders.pubkey import Pubkey
+from solders.rpc.responses import parse_websocket_message
+
+from actors.devnode.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
+from actors.devnode.commitment import Commitment
+from actors.devnode.pubsub.account_contents import TOO_LARGE, account_value, program_value
+from actors.devnode.pubsub.payloads import in_slot, notification
+from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic, Shape
+
+from ..local_node import LocalNode
+
+ENCODINGS = ("binary", "base58", "base64", "base64+zstd", "jsonParsed")
+
+
+def topic(encoding: str, offset: int | None = None, length: int | None = None) -> AccountTopic:
+    return AccountTopic(USDC_MINT, Commitment.PROCESSED, Shape(encoding, offset, length))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_contents_are_those_of_a_read(local: LocalNode, encoding: str) -> None:
+    """A notification shows an account as getAccountInfo does, in every encoding."""
+    account = local.chain.vm.account(USDC_MINT)
+    read = local.call("getAccountInfo", str(USDC_MINT), {"encoding": encoding})["value"]
+    assert account_value(local.node, topic(encoding), USDC_MINT, account) == read
+
+
+def test_a_slice_is_cut_out(local: LocalNode) -> None:
+    """dataSlice spares the client the rest; the space is that of the whole account."""
+    account = local.chain.vm.account(USDC_MINT)
+    assert account is not None
+    value = account_value(local.node, topic("base64", 4, 32), USDC_MINT, account)
+    assert base64.b64decode(value["data"][0]) == account.data[4:36] and value["space"] == 82
+
+
+def test_long_data_in_base58_is_a_text_instead(local: LocalNode) -> None:
+    """A read is refused there; a notification cannot be, and Agave sends this."""
+    account = Account(1, bytes(129), SYSTEM_PROGRAM, False, 0)
+    assert account_value(local.node, topic("binary"), USDC_MINT, account)["data"] == TOO_LARGE
+    assert account_value(local.node, topic("base58"), USDC_MINT, account)["data"] == [TOO_LARGE, "base58"]
+    assert account_value(local.node, topic("binary"), USDC_MINT, account)["space"] == 129
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"), [("binary", ""), ("base58", ["", "base58"]), ("jsonParsed", ["", "base64"])]
+)
+def test_a_closed_account_is_the_empty_one(local: LocalNode, encoding: str, data: object) -> None:
+    """Closed accounts are told, so that a client does not go on showing the last balance."""
+    assert account_value(local.node, topic(encoding), USDC_MINT, None) == {
+        "data": data,
+        "executable": False,
+        "lamports": 0,
+        "owner": str(SYSTEM_PROGRAM),
+        "rentEpoch": 0,
+        "space": 0,
+    }
+
+
+@pytest.mark.parametrize("encoding", ["base64", "base64+zstd", "jsonParsed"])
+def test_accounts_of_programs_decode_in_a_client(local: LocalNode, encoding: str) -> None:
+    """Both forms, read by the types of an independent library."""
+    account = local.chain.vm.account(USDC_MINT)
+    assert account is not None
+    of_program = ProgramTopic(TOKEN_PROGRAM, Commitment.PROCESSED, Shape(encoding), ())
+    value = program_value(local.node, of_program, USDC_MINT, account)
+    assert value["pubkey"] == str(USDC_MINT)
+    (shown,) = parse_websocket_message(notification(of_program, 5, in_slot(9, value)))
+    assert shown.result.value.pubkey == USDC_MINT  # type: ignore[union-attr]
+    single = in_slot(9, value["account"])
+    (shown,) = parse_websocket_message(notification(topic(encoding), 5, single))
+    assert shown.result.value.lamports == account.lamports  # type: ignore[union-attr]
+
+
+def test_a_closed_account_decodes_in_a_client(local: LocalNode) -> None:
+    """Nothing in the empty account is unexpected."""
+    value = in_slot(9, account_value(local.node, topic("base64"), Pubkey.default(), None))
+    (shown,) = parse_websocket_message(notification(topic("base64"), 5, value))
+    assert shown.result.value.lamports == 0  # type: ignore[union-attr]

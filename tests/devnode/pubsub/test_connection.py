@@ -1,0 +1,57 @@
+import asyncio
+
+import pytest
+
+from actors.devnode.pubsub.connection import Connection
+
+
+async def test_texts_leave_in_order() -> None:
+    """A reply before what it announced, a slot before its successor."""
+    connection = Connection()
+    connection.offer("a")
+    connection.offer("b")
+    assert [await connection.next(), await connection.next()] == ["a", "b"]
+
+
+async def test_a_waiting_sender_wakes() -> None:
+    """The sender sleeps while there is nothing to send."""
+    connection = Connection()
+    waiting = asyncio.create_task(connection.next())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    connection.offer("a")
+    assert await waiting == "a"
+
+
+@pytest.mark.parametrize(("messages_max", "characters_max"), [(2, 1_000), (1_000, 20)])
+async def test_a_slow_reader_is_cut_off(messages_max: int, characters_max: int) -> None:
+    """Too many texts, or too long ones: the connection ends, and what waited is dropped at once."""
+    connection = Connection(messages_max, characters_max)
+    connection.offer("0123456789")
+    connection.offer("0123456789")
+    assert not connection.is_cut
+    connection.offer("x")
+    assert connection.is_cut
+    await connection.ended()
+    connection.offer("y")
+    assert not connection._queue and connection._characters == 0
+
+
+async def test_what_was_sent_makes_room() -> None:
+    """The bounds are of what waits, not of what was ever told."""
+    connection = Connection(messages_max=1, characters_max=10)
+    for _ in range(100):
+        connection.offer("0123456789")
+        assert await connection.next() == "0123456789"
+    assert not connection.is_cut
+
+
+async def test_a_cut_from_outside_ends_it_too() -> None:
+    """The node itself may have missed something."""
+    connection = Connection()
+    ended = asyncio.create_task(connection.ended())
+    await asyncio.sleep(0)
+    assert not ended.done()
+    connection.cut()
+    connection.cut()
+    await ended

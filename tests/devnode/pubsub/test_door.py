@@ -1,0 +1,212 @@
+"""The door by itself, and a whole devnode with unmodified clients on its sockets."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from solana.rpc.commitment import Confirmed, Processed
+from solana.rpc.jsonrpc import SolanaJsonRpcError
+from solana.rpc.websocket_api import SolanaWsClient, SubscriptionKind
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.rpc import responses
+from solders.signature import Signature
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from actors.devnode.pubsub.door import MESSAGE_BYTES_MAX, PubsubDoor
+from actors.devnode.pubsub.hub import Hub
+
+from ..conftest import Process, StartDevnode
+from ..local_node import LocalNode
+
+RECEIVE_SECONDS_MAX = 10
+CONNECT = {"type": "websocket.connect"}
+GONE = {"type": "websocket.disconnect", "code": 1006}
+
+
+def request(method: str, *params: Any, number: int = 1) -> str:
+    return orjson.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).decode()
+
+
+# By itself.
+
+
+class Client:
+    """The other end of an ASGI WebSocket, which may refuse to take what it is sent."""
+
+    def __init__(self, door: PubsubDoor) -> None:
+        self.sent: asyncio.Queue[Any] = asyncio.Queue()
+        self._heard: asyncio.Queue[Any] = asyncio.Queue()
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.say(CONNECT)
+        self.served = asyncio.create_task(door({"type": "websocket"}, self._heard.get, self._send))
+
+    def say(self, message: Any) -> None:
+        self._heard.put_nowait(message)
+
+    async def _send(self, message: Any) -> None:
+        await self.reads.wait()
+        if message["type"] == "websocket.send" and "text" in message:
+            self.sent.put_nowait(orjson.loads(message["text"]))
+        else:
+            self.sent.put_nowait(message)
+
+
+async def test_a_connection_from_greeting_to_leave(local: LocalNode, hub: Hub) -> None:
+    """Accepted without a subprotocol; text and bytes are read; after the client left nobody listens."""
+    client = Client(PubsubDoor(local.node, hub))
+    assert await client.sent.get() == {"type": "websocket.accept"}
+    client.say({"type": "websocket.receive", "text": request("slotSubscribe")})
+    identifier = (await client.sent.get())["result"]
+    client.say({"type": "websocket.receive", "bytes": request("getVersion").encode()})
+    assert "solana-core" in (await client.sent.get())["result"]
+    local.beat()
+    hub.pump()
+    assert (await client.sent.get())["params"]["subscription"] == identifier
+    client.say(GONE)
+    await client.served
+    assert hub._registry.subscribers() == ()
+
+
+async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: Hub) -> None:
+    """Even while the server waits to send; others hear on."""
+    door = PubsubDoor(local.node, hub, queue_messages_max=3)
+    slow, quick = Client(door), Client(door)
+    for client in (slow, quick):
+        client.say({"type": "websocket.receive", "text": request("slotSubscribe")})
+        await client.sent.get()
+        await client.sent.get()
+    slow.reads.clear()
+    for _ in range(6):
+        local.beat()
+        hub.pump()
+        assert (await quick.sent.get())["method"] == "slotNotification"
+    await slow.served
+    assert slow.sent.empty() and not quick.served.done()
+    assert len(hub._registry.subscribers()) == 1
+    quick.say(GONE)
+    await quick.served
+
+
+async def test_a_client_that_vanishes_is_no_error(local: LocalNode, hub: Hub) -> None:
+    """Servers raise OSError when the other end is gone; every other exception is a bug and comes out."""
+    for error, is_raised in ((OSError(), False), (ValueError(), True)):
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        heard.put_nowait(CONNECT)
+        heard.put_nowait({"type": "websocket.receive", "text": request("getVersion")})
+
+        async def send(message: Any, error: Exception = error) -> None:
+            if message["type"] == "websocket.send":
+                raise error
+
+        served = PubsubDoor(local.node, hub)({"type": "websocket"}, heard.get, send)
+        if is_raised:
+            with pytest.raises(ValueError):
+                await served
+        else:
+            await served
+
+
+# A whole devnode.
+
+
+async def call(process: Process, method: str, *params: Any) -> Any:
+    async with httpx.AsyncClient() as http:
+        return (await http.post(process.url, content=request(method, *params))).json()["result"]
+
+
+async def airdrop(process: Process, wallet: Pubkey) -> Signature:
+    return Signature.from_string(await call(process, "requestAirdrop", str(wallet), 10**9))
+
+
+def urls(process: Process) -> tuple[str, str]:
+    port = process.facts["http_port"]
+    return f"ws://127.0.0.1:{port}", f"ws://127.0.0.1:{port + 1}"
+
+
+async def receive(client: SolanaWsClient, kind: type) -> Any:
+    async with asyncio.timeout(RECEIVE_SECONDS_MAX):
+        while not isinstance(found := await client.recv(), kind):
+            pass
+    return found
+
+
+async def test_an_unmodified_client_hears_a_payment(start_devnode: StartDevnode) -> None:
+    """solana-py: every subscription it offers, from the subscription to its end, on the port that serves HTTP."""
+    process, wallet = start_devnode(), Keypair().pubkey()
+    async with SolanaWsClient(urls(process)[0]) as client:
+        subscriptions = [
+            await client.account_subscribe(pubkey=wallet, commitment=Confirmed, encoding="base64"),
+            await client.program_subscribe(program_id=Pubkey.default(), commitment=Confirmed, encoding="base64"),
+            await client.logs_subscribe(commitment=Processed),
+            await client.block_subscribe(commitment=Confirmed, max_supported_transaction_version=0),
+            await client.slot_subscribe(),
+            await client.root_subscribe(),
+            await client.slots_updates_subscribe(),
+        ]
+        with pytest.raises(SolanaJsonRpcError, match="Method not found"):
+            await client.vote_subscribe()
+        signature = await airdrop(process, wallet)
+        assert (await receive(client, responses.LogsNotification)).result.value.signature == signature
+        assert (await receive(client, responses.AccountNotification)).result.value.lamports == 10**9
+        over = await client.signature_subscribe(signature=signature, commitment=Confirmed)
+        assert (await receive(client, responses.SignatureNotification)).result.value.err is None
+        assert over.kind is SubscriptionKind.SIGNATURE
+        for kind in (
+            responses.BlockNotification,
+            responses.SlotNotification,
+            responses.RootNotification,
+            responses.SlotUpdateNotification,
+        ):
+            await receive(client, kind)
+        for subscription in subscriptions:
+            await client.unsubscribe(subscription)
+
+
+async def test_the_port_above_serves_the_same(start_devnode: StartDevnode) -> None:
+    """Where web3.js 1.x looks; getClusterNodes and the ready file name it."""
+    process = start_devnode()
+    assert process.facts["ws_url"] == urls(process)[1]
+    async with SolanaWsClient(process.facts["ws_url"]) as client:
+        await client.slot_subscribe()
+        assert (await receive(client, responses.SlotNotification)).result.slot > 1_000
+    (node,) = await call(process, "getClusterNodes")
+    assert f"ws://{node['pubsub']}" == process.facts["ws_url"]
+
+
+async def test_a_subprotocol_is_never_selected(start_devnode: StartDevnode) -> None:
+    """As upstream: whoever needs one must end it before the node."""
+    process = start_devnode()
+    async with connect(urls(process)[0], subprotocols=["solana-rpc"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol is None
+        await socket.send(request("getVersion"))
+        assert "solana-core" in str(await socket.recv())
+
+
+async def test_long_messages_end_the_connection(start_devnode: StartDevnode) -> None:
+    """4,096 bytes are read, one more is not."""
+    process = start_devnode()
+    async with connect(urls(process)[0]) as socket:
+        await socket.send(request("getVersion").ljust(MESSAGE_BYTES_MAX))
+        assert "solana-core" in str(await socket.recv())
+        await socket.send(request("getVersion").ljust(MESSAGE_BYTES_MAX + 1))
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
+
+
+async def test_open_connections_do_not_hold_up_the_end(start_devnode: StartDevnode) -> None:
+    """SIGTERM: clients are told that the service restarts, and the process ends cleanly."""
+    process = start_devnode()
+    async with connect(urls(process)[0]) as socket:
+        await socket.send(request("slotSubscribe"))
+        await socket.recv()
+        assert await asyncio.to_thread(process.terminate) == 0
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                await socket.recv()
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012

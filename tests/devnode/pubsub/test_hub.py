@@ -1,0 +1,120 @@
+import asyncio
+import contextlib
+
+import pytest
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from actors.devnode.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
+from actors.devnode.pubsub.connection import Connection
+from actors.devnode.pubsub.hub import Hub
+from actors.devnode.pubsub.topics import RootTopic, SlotTopic
+from actors.devnode.rpc.errors import RpcError
+
+from ..local_node import LocalNode
+from .conftest import NewListener
+from .listener import Listener
+
+SINGLE = (AccountWritten, TransactionLanded, SignatureReceived)
+
+
+def wanted(local: LocalNode) -> list[type]:
+    return [kind for kind in SINGLE if local.chain.bus.wants(kind)]
+
+
+def test_equal_subscriptions_share_one_text(local: LocalNode, new_listener: NewListener) -> None:
+    """Serialised once: both clients get the very same object."""
+    one, other = new_listener(), new_listener()
+    assert one.subscribe("slotSubscribe") == other.subscribe("slotSubscribe")
+    local.beat()
+    (text,), (same,) = one.texts(), other.texts()
+    assert text is same
+
+
+def test_the_chain_builds_no_events_that_nobody_hears(local: LocalNode, listener: Listener) -> None:
+    """Asked for with the first subscription that needs them, given up at the end of a slot without any."""
+    assert wanted(local) == []
+    slots = listener.subscribe("slotSubscribe")
+    assert wanted(local) == []
+    account = listener.subscribe("accountSubscribe", str(Pubkey.new_unique()))
+    assert wanted(local) == [AccountWritten]
+    logs = listener.subscribe("logsSubscribe", "all", {"commitment": "processed"})
+    listener.subscribe("signatureSubscribe", str(Signature.new_unique()))
+    assert wanted(local) == list(SINGLE)
+    for identifier in (account, logs, slots):
+        listener.ask("accountUnsubscribe", identifier)
+    local.beat()
+    listener.told()
+    assert wanted(local) == [TransactionLanded, SignatureReceived]
+    listener.hub.leave(listener.connection)
+    local.beat()
+    listener.told()
+    assert wanted(local) == []
+
+
+def test_hearing_more_loses_and_repeats_nothing(local: LocalNode, listener: Listener) -> None:
+    """Events that wait when another kind is asked for are told once, before the later ones."""
+    listener.subscribe("slotSubscribe")
+    first = local.chain.levels.building.slot
+    local.beat()
+    listener.hear({"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [str(Pubkey.new_unique())]})
+    local.beat()
+    listener.hub.pump()
+    texts = [text for text in listener.queued() if "slotNotification" in text]
+    assert [f'"slot":{slot}}}' in text for slot, text in zip((first + 1, first + 2), texts, strict=True)] == [True] * 2
+
+
+def test_a_full_node_refuses_another_topic(local: LocalNode) -> None:
+    """In Agave's words; who asks for what is there already is welcome."""
+    hub, one, other = Hub(local.node, subscriptions_max=1), Connection(), Connection()
+    assert hub.subscribe(SlotTopic(), one) == hub.subscribe(SlotTopic(), other)
+    with pytest.raises(RpcError) as refused:
+        hub.subscribe(RootTopic(), one)
+    assert refused.value.code == -32603
+    assert refused.value.message == "Internal Error: Subscription refused. Node subscription limit reached"
+
+
+def test_who_left_is_told_nothing_more(local: LocalNode, hub: Hub, new_listener: NewListener) -> None:
+    """Others with the same subscription are."""
+    gone, stays = new_listener(), new_listener()
+    gone.subscribe("slotSubscribe")
+    stays.subscribe("slotSubscribe")
+    hub.leave(gone.connection)
+    hub.leave(gone.connection)
+    local.beat()
+    assert len(stays.told()) == 1 and gone.told() == []
+
+
+def test_a_hub_that_fell_behind_ends_every_connection(
+    local: LocalNode, new_listener: NewListener, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Events were missed, and a client that does not know is worse off than one that starts over."""
+    one, other = new_listener(), new_listener()
+    one.subscribe("rootSubscribe")
+    other.subscribe("accountSubscribe", str(Pubkey.new_unique()))
+    for _ in range(one.hub._heard.capacity + 1):
+        local.chain.bus.publish(SlotConfirmed(1))
+    one.hub.pump()
+    assert one.connection.is_cut and other.connection.is_cut and "fell behind" in caplog.text
+    assert wanted(local) == []
+    late = new_listener()
+    late.subscribe("slotSubscribe")
+    local.beat()
+    assert len(late.told()) == 1
+
+
+async def test_it_runs_until_it_is_stopped(local: LocalNode, hub: Hub, listener: Listener) -> None:
+    """Events are told as they come, also after the kinds have changed under a waiting hub."""
+    running = asyncio.create_task(hub.run())
+    await asyncio.sleep(0)
+    listener.subscribe("slotSubscribe")
+    listener.subscribe("accountSubscribe", str(Pubkey.new_unique()))
+    await asyncio.sleep(0)
+    local.beat()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(listener.queued()) == 1
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert running.cancelled()

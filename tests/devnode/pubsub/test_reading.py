@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from actors.devnode.commitment import Commitment
+from actors.devnode.pubsub import reading
+from actors.devnode.pubsub.topics import AccountTopic, BlockTopic, LogsTopic, ProgramTopic, Shape, SignatureTopic
+from actors.devnode.rpc.errors import RpcError
+
+from ..local_node import LocalNode
+
+KEY = Pubkey.new_unique()
+TEXT = str(KEY)
+SIGNATURE = str(Signature.new_unique())
+CONFIRMED = {"commitment": "confirmed"}
+
+
+def test_the_defaults_of_agave_are_filled_in(local: LocalNode) -> None:
+    """Finalized, legacy base58 for accounts, base64 with all transactions and no rewards for blocks."""
+    node = local.node
+    assert reading.account_topic(node, [TEXT]) == AccountTopic(KEY, Commitment.FINALIZED, Shape("binary"))
+    assert reading.program_topic(node, [TEXT, None]) == ProgramTopic(KEY, Commitment.FINALIZED, Shape("binary"), ())
+    assert reading.logs_topic(node, ["all"]) == LogsTopic(None, Commitment.FINALIZED)
+    assert reading.signature_topic(node, [SIGNATURE]) == SignatureTopic(SIGNATURE, Commitment.FINALIZED, False)
+    block = BlockTopic(None, Commitment.FINALIZED, "base64", "full", False, None)
+    assert reading.block_topic(node, ["all"]) == block
+
+
+def test_every_parameter_arrives(local: LocalNode) -> None:
+    """Each field of each configuration object changes the topic; unknown ones do not."""
+    node = local.node
+    config = {"encoding": "base64", "dataSlice": {"offset": 1, "length": 2}, "minContextSlot": 10**9, **CONFIRMED}
+    assert reading.account_topic(node, [TEXT, config]) == AccountTopic(KEY, Commitment.CONFIRMED, Shape("base64", 1, 2))
+    filters = [{"dataSize": 165}, {"memcmp": {"offset": 3, "bytes": "Ldp"}}, "tokenAccountState"]
+    found = reading.program_topic(node, [TEXT, {"filters": filters, "withContext": True}])
+    assert found.filters == (165, (3, b"\x01\x02\x03"), "tokenAccountState")
+    assert reading.logs_topic(node, [{"mentions": [TEXT]}, CONFIRMED]) == LogsTopic(TEXT, Commitment.CONFIRMED)
+    assert reading.logs_topic(node, ["allWithVotes", CONFIRMED]) == LogsTopic(None, Commitment.CONFIRMED)
+    received = {"commitment": "processed", "enableReceivedNotification": True}
+    assert reading.signature_topic(node, [SIGNATURE, received]) == SignatureTopic(SIGNATURE, Commitment.PROCESSED, True)
+    config = {"encoding": "json", "transactionDetails": "accounts", "showRewards": True, **CONFIRMED}
+    found_block = reading.block_topic(
+        node, [{"mentionsAccountOrProgram": TEXT}, config | {"maxSupportedTransactionVersion": 0}]
+    )
+    assert found_block == BlockTopic(TEXT, Commitment.CONFIRMED, "json", "accounts", True, 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "params", "message"),
+    [
+        (reading.account_topic, ["x"], "Invalid Request: Invalid pubkey provided"),
+        (reading.program_topic, ["x"], "Invalid Request: Invalid pubkey provided"),
+        (reading.signature_topic, [TEXT], "Invalid Request: Invalid signature provided"),
+        (reading.logs_topic, [{"mentions": ["x"]}], "Invalid Request: Invalid mentions provided"),
+        (reading.logs_topic, [{"mentions": []}], "Invalid Request: Only 1 address supported"),
+        (reading.logs_topic, [{"mentions": [TEXT, TEXT]}], "Invalid Request: Only 1 address supported"),
+        (
+            reading.logs_topic,
+            ["votes"],
+            "Invalid params: unknown variant `votes`, expected one of `all`, `allWithVotes`, `mentions`.",
+        ),
+        (
+            reading.logs_topic,
+            ["mentions"],
+            "Invalid params: invalid type: unit variant, expected newtype variant.",
+        ),
+        (reading.logs_topic, [{"all": []}], "Invalid params: invalid type: map, expected unit variant."),
+        (reading.logs_topic, [7], "Invalid params: invalid type: integer `7`, expected string or map."),
+        (
+            reading.block_topic,
+            [{"mentionsAccountOrProgram": "x"}],
+            "Invalid Request: Invalid mentions_account_or_program provided",
+        ),
+        (
+            reading.block_topic,
+            ["all", {"commitment": "processed"}],
+            "Method does not support commitment below `confirmed`",
+        ),
+        (reading.account_topic, [7], "Invalid params: invalid type: integer `7`, expected a string."),
+        (
+            reading.account_topic,
+            [TEXT, {"dataSlice": {"offset": 1}}],
+            "Invalid params: missing field `length`.",
+        ),
+        (reading.program_topic, [TEXT, {"filters": [{"dataSize": 1}] * 5}], "Too many filters provided; max 4"),
+    ],
+)
+def test_mistakes_are_refused_in_agaves_words(
+    local: LocalNode, read: Callable[..., Any], params: list[Any], message: str
+) -> None:
+    """Clients tell mistakes apart by these texts; all have the code of invalid parameters."""
+    with pytest.raises(RpcError) as refused:
+        read(local.node, params)
+    assert (refused.value.code, refused.value.message) == (-32602, message)

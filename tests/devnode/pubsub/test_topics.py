@@ -1,0 +1,50 @@
+import pytest
+from solders.pubkey import Pubkey
+
+from actors.devnode.commitment import Commitment
+from actors.devnode.pubsub.topics import (
+    AccountTopic,
+    LogsTopic,
+    ProgramTopic,
+    RootTopic,
+    Shape,
+    SlotsUpdatesTopic,
+    SlotTopic,
+    Topic,
+)
+
+KEY = Pubkey.new_unique()
+PLAIN = Shape("base64")
+
+
+def test_equal_parameters_are_one_topic() -> None:
+    """What shares an id must be found by value."""
+    first = AccountTopic(KEY, Commitment.CONFIRMED, PLAIN)
+    assert first == AccountTopic(KEY, Commitment.CONFIRMED, Shape("base64"))
+    assert first != AccountTopic(KEY, Commitment.FINALIZED, PLAIN)
+    assert first != AccountTopic(KEY, Commitment.CONFIRMED, Shape("base64", 0, 4))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (AccountTopic(KEY, Commitment.CONFIRMED, PLAIN), ProgramTopic(KEY, Commitment.CONFIRMED, PLAIN, ())),
+        (LogsTopic(None, Commitment.CONFIRMED), LogsTopic(str(KEY), Commitment.CONFIRMED)),
+        (SlotTopic(), RootTopic()),
+        (SlotTopic(), SlotsUpdatesTopic()),
+    ],
+)
+def test_other_things_are_on_other_routes(one: Topic, other: Topic) -> None:
+    """An event must not reach a topic of another kind."""
+    assert one.route != other.route
+
+
+def test_levels_share_a_route() -> None:
+    """One look finds everybody whom a write may concern; the level is asked later."""
+    assert len({AccountTopic(KEY, level, PLAIN).route for level in Commitment}) == 1
+
+
+def test_a_shape_is_given_back_as_a_configuration() -> None:
+    """Notifications are encoded by the code that encodes replies, which reads configurations."""
+    assert PLAIN.config() == {"encoding": "base64"}
+    assert Shape("base58", 4, 8).config() == {"encoding": "base58", "dataSlice": {"offset": 4, "length": 8}}
