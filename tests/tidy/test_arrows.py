@@ -7,7 +7,7 @@ from tests.tidy.sources import ROOT, Source, imports, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("units", "clock", "errors", "config", "calls", "catalog", "events"),
-    *("hotlink", "hosting"),
+    *("hotlink", "hotlink_edge", "hosting"),
     *("spawn", "children", "ports", "datadir", "embedded", "storage"),
     "telemetry",
 )

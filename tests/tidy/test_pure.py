@@ -11,7 +11,15 @@ IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "subprocess", "signal", "socket", "select", "ssl"),
     *("time", "random", "secrets", "uuid", "os", "shutil", "tempfile", "urllib.request", "http.client", "sqlite3"),
     *("ray", "asyncpg", "redis", "aiohttp", "httpx", "websockets", "starlette", "uvicorn", "grpc", "psutil"),
-    *("actors.clock", "actors.hosting", "actors.hotlink", "actors.storage", "actors.children", "actors.embedded"),
+    *(
+        "actors.clock",
+        "actors.hosting",
+        "actors.hotlink",
+        "actors.hotlink_edge",
+        "actors.storage",
+        "actors.children",
+        "actors.embedded",
+    ),
     *("actors.datadir", "actors.ports"),
 }
 # Shared files without rules of their own to protect them: vocabulary.
