@@ -55,8 +55,19 @@ FrameHandler = Callable[[list[Any]], list[Handled]]
 UNKNOWN, FAILED = None, False
 
 
+class AskAgain(Exception):
+    """Raised by a handler that cannot say at the moment: the edge asks again, a little later each time."""
+
+
 class _Failed(msgspec.Struct, frozen=True):
     pass
+
+
+class _Unknown(msgspec.Struct, frozen=True):
+    pass
+
+
+_MARKS: dict[type, bool | None] = {_Failed: FAILED, _Unknown: UNKNOWN}
 
 
 def each(handle: Callable[[Any], Handled]) -> FrameHandler:
@@ -71,6 +82,8 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
 def _guarded(handle: Callable[[Any], Handled], item: Any) -> Handled:
     try:
         return handle(item)
+    except AskAgain:
+        return _Unknown()
     except Exception:
         logger.exception("hot link: a request failed")
         return _Failed()
@@ -156,7 +169,7 @@ class LinkServer:
                 else:
                     waiting.setdefault(future, []).append((sequence, reply))
             elif isinstance(result, msgspec.Struct):
-                ready.append((sequence, FAILED if type(result) is _Failed else result))
+                ready.append((sequence, _MARKS.get(type(result), result)))
             else:
                 outbox.later(number, sequence, result)
         acknowledged_later = bool(waiting) and not ready
@@ -208,6 +221,8 @@ class _Outbox:
             reply = await result
         except asyncio.CancelledError:
             raise
+        except AskAgain:
+            reply = UNKNOWN
         except Exception:  # The edge must learn that this one item failed, whatever the reason.
             logger.exception("hot link: a request failed")
             reply = FAILED

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from actors import hotlink
-from actors.hotlink import Kind, LinkServer, each
+from actors.hotlink import AskAgain, Kind, LinkServer, each
 from actors.hotlink_edge import Link, LinkTimeout
 
 
@@ -221,5 +221,32 @@ async def test_an_item_that_fails_fails_alone() -> None:
     assert [(await futures[0]).text, (await futures[2]).text] == ["a", "b"]
     with pytest.raises(LinkTimeout, match="failed"):
         await futures[1]
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_an_owner_that_cannot_say_is_asked_again() -> None:
+    """Rule: while the ledger is being recovered a settle is neither lost nor refused, but asked again."""
+    owner = Owner()
+    times = {"now": 0, "later": 0}
+
+    async def later(item: Ask) -> Told:
+        times["later"] += 1
+        if times["later"] < 3:
+            raise AskAgain
+        return Told(item.text)
+
+    def now(item: Ask) -> Any:
+        times["now"] += 1
+        if times["now"] < 3:
+            raise AskAgain
+        return Told(item.text)
+
+    owner.server = LinkServer(b"secret", {ECHO: each(now), COMMIT: each(later)})
+    await owner.start()
+    link = linked(owner)
+    assert (await link.call(ECHO, Ask("a"), 10_000)).text == "a"
+    assert (await link.call(COMMIT, Ask("b"), 10_000)).text == "b"
+    assert times == {"now": 3, "later": 3}
     await link.stop()
     await owner.server.stop()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import DeliveredNotice, HoldReply, HoldRequest, Noted, Proof, SettleReply, SettleRequest
-from actors.hotlink import Kind
+from actors.hotlink import AskAgain, Kind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 
@@ -95,7 +95,7 @@ class AccountsClient(Protocol):
         ...
 
 
-class OwnerUnavailable(Exception):
+class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
 
 
