@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
+import psutil
 import typer
 from rich.console import Console
 
@@ -25,6 +26,8 @@ from bench.systems import System
 
 RESULTS = Path(__file__).with_name("results") / "calls.json"
 _IDLE_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
+_BUSY_PERCENT_MAX = 10.0
 _COUNTED_CONNECTIONS = 64
 _LOG_COLUMNS = 120  # In a file nothing says how wide a line may be.
 
@@ -48,8 +51,15 @@ class Bench:
     rows: list[Row] = field(default_factory=list)
     exactness: list[Exactness] = field(default_factory=list)
     idle_bytes: dict[str, int] | None = None
+    busy_percent: float = 0.0  # Of all cores, before anything was started.
 
     def run(self) -> None:
+        self.busy_percent = psutil.cpu_percent(interval=_LOOK_SECONDS)
+        if self.busy_percent > _BUSY_PERCENT_MAX:
+            self.console.print(
+                f"[yellow]This machine is {self.busy_percent:.0f} % busy with other work: "
+                "the figures will be worse than it can do.[/yellow]"
+            )
         wanted = self.plan.only
         with systems.upstream() as constant:
             if UPSTREAM in wanted:
@@ -183,6 +193,7 @@ def _show(bench: Bench, results: Path) -> None:
         "warm_up_seconds": plan.warm_up_seconds,
         "counted_calls": plan.counted_calls,
         "baseline_workers": plan.baseline_workers,
+        "busy_percent_before": bench.busy_percent,
     }
     report.write(results, bench.rows, bench.exactness, bench.idle_bytes, settings)
     console.print(f"figures: {results}   how to read them: bench/README.md")
