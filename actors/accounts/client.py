@@ -29,6 +29,7 @@ from actors.units import routing_bytes
 logger = logging.getLogger(__name__)
 
 _VOID_WAIT_MS = 30_000
+_CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
 _NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers meanwhile is one notice.
 _VOID_PAUSE_SECONDS = 1.0
@@ -70,6 +71,13 @@ class ShardedAccounts:
             task.cancel()
         for link in self._links:
             await link.stop()
+
+    async def connected(self) -> None:
+        """Until every link stands, for a few seconds at most; a replica must start without its owners too."""
+        for _ in range(_CONNECT_STEPS_MAX):
+            if self.reachable:
+                return
+            await asyncio.sleep(_CONNECT_STEP_SECONDS)
 
     @property
     def reachable(self) -> bool:

@@ -20,6 +20,10 @@ _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluste
 _TERMINATE_SECONDS = 5.0
 
 
+class StartFailed(Exception):
+    """Ray or Serve did not come up; the text says which, and where to look."""
+
+
 def token_environment(ray_token: str) -> dict[str, str]:
     """What a process needs to be let into a Ray of ours: without it any user of this machine could run code in it."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ray_token}
@@ -70,13 +74,19 @@ def start_ray(environment: Mapping[str, str]) -> str:
     os.environ.pop("RAY_ADDRESS", None)
     import ray  # Only now: Ray and Serve read the environment while they are imported.
 
-    context = ray.init(
-        address="local",
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-        namespace=APPLICATION,
-    )
+    try:
+        context = ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            namespace=APPLICATION,
+        )
+    except Exception as error:  # Ray has no common class for what keeps it from starting.
+        raise StartFailed(
+            f"Ray did not start: {error}; its own logs are in /tmp/ray/session_latest/logs; try again, and look there "
+            "when it happens twice"
+        ) from error
     return str(context.address_info["gcs_address"])
 
 
@@ -98,7 +108,7 @@ def run_application(application: Any) -> None:
     serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
 
 
-def stop_ray(on_step: Callable[[str], None], kept_pids: Collection[int]) -> None:
+def stop_ray(on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool) -> None:
     """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force.
 
     kept_pids: children that are not Ray's; they and what they started are left alone.
@@ -109,8 +119,9 @@ def stop_ray(on_step: Callable[[str], None], kept_pids: Collection[int]) -> None
     from ray import serve
 
     if ray.is_initialized():
-        on_step("letting calls in flight end")
-        serve.delete(APPLICATION)
+        if application_runs:
+            on_step("letting calls in flight end")
+            serve.delete(APPLICATION)
         on_step("stopping Ray")
         ray.shutdown()
     end_processes(descendants)

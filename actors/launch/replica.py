@@ -50,6 +50,9 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     node = NodeClient(config.upstream, config.upstream.node_url)
     pages = LivePages(config, clock, accounts, redis_client)
     prober = Prober(config.upstream, node, config.upstream.node_url, clock, pages.probed)
+    # Before the first call is taken: a fresh replica beside one that serves must not say "starting".
+    await asyncio.gather(prober.probe(), accounts.connected())
+    await pages.look()
     prober.start()
     pages.start()
     # Serve's own middleware answers with the id that the request carries, which gateway/serve_edge.py has set.

@@ -28,6 +28,7 @@ from actors.config import Config, ConfigError, Loaded, load
 from actors.datadir import DataDir, DataDirError, default_path, remove
 from actors.launch import cluster, demo, operator, stores, wallets
 from actors.launch.screen import Ready, Screen
+from actors.storage import SchemaMismatch, StoreUnreachable
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,7 @@ def run(options: Options, parts: Parts) -> int:
     """Start, stay up until told to stop, stop everything. Gives the exit code."""
     screen = Screen()
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    _stop_on_signals(stop)
     try:
         config = settings(options).config
         path = data_path(config, options.data_dir)
@@ -75,9 +75,17 @@ def run(options: Options, parts: Parts) -> int:
         with DataDir(path) as data, Supervisor() as supervisor:
             _check_ports(config)
             return _Run(config, data, supervisor, screen, stop, options, parts).go()
-    except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, demo.DemoFailed, TimeoutError) as error:
+    except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, cluster.StartFailed) as error:
         screen.failed(str(error))
         return 1
+    except (demo.DemoFailed, operator.OperatorError, StoreUnreachable, SchemaMismatch, TimeoutError) as error:
+        screen.failed(str(error))
+        return 1
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
 
 
 def _check_ports(config: Config) -> None:
@@ -107,6 +115,7 @@ class _Run:
         self._began = self._clock.monotonic()
         self._config, self._data, self._supervisor = config, data, supervisor
         self._screen, self._stop, self._options, self._parts = screen, stop, options, parts
+        self._application_runs = False
         self._secrets = wallets.load_or_make(data.folder("secrets"))
         self._embedded_chain = config.upstream.node_url is None
         host = "127.0.0.1" if config.serve.host in ("0.0.0.0", "::") else config.serve.host  # noqa: S104
@@ -122,7 +131,7 @@ class _Run:
         finally:
             operator.withdraw(self._data.folder("run"))
             kept = [state.pid for state in self._supervisor.states() if state.pid is not None]
-            cluster.stop_ray(self._screen.say, kept)
+            cluster.stop_ray(self._screen.say, kept, self._application_runs)
             self._supervisor.stop()
             shutil.rmtree(run_folder, ignore_errors=True)
             self._screen.say(f"stopped; accounts, ledger and chain are kept in {self._data.path}")
@@ -143,14 +152,20 @@ class _Run:
             with self._screen.step("starting Ray"):
                 environment = cluster.ray_environment(config.serve, run_folder)
                 ray_address = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
+                _stop_on_signals(self._stop)  # Ray has set handlers of its own, which end this process half way.
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 self._parts.migrate(config)
+        if self._stop.is_set():
+            return False
         with self._screen.step("starting Ray Serve"):
             self._parts.place_owners(config)
             cluster.start_serve(config.serve)
         replicas = config.gateway.replicas_on(os.cpu_count() or 1)
         with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
+            if self._stop.is_set():
+                return False
+            self._application_runs = True
             cluster.run_application(self._parts.application(config))
             asyncio.run(_until_healthy(self._http_url, self._stop))
         if self._stop.is_set():

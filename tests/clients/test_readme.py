@@ -26,7 +26,7 @@ def test_the_wallet_client_runs_as_printed(product: Product, tmp_path: Path) -> 
     assert "actors" not in code
     script = tmp_path / "client.py"
     script.write_text(code, encoding="utf-8")
-    settings = {"LEDGER_URL": product.http_url, "LEDGER_SECRET_KEY": str(product.ready["secret_key"])}
+    settings = {"GATEWAY_URL": product.http_url, "WALLET_SECRET_KEY": str(product.ready["secret_key"])}
     before = product.account()["total_consumed_credits"]
     done = subprocess.run(
         [sys.executable, str(script)],
