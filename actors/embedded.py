@@ -15,6 +15,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -26,6 +27,7 @@ from actors.children import CannotStart, Child, RunAs, end_process, spawn_comman
 from actors.datadir import DataDir, may_enter
 
 POSTGRES_MAJOR = "18"
+_MAKING = threading.Lock()
 _SOCKET_PATH_MAX = 100  # The kernel's limit is 107 bytes on Linux and 103 on macOS.
 _POSTGRES_SOCKET = ".s.PGSQL.5432"  # The port is part of the name; there is no TCP port.
 _INITDB_SECONDS = 120  # 0.5 s is usual; a busy disk may take long to sync.
@@ -334,9 +336,10 @@ def _closed_folder(path: Path, run_as: RunAs | None) -> None:
     """Make a folder that only the server's user (and root) may enter; refuse one that belongs to somebody else."""
     owner = os.geteuid() if run_as is None else run_as.uid
     try:
-        path.mkdir(mode=0o700)
-        if run_as is not None:
-            os.chown(path, run_as.uid, run_as.gid)
+        with _MAKING:  # Servers that share a folder are started at once: one must not see it half made by the other.
+            path.mkdir(mode=0o700)
+            if run_as is not None:
+                os.chown(path, run_as.uid, run_as.gid)
     except FileExistsError:
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or stat.S_IMODE(found.st_mode) & 0o077:
