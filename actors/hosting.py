@@ -7,6 +7,7 @@ class is used as it is; nothing here is needed for that.
 """
 
 import asyncio
+import gc
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -89,6 +90,16 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
             return await getattr(handle, method).remote(*arguments)
     except (RayError, TimeoutError) as error:
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
+
+
+def settle_memory() -> None:
+    """Once a process has what it keeps: collect cycles rarely, and never again look through what is there for good.
+
+    Calls make few cycles, and by default the collector runs after every few of them.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
 
 
 def connect(address: str) -> None:

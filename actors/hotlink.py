@@ -140,6 +140,7 @@ class LinkServer:
             async for message in connection:
                 assert isinstance(message, bytes), "hot link frames are binary"
                 self._take_frame(message, outbox)
+                await outbox.flush()  # At once, not by the writer's next turn: most replies are ready by now.
         except ConnectionClosed:
             pass
         finally:
@@ -174,7 +175,7 @@ class LinkServer:
                 outbox.later(number, sequence, result)
         acknowledged_later = bool(waiting) and not ready
         if not acknowledged_later:
-            outbox.put(frame, number, ready)
+            outbox.add(frame, number, ready)
         for future, replies in waiting.items():
             outbox.when(future, frame if acknowledged_later else 0, number, replies)
             acknowledged_later = False
@@ -192,9 +193,19 @@ class _Outbox:
         self._closed = False
         self._keep(asyncio.ensure_future(self._write()))
 
-    def put(self, frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
+    def add(self, frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
+        """For the next flush."""
         self._messages.append((frame, number, replies))
+
+    def put(self, frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
+        """For the writer, which is woken."""
+        self.add(frame, number, replies)
         self._wake.set()
+
+    async def flush(self) -> None:
+        messages, self._messages = self._messages, []
+        for message in messages:
+            await self._connection.send(self._encoder.encode(message))
 
     def later(self, number: int, sequence: int, result: Awaitable[Any]) -> None:
         self._keep(asyncio.ensure_future(self._resolve(number, sequence, result)))
@@ -232,9 +243,7 @@ class _Outbox:
         while not self._closed:
             await self._wake.wait()
             self._wake.clear()
-            messages, self._messages = self._messages, []
-            for message in messages:
-                try:
-                    await self._connection.send(self._encoder.encode(message))
-                except ConnectionClosed:
-                    return
+            try:
+                await self.flush()
+            except ConnectionClosed:
+                return

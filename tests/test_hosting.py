@@ -1,6 +1,7 @@
 """Guards which actor owns which account, and what a call to a silent actor becomes."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -38,3 +39,15 @@ async def test_a_silent_actor_is_unreachable_in_time() -> None:
     """Rule: no call waits for ever; what is not known is said to be not known."""
     with pytest.raises(hosting.ActorUnreachable):
         await hosting.ask(_Silent(), "method", wait_seconds=0.01)
+
+
+def test_memory_is_settled_for_a_process_that_lives_long() -> None:
+    """Rule: cycles are still collected, only rarely, and what is there for good is not looked through again."""
+    thresholds = gc.get_threshold()
+    try:
+        hosting.settle_memory()
+        assert gc.isenabled() and gc.get_threshold()[0] > thresholds[0]
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)

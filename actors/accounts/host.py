@@ -218,6 +218,7 @@ class AccountShardActor:
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard
+        hosting.settle_memory()
         self._watcher = asyncio.create_task(self._watch(shard))
 
     async def _watch(self, shard: AccountShard) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import redis.exceptions
 
-from actors import telemetry
+from actors import hosting, telemetry
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.clock import Clock, SystemClock
@@ -60,6 +60,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         config, accounts, node, RedisIdentityStore(redis_client), pages, clock, edge=edge, ids_from_edge=True
     )
     door = build_app(parts)
+
+    hosting.settle_memory()
 
     async def close() -> None:
         await door.close()
