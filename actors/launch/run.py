@@ -148,7 +148,7 @@ class _Run:
             config = config.model_copy(update={"telemetry": telemetry})
         with ThreadPoolExecutor(1) as pool:
             # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
-            stores_started = pool.submit(stores.start_missing, config, self._data, self._supervisor)
+            stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
                 environment = cluster.ray_environment(config.serve, run_folder)
                 ray_address = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
@@ -177,12 +177,18 @@ class _Run:
         self._show(config, api_key, credits)
         return True
 
+    def _start_stores(self, config: Config) -> Config:
+        """The demo wallet is funded as early as can be: a transfer is final after 32 slots, and clients that check a
+        transaction at finalized, as solana-py does unless told otherwise, see the money only then."""
+        started = stores.start_missing(config, self._data, self._supervisor)
+        if self._embedded_chain:
+            assert started.upstream.node_url is not None
+            asyncio.run(demo.fund(started.upstream.node_url, self._secrets.demo))
+        return started
+
     def _prepare_demo(self, config: Config) -> tuple[str, int]:
         """The demo account's API key and credits; made on the first start, found again later."""
         wallet, folder = self._secrets.demo, self._data.folder("secrets")
-        assert config.upstream.node_url is not None
-        if self._embedded_chain:
-            asyncio.run(demo.fund(config.upstream.node_url, wallet))
         api_key = self._secrets.demo_api_key
         if api_key is None or not asyncio.run(demo.key_works(self._http_url, api_key)):
             api_key = asyncio.run(demo.issue_api_key(self._http_url, wallet))
