@@ -62,6 +62,7 @@ async def test_waiting_for_a_connection_counts_as_waiting_for_the_answer():
     async with running(RawNode(gated)) as node:
         client = client_of(node, connections_max=1)
         first = asyncio.ensure_future(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS))
+        await asyncio.sleep(0)  # So the first takes the only connection; else the second would.
         second = await client.call("getSlot", b"[]", 1)
         assert second.kind is AnswerKind.TIMED_OUT
         gate.set()
