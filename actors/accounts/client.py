@@ -95,10 +95,8 @@ class ShardedAccounts:
         return all(state["committing"] for state in states)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
-        proof = request.proof
-        routing = routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing
         try:
-            reply: HoldReply = await self._call(HOLD, routing, request, self._hold_wait_ms)
+            reply: HoldReply = await self._call(HOLD, _routing(request.proof), request, self._hold_wait_ms)
         except (OwnerUnavailable, asyncio.CancelledError):
             self._forget(request)
             raise
@@ -168,10 +166,7 @@ class ShardedAccounts:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
 
     async def _ask(self, whose: Proof | bytes, method: str, *arguments: Any) -> Answer:
-        if isinstance(whose, bytes):
-            routing = routing_bytes(whose)
-        else:
-            routing = routing_bytes(whose.pubkey) if isinstance(whose, WalletProof) else whose.routing
+        routing = routing_bytes(whose) if isinstance(whose, bytes) else _routing(whose)
         handle = self._handles[hosting.owner_index(routing, len(self._handles))]
         try:
             answer: Answer = await hosting.ask(handle, method, *arguments)
@@ -212,3 +207,7 @@ class ShardedAccounts:
             return host, port
 
         return resolve
+
+
+def _routing(proof: Proof) -> bytes:
+    return routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing

@@ -55,7 +55,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await pages.look()
     prober.start()
     pages.start()
-    # Serve's own middleware answers with the id that the request carries, which gateway/serve_edge.py has set.
+    # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
+    # client's own in. One that comes straight to the door has none.
     parts = Dependencies(
         config, accounts, node, RedisIdentityStore(redis_client), pages, clock, edge=edge, ids_from_edge=True
     )

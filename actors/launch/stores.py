@@ -23,11 +23,6 @@ from actors.launch.wallets import LocalSecrets, load_or_make
 _PROBE_SECONDS = 0.5
 
 
-def needs_embedded(config: Config) -> bool:
-    """Whether any of the three has no URL, so that it must be started here."""
-    return None in (config.storage.postgres_url, config.storage.redis_url, config.upstream.node_url)
-
-
 def require_cluster_settings(config: Config) -> None:
     """What the machines of a cluster must share and so cannot each make for themselves. Raises ConfigError."""
     wanted = {
