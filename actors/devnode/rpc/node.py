@@ -12,6 +12,7 @@ from actors.devnode.archive import Archive
 from actors.devnode.chain import Chain
 from actors.devnode.commitment import Commitment
 from actors.devnode.faucet import Faucet
+from actors.devnode.faults import Faults
 from actors.devnode.genesis import ChainKeys
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import min_context_slot_not_reached, node_unhealthy
@@ -44,6 +45,10 @@ class Node:
     health: Health = field(default_factory=Health)
     tpu_quic_address: str | None = None  # Set by the TPU door once it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
+    faults: Faults = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.faults = Faults(self.chain)
 
     def bank(self, fields: dict[str, Any]) -> tuple[Commitment, int]:
         """Commitment level and slot that a call is answered at; refuses below minContextSlot."""

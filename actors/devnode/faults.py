@@ -1,0 +1,85 @@
+"""The faults of one node: the plan that holds now, and what is under way because of it.
+
+Implements: the switch that doors ask. A door that submits through `Chain.submit` needs to ask nothing: the gate here
+drops or delays. One that executes in its own way (bundles) asks `send_fate` first and gives `hold` what is late.
+Streams ask `tells` before they tell. Time is counted in slots; synchronous, one owner thread.
+Not here: settings and decisions (faults_plan.py), who turns them (admin.py), slots (pacemaker.py).
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from actors.devnode import faults_plan
+from actors.devnode.chain import Chain, Source
+from actors.devnode.faults_plan import CallFate, FaultPlan, Late, Legs, Passes, SendFate, Stream
+from actors.devnode.wire import Decoded
+
+_LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # The faucet's gifts always arrive.
+_NO_SEND_FAULTS = Legs()
+
+
+class Faults:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._plan = FaultPlan()
+        self._calls: Counter[str] = Counter()
+        self._held: list[tuple[int, int, Callable[[], object]]] = []  # Due slot, order of arrival, what to do.
+        self._order = count()
+        self._is_delivering = False
+        chain.gates.append(self._gate)
+
+    @property
+    def plan(self) -> FaultPlan:
+        return self._plan
+
+    def set(self, plan: FaultPlan) -> None:
+        """From now on. What is held already arrives when it is due."""
+        self._plan = plan
+        self._calls.clear()
+
+    @property
+    def slot(self) -> int:
+        return self._chain.levels.building.slot
+
+    # Sends.
+
+    def send_fate(self, source: Source, signature: str) -> SendFate:
+        """What becomes of something that arrives now. signature: of the (first) transaction."""
+        if source not in _LEGS or self._is_delivering:
+            return Passes()
+        return faults_plan.send_fate(self._plan, source.value, self.slot, signature)
+
+    def hold(self, slots: int, deliver: Callable[[], object]) -> None:
+        """Call once that many slots have been opened after this one."""
+        heapq.heappush(self._held, (self.slot + slots, next(self._order), deliver))
+
+    def deliver(self) -> None:
+        """A slot was opened: what is due arrives, in the order in which it was sent."""
+        self._is_delivering = True
+        try:
+            while self._held and self._held[0][0] <= self.slot:
+                heapq.heappop(self._held)[2]()
+        finally:
+            self._is_delivering = False
+
+    def _gate(self, decoded: Decoded, source: Source) -> bool:
+        if self._plan.sends == _NO_SEND_FAULTS:
+            return True  # The usual case, on the path of every transaction.
+        fate = self.send_fate(source, str(decoded.signature))
+        if isinstance(fate, Late):
+            self.hold(fate.slots, lambda: self._chain.submit_decoded(decoded, source))
+        return isinstance(fate, Passes)
+
+    # Calls and streams.
+
+    def call_fate(self, method: str) -> CallFate:
+        """What becomes of a JSON-RPC call that arrives now; asking counts it."""
+        number = self._calls[method]
+        self._calls[method] += 1
+        return faults_plan.call_fate(self._plan, method, number)
+
+    def tells(self, stream: Stream) -> bool:
+        """Whether the stream tells what happens in the slot that is being built."""
+        return not faults_plan.loses(self._plan, stream, self.slot)
