@@ -29,6 +29,7 @@ class MethodClass(Enum):
 @unique
 class Availability(Enum):
     NODE = "node"  # Answered by the node, after parameter rules.
+    COMPOSED = "composed"  # Answered here, from what the node says to several calls.
     NOT_BUILT = "not_built"  # Published in the table, not offered by this build: -32004, free.
     ARCHIVE = "archive"  # Not enabled in this profile: -32004, free.
     DENIED = "denied"  # -32601, free.
@@ -67,7 +68,7 @@ class MethodRow:
 
     @property
     def callable(self) -> bool:
-        return self.availability is Availability.NODE
+        return self.availability in (Availability.NODE, Availability.COMPOSED)
 
 
 _READ_CHEAP = """

@@ -4,14 +4,18 @@ Implements: decisions, money rule 1 and "pricing" (`outcomes`); interface rule 3
 hostile inputs 14 and 15.
 Pure. This is the whole rule of charging for methods that the node answers:
 
-| The node                                          | Charged | The client gets        |
-|---------------------------------------------------|---------|------------------------|
-| answers with a result                             | yes     | the result             |
-| answers with a JSON-RPC error                     | yes     | the node's error       |
-| says of a getBlock that the block is cleaned up   | no      | the node's error       |
-| does not answer within the class's time           | no      | TIMEOUT                |
-| cannot be reached, or its connection breaks       | no      | BACKEND_UNAVAILABLE    |
-| answers with something that is no answer, or huge | no      | BACKEND_UNAVAILABLE    |
+| The node                                             | Charged | The client gets        |
+|------------------------------------------------------|---------|------------------------|
+| answers with a result                                | yes     | the result             |
+| answers with a JSON-RPC error                        | yes     | the node's error       |
+| says of a getBlock that the block is cleaned up      | no      | the node's error       |
+| says that it does not have the method                | no      | the node's error       |
+| answers part of a composed method with an error      | no      | the node's error       |
+| does not answer within the class's time              | no      | TIMEOUT                |
+| cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
+| answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
+
+Work that is priced by the piece (`/bulk/*`) costs the pieces that ended well; the rest of its hold is released.
 """
 
 from types import MappingProxyType
@@ -19,8 +23,9 @@ from types import MappingProxyType
 import msgspec
 
 from actors.calls import Outcome
+from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
-from actors.upstream.replies import AnswerKind, NodeAnswer, is_purged_block
+from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, is_purged_block
 
 # The same table in the words of GET /pricing: outcome to whether the method's credits are charged.
 PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
@@ -28,6 +33,10 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "result": True,
         "upstream_error": True,
         "purged_block": False,
+        "method_unknown_to_node": False,
+        "composed_method_upstream_error": False,
+        "bulk_item_completed": True,
+        "bulk_item_failed": False,
         "timeout": False,
         "upstream_unreachable": False,
         "upstream_invalid_answer": False,
@@ -55,14 +64,29 @@ _NO_ANSWER = MappingProxyType(
         AnswerKind.OVERSIZED: Refusal(Err.BACKEND_UNAVAILABLE, "the node's answer is larger than this service takes"),
     }
 )
+_METHOD_NOT_FOUND_CODE = -32601
+# An error in the middle of their work is no answer to the call that was sold.
+_COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED)
 
 
 def judge(method: str, ceiling: int, answer: NodeAnswer) -> Ending:
     """ceiling: the price pinned when the call was held; a fixed-price method costs all of it or nothing."""
     if answer.kind is AnswerKind.RESULT:
+        if isinstance(answer, PiecesAnswer):
+            return _by_the_piece(ceiling, answer)
         return Ending(ceiling, int(Outcome.ANSWERED))
     if answer.kind is AnswerKind.ERROR:
-        if method == "getBlock" and is_purged_block(answer.error_code, answer.error_message):
-            return _RELEASED
-        return Ending(ceiling, int(Outcome.UPSTREAM_ERROR))
+        return _RELEASED if _is_free(method, answer) else Ending(ceiling, int(Outcome.UPSTREAM_ERROR))
     return Ending(0, int(Outcome.RELEASED), _NO_ANSWER[answer.kind])
+
+
+def _is_free(method: str, error: NodeAnswer) -> bool:
+    if method in _COMPOSED or error.error_code == _METHOD_NOT_FOUND_CODE:
+        return True
+    return method == "getBlock" and is_purged_block(error.error_code, error.error_message)
+
+
+def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Ending:
+    assert ceiling % answer.pieces == 0, (ceiling, answer.pieces)
+    charged = ceiling // answer.pieces * answer.done
+    return Ending(charged, int(Outcome.ANSWERED)) if charged else _RELEASED

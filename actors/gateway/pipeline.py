@@ -93,9 +93,15 @@ class Pipeline:
         self._in_flight_max = in_flight_max
         self._background: set[asyncio.Task[Any]] = set()
 
-    async def single(self, proof: Proof, call: Call | BadCall) -> Replies:
-        """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not."""
-        admitted = admit(call) if type(call) is Call else call.refusal  # type: ignore[union-attr]
+    async def single(self, proof: Proof, call: Call | BadCall | Admitted) -> Replies:
+        """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
+
+        call: also admitted already, by a door whose work is not in the catalog and has a price of its own.
+        """
+        if isinstance(call, Admitted):
+            admitted: Admitted | Refusal = call
+        else:
+            admitted = admit(call) if type(call) is Call else call.refusal  # type: ignore[union-attr]
         if isinstance(admitted, Refusal):
             return await self._refuse(proof, [Reply(call.id, None, admitted)])
         if self._in_flight >= self._in_flight_max:

@@ -16,6 +16,7 @@ _RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
 _ID_TAIL = b',"id":' + REQUEST_ID + b"}"
 _ID_HEAD = b'{"jsonrpc":"2.0","id":' + REQUEST_ID + b","
 _ID_FIRST_RESULT_HEAD = _ID_HEAD + b'"result":'
+_MADE_ID = (len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1)  # Where the id is in answers made here.
 _PURGED_BLOCK_CODES = (-32001, -32004)  # Agave says the first, the interface the second (decisions 3.1).
 _PURGED_BLOCK_TEXT = "cleaned up"
 
@@ -54,6 +55,13 @@ class NodeAnswer(msgspec.Struct, frozen=True):
         assert self.answered, self.kind
         parsed = _RAW_DECODER.decode(self.body)
         return bytes(parsed.result if self.kind is AnswerKind.RESULT else parsed.error)
+
+
+class PiecesAnswer(NodeAnswer, frozen=True):
+    """Of work that is priced by the piece: so many were asked for, and so many of them ended well."""
+
+    pieces: int = 1
+    done: int = 1
 
 
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
@@ -109,6 +117,17 @@ def judge(body: bytes) -> NodeAnswer:
     if body.startswith(_ID_HEAD):
         return NodeAnswer(kind, body, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1, code, message)
     return _reordered(kind, body, code, message)
+
+
+def made(result: bytes) -> NodeAnswer:
+    """An answer that was put together here from what nodes said. result: JSON."""
+    return NodeAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID)
+
+
+def made_of_pieces(result: bytes, pieces: int, done: int) -> PiecesAnswer:
+    """As made, for work that is priced by the piece."""
+    assert 0 <= done <= pieces, (done, pieces)
+    return PiecesAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID, pieces=pieces, done=done)
 
 
 def is_purged_block(code: int, message: str) -> bool:

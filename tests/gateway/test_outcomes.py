@@ -2,6 +2,7 @@ import orjson
 import pytest
 
 from actors.calls import Outcome
+from actors.catalog import METHODS, Availability
 from actors.errors import Err
 from actors.gateway import outcomes
 from actors.upstream import replies
@@ -20,7 +21,7 @@ def test_a_result_costs_the_price():
     assert outcomes.judge("getTransaction", 5, RESULT) == outcomes.Ending(5, Outcome.ANSWERED)
 
 
-@pytest.mark.parametrize("code", [-32602, -32002, -32005, -32007, -32015, -32601])
+@pytest.mark.parametrize("code", [-32602, -32002, -32005, -32007, -32015])
 def test_row_14_an_upstream_error_costs_the_price_and_passes_through(code):
     """Hostile input 14: billed per the published table, not by HTTP status."""
     assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Ending(25, Outcome.UPSTREAM_ERROR)
@@ -36,6 +37,28 @@ def test_the_refund_is_of_get_block_alone():
     """The same words from getBlockTime, or another error of getBlock, cost the price."""
     assert outcomes.judge("getBlockTime", 1, error(-32001, PURGED)).charged == 1
     assert outcomes.judge("getBlock", 25, error(-32004, "Block not available for slot 5")).charged == 25
+
+
+def test_a_method_that_the_node_does_not_have_costs_nothing():
+    """simulateBundle at a node without bundles: sold by this service, answered by nobody."""
+    answer = error(-32601, "Method not found")
+    assert outcomes.judge("simulateBundle", 25, answer) == outcomes.Ending(0, Outcome.RELEASED)
+
+
+def test_an_error_in_the_middle_of_a_composed_method_costs_nothing():
+    """Interface, suggestPriorityFee: an upstream query failure returns an error; nobody pays for it."""
+    failed = error(-32005, "Node is unhealthy")
+    composed = [row.name for row in METHODS.values() if row.availability is Availability.COMPOSED]
+    for method in composed:
+        assert outcomes.judge(method, 25, failed) == outcomes.Ending(0, Outcome.RELEASED)
+    assert outcomes.judge("getSlot", 1, failed).charged == 1
+
+
+@pytest.mark.parametrize(("done", "charged", "outcome"), [(3, 15, Outcome.ANSWERED), (0, 0, Outcome.RELEASED)])
+def test_work_by_the_piece_costs_the_pieces_that_ended_well(done, charged, outcome):
+    """Interface, "Bulk endpoints": backend lookup errors are refunded per failed item."""
+    answer = replies.made_of_pieces(b"{}", 4, done)
+    assert outcomes.judge("bulk/getTransactions", 20, answer) == outcomes.Ending(charged, outcome)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +88,9 @@ def test_what_is_published_is_what_is_done():
         "result": RESULT,
         "upstream_error": error(-32602, "x"),
         "purged_block": error(-32001, PURGED),
+        "method_unknown_to_node": error(-32601, "Method not found"),
+        "bulk_item_completed": replies.made_of_pieces(b"{}", 1, 1),
+        "bulk_item_failed": replies.made_of_pieces(b"{}", 1, 0),
         "timeout": replies.TIMED_OUT,
         "upstream_unreachable": replies.UNREACHABLE,
         "upstream_invalid_answer": replies.GARBAGE,

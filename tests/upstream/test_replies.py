@@ -117,6 +117,15 @@ def test_there_is_no_reply_without_an_answer():
             failure.reply(b"1")
 
 
+def test_an_answer_made_here_is_one_like_the_nodes():
+    """Doors give it the client's id and take its result out as they do with a node's."""
+    for answer in (replies.made(b'{"a":1}'), replies.made_of_pieces(b'{"a":1}', 3, 2)):
+        assert answer.kind is AnswerKind.RESULT
+        assert answer.reply(b'"x"') == b'{"jsonrpc":"2.0","id":"x","result":{"a":1}}'
+        assert answer.value() == b'{"a":1}'
+    assert (answer.pieces, answer.done) == (3, 2)
+
+
 @given(body=st.binary(max_size=200))
 def test_no_bytes_raise(body):
     """Whatever a node sends is a kind of answer, never an exception."""

@@ -1,0 +1,28 @@
+"""Methods that this service answers itself, beside those that a node answers.
+
+Implements: interface specification, "JSON-RPC gateway" (methods that no node has).
+A shell without rules: a table from name to handler over a `Node`, and itself one, so that the pipeline bills both
+kinds alike. Handlers are handed in as ports, so the contexts that have them never meet the doors.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from actors.gateway.pipeline import Node
+from actors.upstream.replies import NodeAnswer
+
+# (bytes of the parameters as the rules of params.py let them through, milliseconds for all of the work).
+Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+
+
+class OwnMethods:
+    """A handler raises nothing: what goes wrong is a kind of answer, and outcomes.py says what that costs."""
+
+    def __init__(self, node: Node, handlers: Mapping[str, Handler]) -> None:
+        self._node, self._handlers = node, MappingProxyType(dict(handlers))
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        handler = self._handlers.get(method)
+        if handler is None:
+            return await self._node.call(method, params, timeout_ms)
+        return await handler(params, timeout_ms)
