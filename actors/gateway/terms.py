@@ -11,37 +11,18 @@ the body without the header.
 
 import base64
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from actors.config import PaymentsConfig
+from actors.settlements import Network, mint_of, network_of
 
 # The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
 AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)
 _MAX_TIMEOUT_SECONDS = 60
 _DESCRIPTION = "Prepaid credits for Solana RPC calls"
 _USDC_DECIMALS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    v2: str  # CAIP-2: "solana:" and the first 32 characters of the genesis hash.
-    v1: str
-    usdc_mint: str
-
-
-NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
-    {
-        "mainnet": Network(
-            "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-        ),
-        "devnet": Network(
-            "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
-        ),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +40,8 @@ def build(payments: PaymentsConfig, public_url: str, path: str) -> Terms:
 
     payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered.
     """
-    network = NETWORKS[payments.network or "mainnet"]
-    mint = payments.usdc_mint or network.usdc_mint
+    network = network_of(payments)
+    mint = mint_of(payments)
     deposit = _deposit(payments, network, mint)
     if payments.deposit_wallet is None or payments.sponsor_pubkey is None:
         return Terms(deposit, {}, [], b"")

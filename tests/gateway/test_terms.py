@@ -45,12 +45,6 @@ def test_version_1_terms_are_complete():
     assert "amount" not in accept
 
 
-def test_the_network_id_is_the_start_of_its_genesis_hash():
-    """CAIP-2 for this chain: the first 32 characters; clients refuse any other id."""
-    assert terms.NETWORKS["mainnet"].v2 == "solana:" + "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"[:32]
-    assert terms.NETWORKS["devnet"].v2 == "solana:" + "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"[:32]
-
-
 def test_the_deposit_fields_are_the_interfaces():
     """402 data: deposit_address, usdc_mint, minimum_deposit_usdc, network, instructions; all strings."""
     deposit = terms.build(PAYMENTS, "https://rpc.example", "/").deposit
