@@ -23,7 +23,7 @@ IMPURE = {
     *("actors.datadir", "actors.ports"),
 }
 # Shared files without rules of their own to protect them: vocabulary.
-PURE_SHARED = {"units", "errors", "settlements", "calls", "catalog", "events"}
+PURE_SHARED = {"units", "errors", "settlements", "calls", "catalog", "questions", "events"}
 # The rules of a context live here, whatever the docstring says.
 PURE_NAMES = {
     *("core", "credits", "ratelimit", "nonces", "referrals", "ledger", "account"),

@@ -1,0 +1,89 @@
+"""suggestPriorityFee and getPriorityFeeEstimate: one question to the node, and the shape of the reply.
+
+Implements: interface specification, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
+wallets already read.
+A shell: it asks a node through a port. A node that fails, or has no slot to show yet, is a failed answer, never zero.
+Whether parameters are good is settled before (gateway/params_own.py).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+import orjson
+
+from actors.fees import core
+from actors.questions import EstimateQuestion, FeeQuestion
+from actors.upstream import replies
+from actors.upstream.replies import AnswerKind, NodeAnswer
+
+Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+
+_U64_MAX = (1 << 64) - 1
+
+
+class Node(Protocol):
+    """Who knows what recent slots paid."""
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
+
+
+class _SlotFee(msgspec.Struct):
+    slot: int
+    fee: int = msgspec.field(name="prioritizationFee")
+
+
+_WINDOW_DECODER = msgspec.json.Decoder(list[_SlotFee])
+
+
+class FeeMethods:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def handlers(self) -> dict[str, Handler]:
+        """By the name of the method; params are a question of actors/questions.py."""
+        return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
+
+    async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        asked = msgspec.json.decode(params, type=FeeQuestion)
+        window = await self._window(asked.accounts, core.WINDOW_SLOTS, timeout_ms)
+        return window if isinstance(window, NodeAnswer) else replies.made(orjson.dumps(suggestion(asked, window)))
+
+    async def _estimate(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        asked = msgspec.json.decode(params, type=EstimateQuestion)
+        window = await self._window(asked.accounts, asked.lookback_slots, timeout_ms)
+        return window if isinstance(window, NodeAnswer) else replies.made(orjson.dumps(estimate(asked, window)))
+
+    async def _window(self, accounts: tuple[str, ...], slots: int, timeout_ms: int) -> list[int] | NodeAnswer:
+        """Fees of the window's slots, at least one; else the answer that says why not."""
+        params = orjson.dumps([list(accounts)] if accounts else [])
+        answer = await self._node.call("getRecentPrioritizationFees", params, timeout_ms)
+        if answer.kind is not AnswerKind.RESULT:
+            return answer
+        try:
+            entries = _WINDOW_DECODER.decode(answer.value())
+        except msgspec.DecodeError:
+            return replies.GARBAGE
+        if any(entry.slot < 0 or not 0 <= entry.fee <= _U64_MAX for entry in entries):
+            return replies.GARBAGE
+        fees = core.in_window(((entry.slot, entry.fee) for entry in entries), slots)
+        return fees or replies.UNREACHABLE  # A node that has not yet seen a slot is not there yet.
+
+
+def suggestion(asked: FeeQuestion, fees: list[int]) -> dict[str, object]:
+    taken = core.sample(fees, paid_slots_only=bool(asked.accounts))
+    counts = {"sample_count": taken.sampled, "paid_slot_count": taken.paid, "basis": taken.basis.value}
+    return {
+        "suggested_fee_microlamports": core.nearest_rank(taken.fees, core.URGENCIES[asked.urgency]),
+        "urgency": asked.urgency,
+        "all_levels": core.levels(taken, core.LEVELS) | counts,
+        "scoped_to_accounts": bool(asked.accounts),
+    }
+
+
+def estimate(asked: EstimateQuestion, fees: list[int]) -> dict[str, object]:
+    taken = core.sample(fees, paid_slots_only=bool(asked.accounts) and not asked.empty_as_zero)
+    body: dict[str, object] = {"priorityFeeEstimate": core.nearest_rank(taken.fees, asked.percent)}
+    if asked.with_levels:
+        body["priorityFeeLevels"] = core.levels(taken, core.ESTIMATE_LEVELS)
+    return body

@@ -1,0 +1,29 @@
+"""What the doors ask is what the contexts read."""
+
+import msgspec
+import pytest
+
+from actors.questions import (
+    AssetsQuestion,
+    BulkQuestion,
+    EstimateQuestion,
+    FeeQuestion,
+    HistoryQuestion,
+    Question,
+    encoded,
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        FeeQuestion("medium", ("a", "b")),
+        EstimateQuestion((), 75, True, False, 150),
+        AssetsQuestion("owner", 1, 1_000),
+        HistoryQuestion("address", 10, "confirmed", before="s"),
+        BulkQuestion(("x",)),
+    ],
+)
+def test_a_question_survives_its_way_as_parameters(question: Question) -> None:
+    """The bytes that travel in place of the client's parameters lose nothing."""
+    assert msgspec.json.decode(encoded(question), type=type(question)) == question
