@@ -58,6 +58,17 @@ class AccountHistory:
     def written_in(self, slot: int) -> list[Pubkey]:
         return list(self._before.get(slot, ()))
 
+    def abandon(self, first_slot: int) -> dict[Pubkey, Account | None]:
+        """Forget the slots from this one on; returns what their accounts held before it."""
+        held = self.overlay(first_slot - 1)
+        for written in [known for known in self._before if known >= first_slot]:
+            for pubkey in self._before.pop(written):
+                slots = self._slots_of[pubkey]
+                slots.remove(written)
+                if not slots:
+                    del self._slots_of[pubkey]
+        return held
+
     def forget_up_to(self, slot: int) -> None:
         """Nobody asks for states before the end of this slot any more."""
         for written in [known for known in self._before if known <= slot]:

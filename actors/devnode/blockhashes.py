@@ -67,6 +67,14 @@ class BlockhashQueue:
     def entries(self) -> list[RecentBlockhash]:
         return list(self._queue)
 
+    def abandon(self, first_slot: int) -> None:
+        """The hashes of blocks from the slot on are nobody's any more."""
+        while self._queue and self._queue[-1].slot >= first_slot:
+            del self._by_hash[self._queue.pop().blockhash]
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
     def expire_all(self) -> None:
         """Forget every hash but the newest: what was signed before can no longer land."""
         newest = self._queue[-1]

@@ -56,6 +56,24 @@ class SlotSealed:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotDead:
+    """The block turned out invalid: instead of SlotSealed, and SlotsAbandoned follows at once."""
+
+    slot: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsAbandoned:
+    """A fork that was told as processed, and will never be confirmed: its transactions did not land, its hashes are
+    unknown. What is built next stands on parent_slot."""
+
+    slots: tuple[int, ...]  # Oldest first.
+    parent_slot: int
+    restored: tuple[tuple[Pubkey, Account | None], ...]  # Contents before the fork, of all it wrote. None: absent.
+
+
+@dataclass(frozen=True, slots=True)
 class SlotSkipped:
     slot: int
 
@@ -76,6 +94,8 @@ Event = (
     | AccountWritten
     | TransactionLanded
     | SlotSealed
+    | SlotDead
+    | SlotsAbandoned
     | SlotSkipped
     | SlotConfirmed
     | SlotFinalized

@@ -32,15 +32,17 @@ from actors.devnode.bus import (
     Bus,
     SignatureReceived,
     SlotConfirmed,
+    SlotDead,
     SlotFinalized,
     SlotOpened,
+    SlotsAbandoned,
     SlotSealed,
     SlotSkipped,
     TransactionLanded,
 )
 from actors.devnode.commitment import Commitment, Sealed, SlotLevels
 from actors.devnode.epochs import epoch_of
-from actors.devnode.execution import Execution, Refused, durable_nonce_account, run
+from actors.devnode.execution import Execution, ReadAccount, Refused, durable_nonce_account, run
 from actors.devnode.fee_cache import FeeCache
 from actors.devnode.genesis import FIRST_SLOT
 from actors.devnode.indexes import AccountIndexes
@@ -53,6 +55,7 @@ from actors.devnode.wire import Decoded, Malformed, decode
 
 SLOT_HASHES_KEPT = 512
 ROOT_DEPTH = 32
+DEAD_BLOCK = "invalid block: made so by fault injection"
 
 
 @unique
@@ -73,6 +76,14 @@ class Dropped:
 SubmitResult = TransactionRecord | Refused | Malformed | Dropped
 # Asked before each submitted transaction; False swallows it. How faults are injected without touching the chain.
 Gate = Callable[[Decoded, Source], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ForkEnd:
+    """With this seal a fork is lost: its blocks, from a slot that is not confirmed on, are taken back."""
+
+    first_slot: int
+    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a sound block on a lost fork.
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +167,7 @@ class Chain:
             self.bus.publish(SignatureReceived(slot, str(decoded.signature)))
         if not all(gate(decoded, source) for gate in self.gates):
             return Dropped()
-        reason = self.refusal(decoded, Commitment.PROCESSED)
+        reason = self._refusal_now(decoded)
         if reason is not None:
             return Refused("SignatureFailure" if not signatures_checked and not _signed(decoded) else reason)
         result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
@@ -168,18 +179,28 @@ class Chain:
         """Why a bank at this level would not even run the transaction: its blockhash or nonce, or it landed already."""
         if not self.is_fresh(decoded, level):
             return "BlockhashNotFound"
-        if decoded.signature in self.statuses:
+        landed = self.statuses.get(decoded.signature)
+        # A landing above the bank is left to whoever submits; a node that lags has not heard of it.
+        if landed is not None and not (self.levels.is_lagging and landed.slot > self.levels.at(level).slot):
             return "AlreadyProcessed"
         return None
 
+    def _refusal_now(self, decoded: Decoded) -> str | None:
+        """The same of the bank that is being built, however far the node lags in what it shows."""
+        if not self._is_fresh(decoded, self.levels.building, self.vm.account):
+            return "BlockhashNotFound"
+        return "AlreadyProcessed" if decoded.signature in self.statuses else None
+
     def is_fresh(self, decoded: Decoded, level: Commitment) -> bool:
-        bank = self.levels.at(level)
+        return self._is_fresh(decoded, self.levels.at(level), lambda pubkey: self.account(pubkey, level))
+
+    def _is_fresh(self, decoded: Decoded, bank: Sealed, read: ReadAccount) -> bool:
         if self.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height):
             return True
         nonce_account = durable_nonce_account(decoded)
         if nonce_account is None:
             return False
-        stored = nonces.stored_value(self.account(nonce_account, level))
+        stored = nonces.stored_value(read(nonce_account))
         # A nonce made in this very slot cannot be used before the next one.
         return stored == decoded.blockhash and stored != self._next_nonce
 
@@ -219,7 +240,7 @@ class Chain:
     # Reading.
 
     def account(self, pubkey: Pubkey, level: Commitment) -> Account | None:
-        if level is not Commitment.PROCESSED:
+        if level is not Commitment.PROCESSED or self.levels.is_lagging:
             slot = self.levels.at(level).slot
             if self.history.changed_after(pubkey, slot):
                 return self.history.as_of(pubkey, slot)
@@ -227,7 +248,9 @@ class Chain:
 
     def overlay(self, level: Commitment) -> dict[Pubkey, Account | None]:
         """Accounts that differ at this level from what the VM holds."""
-        return {} if level is Commitment.PROCESSED else self.history.overlay(self.levels.at(level).slot)
+        if level is Commitment.PROCESSED and not self.levels.is_lagging:
+            return {}
+        return self.history.overlay(self.levels.at(level).slot)
 
     def open_transactions(self) -> Iterable[TransactionRecord]:
         """Transactions of the slot that is being built."""
@@ -239,10 +262,11 @@ class Chain:
 
     # Slots.
 
-    def seal(self, unix_time: int, now_seconds: float, skip: int = 0) -> SealedSlot:
+    def seal(self, unix_time: int, now_seconds: float, skip: int = 0, fork_end: ForkEnd | None = None) -> SealedSlot:
         """End the slot that is being built and open the next one, `skip` slots later than usual.
 
-        The caller makes the result durable and then calls `mark_durable`; until then the slot is processed only.
+        The caller makes the result durable and then calls `mark_durable`; until then the slot is processed only, and
+        can be taken back with a fork. Blocks of a fork that will be lost must not be made durable.
         """
         building = self.levels.building
         records = tuple(self._open)
@@ -267,7 +291,9 @@ class Chain:
         self._parent_slot, self._parent_hash = building.slot, blockhash
         self._next_nonce = nonces.durable_nonce(blockhash)
         self.levels.seal(building.slot + 1 + skip)
-        self.bus.publish(SlotSealed(block))
+        self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
+        if fork_end is not None:
+            self._take_back(fork_end.first_slot)
         for slot in range(building.slot + 1, building.slot + 1 + skip):
             self.bus.publish(SlotSkipped(slot))
         self._open_slot(max(unix_time, self._opened_unix_time))
@@ -281,7 +307,27 @@ class Chain:
         for reached in finalized:
             self.bus.publish(SlotFinalized(reached))
         if finalized:
-            self.history.forget_up_to(finalized[-1])
+            self.history.forget_up_to(self.levels.at(Commitment.FINALIZED).slot)
+
+    def _take_back(self, first_slot: int) -> None:
+        """The chain stands as it did before the slot; only slot numbers and write versions are used up."""
+        slots = tuple(sorted({slot for slot, _ in self._slot_hashes if slot >= first_slot}))
+        restored = self.history.abandon(first_slot)
+        for pubkey, account in restored.items():
+            self.indexes.update(pubkey, self.vm.account(pubkey), account)
+            self.vm.put(pubkey, account)
+        self.transaction_count -= self.statuses.abandon(first_slot)
+        self.fees.abandon(first_slot)
+        self.levels.abandon(first_slot)
+        self.blockhashes.abandon(first_slot)
+        while self._slot_hashes[0][0] >= first_slot:
+            self._slot_hashes.popleft()
+        self._parent_slot, self._parent_hash = self._slot_hashes[0]
+        if not self.blockhashes:  # All hashes had been expired on the fork; without one nothing could land.
+            parent = RecentBlockhash(self._parent_hash, self._parent_slot, self.levels.building.height - 1)
+            self.blockhashes.register(parent)
+        self._next_nonce = nonces.durable_nonce(self._parent_hash)
+        self.bus.publish(SlotsAbandoned(slots, self._parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:
         """Make every hash handed out so far useless, as a long pause of the network would."""

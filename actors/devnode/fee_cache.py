@@ -35,6 +35,11 @@ class FeeCache:
         above = {account: price for account, price in by_account.items() if price > floor}
         self._blocks.append(BlockFees(slot, floor, above))
 
+    def abandon(self, first_slot: int) -> None:
+        """Blocks from the slot on are not of this chain any more."""
+        while self._blocks and self._blocks[-1].slot >= first_slot:
+            self._blocks.pop()
+
     def recent(self, accounts: list[str]) -> list[tuple[int, int]]:
         """(slot, price), oldest first; with accounts, the highest of the block's price and theirs."""
         return [

@@ -43,6 +43,17 @@ class StatusCache:
             self._statuses[signature] = Landed(slot, err)
         self._open.append(signature)
 
+    def abandon(self, first_slot: int) -> int:
+        """What landed from the slot on has not landed after all; returns how many that are."""
+        assert not self._open, "only between two slots"
+        count = 0
+        while self._blocks and self._blocks[-1][0] >= first_slot:
+            signatures = self._blocks.pop()[1]
+            count += len(signatures)
+            for signature in signatures:
+                del self._statuses[signature]
+        return count
+
     def seal(self, slot: int) -> None:
         self._blocks.append((slot, self._open))
         self._open = []

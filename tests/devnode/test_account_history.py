@@ -53,3 +53,19 @@ def test_every_past_state_can_be_read(writes: list[tuple[int, int]], forgotten: 
             assert (seen and seen.lamports) == (state.get(key) and state[key].lamports)
         overlay = history.overlay(past)
         assert set(overlay) == {key for key in KEYS if history.changed_after(key, past)}
+
+
+def test_an_abandoned_fork_gives_back_what_was_before_it() -> None:
+    """Of each account its contents before the fork's first write, and nothing of the fork is left in the log."""
+    history = AccountHistory()
+    history.note(4, KEYS[0], holds(1))
+    history.note(5, KEYS[0], holds(2))
+    history.note(6, KEYS[0], holds(3))
+    history.note(6, KEYS[1], None)
+    held = history.abandon(5)
+    assert {key: account and account.lamports for key, account in held.items()} == {KEYS[0]: 2, KEYS[1]: None}
+    assert not history.changed_after(KEYS[0], 4) and not history.changed_after(KEYS[1], 0)
+    assert history.changed_after(KEYS[0], 3)
+    history.note(7, KEYS[0], holds(2))
+    history.forget_up_to(7)
+    assert history.overlay(0) == {}

@@ -74,3 +74,18 @@ def test_salt_and_content_both_change_the_hash() -> None:
     assert base != next_blockhash(b"b" * 32, previous, 5, [b"x"])
     assert base != next_blockhash(b"a" * 32, previous, 6, [b"x"])
     assert base != next_blockhash(b"a" * 32, previous, 5, [b"y"])
+
+
+def test_hashes_of_a_lost_fork_are_unknown() -> None:
+    """Nothing that was signed for them can land, and their heights may be used again."""
+    queue = BlockhashQueue()
+    hashes = [Hash.from_bytes(bytes([number]) * 32) for number in range(4)]
+    for number in range(3):
+        queue.register(RecentBlockhash(hashes[number], 100 + number, number))
+    queue.abandon(101)
+    assert queue.latest().blockhash == hashes[0]
+    assert not queue.is_usable(hashes[1], 110, 3)
+    queue.register(RecentBlockhash(hashes[3], 103, 1))
+    assert queue.is_usable(hashes[3], 103, 2) and queue
+    queue.abandon(0)
+    assert not queue

@@ -11,18 +11,20 @@ from actors.devnode.bus import (
     AccountWritten,
     SignatureReceived,
     SlotConfirmed,
+    SlotDead,
     SlotFinalized,
     SlotOpened,
+    SlotsAbandoned,
     SlotSealed,
     SlotSkipped,
     TransactionLanded,
 )
-from actors.devnode.chain import Dropped, Source
+from actors.devnode.chain import Dropped, ForkEnd, Source
 from actors.devnode.commitment import Commitment
 from actors.devnode.execution import Refused
 from actors.devnode.nonces import stored_value
 from actors.devnode.records import TransactionRecord
-from actors.devnode.wire import Malformed
+from actors.devnode.wire import Decoded, Malformed, decode
 
 from .local_node import ROOT_DEPTH, LocalNode, give
 from .test_execution import advance, nonce
@@ -207,3 +209,114 @@ def test_a_restart_forgets_only_what_was_not_sealed(local: LocalNode, beats: int
         assert after.keys.faucet == local.keys.faucet
     finally:
         after.close()
+
+
+# Forks.
+
+
+def lose(local: LocalNode, blocks: int = 1, is_dead: bool = False) -> int:
+    """Seal so many blocks of a fork and give it up; returns its first slot."""
+    first = local.chain.levels.building.slot
+    for number in range(1, blocks + 1):
+        end = ForkEnd(first, is_dead) if number == blocks else None
+        local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=end)
+    return first
+
+
+def test_a_lost_fork_takes_its_transactions_and_their_effects_along(local: LocalNode) -> None:
+    """Balances, statuses, counts and the indexes are as before; the same transaction may land again."""
+    payer, to = local.wallet(usdc_base_units=5), Pubkey.new_unique()
+    transaction = local.transfer(payer, to, 2_000_000)
+    before, count = lamports(local, payer.pubkey()), local.chain.transaction_count
+    local.land(transaction)
+    local.faucet.fund(to, 0, 7)
+    first = lose(local)
+    assert (lamports(local, payer.pubkey()), lamports(local, to)) == (before, 0)
+    assert transaction.signatures[0] not in local.chain.statuses
+    assert local.chain.transaction_count == count
+    assert not local.chain.indexes.token_accounts_of(to)
+    assert local.chain.levels.building.slot == first + 1
+    local.land(transaction)
+    local.finalize()
+    assert lamports(local, to, Commitment.FINALIZED) == 2_000_000
+    assert local.archive.block(first) is None
+    block = local.archive.block(first + 1)
+    assert block is not None and block.parent_slot == first - 1
+
+
+def test_hashes_of_a_lost_fork_let_nothing_land(local: LocalNode) -> None:
+    """Whoever took the newest hash at processed signed for a block that never was; older hashes go on."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    old, height = local.blockhash(), local.chain.levels.building.height
+    first = local.chain.levels.building.slot
+    local.chain.seal(local.clock.now(), local.clock.monotonic())
+    doomed = local.blockhash()
+    assert doomed != old
+    stale = local.signed(payer, give(payer, to, 2_000_000), blockhash=doomed)
+    sound = local.signed(payer, give(payer, to, 3_000_000), blockhash=old)
+    local.land(stale)
+    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(first))
+    assert local.chain.levels.building.height == height
+    assert local.blockhash() == old
+    assert local.chain.submit(bytes(stale), Source.RPC) == Refused("BlockhashNotFound")
+    local.land(sound)
+    assert lamports(local, to) == 3_000_000
+
+
+def test_a_fork_that_expired_all_hashes_leaves_one_to_land_with(local: LocalNode) -> None:
+    payer, first = local.wallet(), local.chain.levels.building.slot
+    local.chain.seal(local.clock.now(), local.clock.monotonic())
+    local.chain.expire_blockhashes()
+    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(first))
+    local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
+
+
+def test_streams_hear_of_a_lost_fork_as_nodes_tell_it(local: LocalNode) -> None:
+    """Its blocks are processed, never confirmed; the next block has a parent below them. A dead one is not even
+    complete."""
+    to = Pubkey.new_unique()
+    slots = local.chain.bus.subscribe(SlotOpened, SlotSealed, SlotDead, SlotsAbandoned, SlotConfirmed)
+    local.faucet.airdrop(to, 10**9)
+    first = lose(local, blocks=2)
+    sealed, opened, again, abandoned, after = slots.drain()
+    assert isinstance(sealed, SlotSealed) and len(sealed.block.transactions) == 1
+    assert opened == SlotOpened(first + 1, first)
+    assert isinstance(again, SlotSealed) and again.block.parent_slot == first
+    assert isinstance(abandoned, SlotsAbandoned)
+    assert (abandoned.slots, abandoned.parent_slot) == ((first, first + 1), first - 1)
+    assert (to, None) in abandoned.restored
+    assert after == SlotOpened(first + 2, first - 1)
+    dead = lose(local, is_dead=True)
+    told = [type(event) for event in slots.drain()]
+    assert told == [SlotDead, SlotsAbandoned, SlotOpened] and dead == first + 2
+    local.beat()
+    assert SlotConfirmed(first + 3) in slots.drain()
+
+
+# A node that lags.
+
+
+def test_a_node_that_lags_shows_the_past_and_builds_the_present(local: LocalNode) -> None:
+    """Reads at every level are of then; what is sent meanwhile lands in the newest slot all the same."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    local.chain.levels.lag(3)
+    local.beat()
+    local.land(local.transfer(payer, to, 2_000_000))
+    local.beat(2)
+    assert lamports(local, to) == 0 and lamports(local, to, Commitment.FINALIZED) == 0
+    newest = local.transfer(payer, to, 1_000_000)
+    assert local.chain.refusal(decode_valid(newest), Commitment.PROCESSED) == "BlockhashNotFound"
+    local.land(newest)
+    local.beat()
+    assert lamports(local, to) == 2_000_000
+    local.beat(3)
+    assert lamports(local, to) == 3_000_000
+    assert lamports(local, to, Commitment.FINALIZED) == 0
+    local.chain.levels.lag(0)
+    assert lamports(local, to, Commitment.CONFIRMED) == 3_000_000
+
+
+def decode_valid(transaction: VersionedTransaction) -> Decoded:
+    decoded = decode(bytes(transaction))
+    assert isinstance(decoded, Decoded)
+    return decoded

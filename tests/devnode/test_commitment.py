@@ -73,3 +73,52 @@ def test_levels_never_cross_or_go_back(root_depth: int, steps: list[tuple[int, b
         assert now[0] >= now[1] >= now[2]
         assert all(new >= old for new, old in zip(now, previous, strict=True))
         previous = now
+
+
+def run_of(count: int, root_depth: int = 4) -> SlotLevels:
+    chain = levels(root_depth)
+    for slot in range(1_000, 1_000 + count):
+        chain.seal(slot + 1)
+        chain.confirm(slot)
+    return chain
+
+
+def test_a_lost_fork_gives_its_heights_back() -> None:
+    """Slots are used up, heights are not, and levels stay where they were."""
+    chain = run_of(10)
+    chain.seal(1_011)
+    chain.seal(1_012)
+    chain.abandon(1_010)
+    assert chain.building == Sealed(1_012, 10)
+    assert chain.at(Commitment.CONFIRMED) == Sealed(1_009, 9)
+    chain.seal(1_013)
+    assert chain.confirm(1_012) == ([1_012], [1_007])
+
+
+def test_a_node_that_begins_to_lag_stands_still_first() -> None:
+    """What is shown never runs backwards; after so many slots it follows at that distance."""
+    chain = run_of(10)
+    shown = {level: chain.at(level) for level in Commitment}
+    chain.lag(5)
+    for slot in range(1_010, 1_015):
+        assert {level: chain.at(level) for level in Commitment} == shown
+        chain.seal(slot + 1)
+        chain.confirm(slot)
+    assert chain.building.slot == 1_015
+    chain.seal(1_016)
+    chain.confirm(1_015)
+    assert chain.at(Commitment.PROCESSED) == Sealed(1_011, 11)
+    assert chain.at(Commitment.CONFIRMED) == Sealed(1_010, 10)
+    assert chain.at(Commitment.FINALIZED) == Sealed(1_007, 7)
+    assert chain.level_of(1_011) is Commitment.PROCESSED and chain.level_of(1_008) is Commitment.CONFIRMED
+
+
+def test_a_lag_that_ends_is_caught_up_at_once() -> None:
+    chain = run_of(10)
+    chain.lag(3)
+    chain.seal(1_011)
+    chain.confirm(1_010)
+    assert chain.at(Commitment.PROCESSED).slot == 1_010 and chain.is_lagging
+    chain.lag(0)
+    assert chain.at(Commitment.PROCESSED).slot == 1_011 and not chain.is_lagging
+    assert chain.at(Commitment.CONFIRMED).slot == 1_010

@@ -23,3 +23,11 @@ def test_a_hundred_and_fifty_blocks_are_kept() -> None:
         cache.add_block(slot, [])
     assert len(cache.recent([])) == BLOCKS_KEPT
     assert cache.recent([])[0][0] == 20
+
+
+def test_prices_of_a_lost_fork_are_forgotten() -> None:
+    cache = FeeCache()
+    for slot in (1, 2, 3):
+        cache.add_block(slot, [(slot * 100, ())])
+    cache.abandon(2)
+    assert cache.recent([]) == [(1, 100)]

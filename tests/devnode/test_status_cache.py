@@ -23,3 +23,14 @@ def test_statuses_outlive_every_hash_they_could_be_replayed_with() -> None:
         cache.add(signature(slot), slot, None)
         cache.seal(slot)
     assert [signature(slot) in cache for slot in range(5)] == [False, False, True, True, True]
+
+
+def test_what_landed_on_a_lost_fork_has_not_landed() -> None:
+    cache = StatusCache()
+    for slot in (10, 11, 12):
+        cache.add(signature(slot), slot, None)
+        cache.seal(slot)
+    assert cache.abandon(11) == 2
+    assert [signature(slot) in cache for slot in (10, 11, 12)] == [True, False, False]
+    cache.add(signature(11), 13, None)
+    assert cache.get(signature(11)) == Landed(13, None)
