@@ -13,7 +13,7 @@ SHARED = (
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("identity", "upstream"),
+    ("identity", "upstream", "geyser_proto"),
     ("accounts",),
     *(
         (
@@ -30,6 +30,8 @@ OPEN = {
     # What a node's answer means, and the state that health is told from.
     "upstream": {"core", "replies", "transactions"},
     "accounts": set(),
+    # Generated messages: a format, not rules.
+    "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
 }
 WIRING = "launch"
 

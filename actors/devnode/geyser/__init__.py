@@ -1,0 +1,1 @@
+"""The Yellowstone gRPC stream of the embedded chain."""
