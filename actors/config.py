@@ -5,13 +5,24 @@ Implements: house rules for configuration. Values come from defaults, then a TOM
 Importing this module reads nothing; nothing else in the project reads the environment for settings.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 ENVIRONMENT_PREFIX = "LEDGER_"
 _Port = Annotated[int, Field(ge=0, le=65535)]
@@ -91,13 +102,83 @@ class GatewayConfig(Branch):
         return self.replicas or max(1, cores // 2)
 
 
+class NodeConfig(Branch):
+    """One of several nodes. URLs may carry keys, so they are secrets; the name is what logs and answers show."""
+
+    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="shown in place of the URL")
+    url: SecretStr = Field(description="JSON-RPC URL")
+    ws_url: SecretStr | None = Field(None, description="WebSocket URL")
+    weight: int = Field(100, ge=0, le=1_000, description="share of the calls; 0: only when no other node can")
+    roles: tuple[Literal["read", "send", "archive"], ...] = Field(
+        ("read", "send"), min_length=1, description="what it is asked; archive: blocks and transactions first"
+    )
+
+    @field_validator("url", "ws_url")
+    @classmethod
+    def _is_a_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        schemes = ("http", "https") if info.field_name == "url" else ("ws", "wss")
+        if value is not None and not _is_url(value.get_secret_value(), schemes):
+            raise ValueError(f"wanted a URL that begins with {schemes[0]}:// or {schemes[1]}://")
+        return value
+
+
 class UpstreamConfig(Branch):
-    node_url: str | None = Field(None, description="JSON-RPC URL of the node; the embedded devnode when not given")
-    node_ws_url: str | None = Field(None, description="WebSocket URL of the node")
+    # The URLs of a provider carry its key: not in the representation, and masked wherever they are shown.
+    node_url: str | None = Field(
+        None, repr=False, description="JSON-RPC URL of the node; the embedded devnode when not given"
+    )
+    node_ws_url: str | None = Field(None, repr=False, description="WebSocket URL of the node")
+    nodes: tuple[NodeConfig, ...] = Field((), max_length=64, description="several nodes, in place of node_url")
+    node_header: bool = Field(True, description="answers say in X-Node which node served them")
     connections_max: int = Field(512, ge=1, le=65_536, description="per replica, to one node")
     answer_bytes_max: int = Field(128 << 20, ge=1 << 20, description="largest answer taken from a node")
-    probe_seconds: float = Field(1.0, gt=0, le=60, description="pause between health probes of a node")
+    large_answers_bytes_max: int = Field(
+        512 << 20, ge=128 << 20, description="per replica, of answers above 1 MiB from their first byte to their last"
+    )
+    cache_bytes_max: int = Field(64 << 20, ge=0, description="per replica, of answers kept for reads; 0: none are")
+    probe_seconds: float = Field(1.0, gt=0, le=60, description="from one health probe of a node to the next")
+    probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="a probe that takes longer has failed")
     lag_slots_max: int = Field(128, ge=1, description="a node further behind than this is degraded")
+    hedge_ms_min: int = Field(20, ge=1, description="a read is asked of a second node after its p95, at least this")
+    hedge_percent_max: int = Field(10, ge=0, le=100, description="reads that may be asked twice for being slow")
+    breaker_open_ms: int = Field(1_000, ge=100, description="how long a failing node is left alone, at first")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_several(cls, values: Any) -> Any:
+        """With several nodes, node_url is the first one's: whoever needs any node asks that."""
+        nodes = values.get("nodes") if isinstance(values, dict) else None
+        if not nodes or not isinstance(nodes, list | tuple):
+            return values
+        if values.get("node_url") is not None or values.get("node_ws_url") is not None:
+            raise ValueError("give either node_url or nodes, not both")
+        first = dict(nodes[0]) if isinstance(nodes[0], dict | NodeConfig) else {}
+        return values | {"node_url": _text(first.get("url")), "node_ws_url": _text(first.get("ws_url"))}
+
+    @model_validator(mode="after")
+    def _can_serve(self) -> "UpstreamConfig":
+        named = [node.name for node in self.settled_nodes]
+        if len(set(named)) != len(named):
+            raise ValueError("two nodes have one name")
+        for role in ("read", "send"):
+            if self.nodes and not any(role in node.roles and node.weight for node in self.nodes):
+                raise ValueError(f"no node has the role {role} and a weight above 0")
+        if self.large_answers_bytes_max < self.answer_bytes_max:
+            raise ValueError("large_answers_bytes_max must be at least answer_bytes_max")
+        return self
+
+    @property
+    def settled_nodes(self) -> tuple[NodeConfig, ...]:
+        """Every node with its name; the simple form is one node of that list. Empty until a URL is known."""
+        if self.nodes:
+            return tuple(
+                node.model_copy(update={"name": node.name or f"node-{number}"})
+                for number, node in enumerate(self.nodes, 1)
+            )
+        if self.node_url is None:
+            return ()
+        ws_url = None if self.node_ws_url is None else SecretStr(self.node_ws_url)
+        return (NodeConfig(name="node-1", url=SecretStr(self.node_url), ws_url=ws_url),)
 
 
 class PaymentsConfig(Branch):
@@ -204,16 +285,54 @@ def _merge_environment(
         if not field:
             mistakes.append(f"{name}: wanted {ENVIRONMENT_PREFIX}<BRANCH>__<FIELD>, as `config --show` lists them")
             continue
-        parsed: Any = [part.strip() for part in value.split(",") if part.strip()] if _is_list(branch, field) else value
+        try:
+            parsed = _parsed(_kind(branch, field), value)
+        except ValueError:
+            mistakes.append(f"{name}: not valid JSON; wanted an array of objects, or URLs with commas between them")
+            continue
         tree.setdefault(branch, {})[field] = parsed
         sources[f"{branch}.{field}"] = f"environment {name}"
 
 
-def _is_list(branch: str, field: str) -> bool:
+def _kind(branch: str, field: str) -> Any:
     info = Config.model_fields.get(branch)
     if info is None or info.annotation is None or field not in info.annotation.model_fields:
+        return None
+    return info.annotation.model_fields[field].annotation
+
+
+def _parsed(kind: Any, value: str) -> Any:
+    """A variable's text in the form that its field wants. Raises ValueError for JSON that is none."""
+    if kind == tuple[NodeConfig, ...] and value.lstrip().startswith("["):
+        return json.loads(value)
+    if kind not in (tuple[str, ...], tuple[NodeConfig, ...]):
+        return value
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    return parts if kind == tuple[str, ...] else [{"url": part} for part in parts]
+
+
+def shown_url(url: str) -> str:
+    """Scheme, host and port: user, password, path and query of a provider's URL may each be its key."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "(not a URL)"
+    hidden = "/..." if parts.path.strip("/") or parts.query or parts.fragment else ""
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{hidden}"
+
+
+def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:
         return False
-    return bool(info.annotation.model_fields[field].annotation == tuple[str, ...])
+
+
+def _text(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _sentence(row: Any, sources: Mapping[str, str]) -> str:

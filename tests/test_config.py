@@ -135,3 +135,58 @@ def test_without_assertions_it_does_not_start(how: list[str]) -> None:
     assert done.returncode != 0
     assert "ConfigError" in done.stderr
     assert "-O" in done.stderr
+
+
+NODES = '[{"name": "a", "url": "https://u:secret@a.example/key1?api-key=key2", "weight": 3}, {"url": "http://b:1"}]'
+
+
+def test_several_nodes_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
+    """TOML tables, a JSON array, or plain URLs; nodes without a name are numbered; the simple form is one of them."""
+    path = tmp_path / "gateway.toml"
+    path.write_text('[[upstream.nodes]]\nurl = "http://a:1"\nroles = ["read", "send", "archive"]\n')
+    (node,) = load({}, path).config.upstream.settled_nodes
+    assert (node.name, node.weight, node.roles) == ("node-1", 100, ("read", "send", "archive"))
+    upstream = load({"LEDGER_UPSTREAM__NODES": NODES}).config.upstream
+    assert [(node.name, node.weight) for node in upstream.settled_nodes] == [("a", 3), ("node-2", 100)]
+    assert upstream.node_url == "https://u:secret@a.example/key1?api-key=key2"
+    plain = load({"LEDGER_UPSTREAM__NODES": "http://a:1, http://b:1"}).config.upstream
+    assert [node.url.get_secret_value() for node in plain.settled_nodes] == ["http://a:1", "http://b:1"]
+    simple = load({"LEDGER_UPSTREAM__NODE_URL": "http://a:1"}).config.upstream
+    assert [node.url.get_secret_value() for node in simple.settled_nodes] == ["http://a:1"]
+    assert load({}).config.upstream.settled_nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("[{", "not valid JSON"),
+        ('[{"url": "ftp://a"}]', "http:// or https://"),
+        ('[{"url": "http://a", "ws_url": "http://a"}]', "ws:// or wss://"),
+        ('[{"url": "http://a", "name": "A b"}]', "name"),
+        ('[{"url": "http://a", "name": "x"}, {"url": "http://b", "name": "x"}]', "one name"),
+        ('[{"url": "http://a", "name": "node-2"}, {"url": "http://b"}]', "one name"),
+        ('[{"url": "http://a", "roles": ["read"]}]', "role send"),
+        ('[{"url": "http://a", "weight": 0}]', "weight above 0"),
+        ('[{"url": "http://a", "roles": []}]', "roles"),
+        ('[{"url": "http://a", "key": 1}]', "no such setting"),
+    ],
+)
+def test_nodes_that_could_not_serve_are_refused(value: str, said: str) -> None:
+    """A pool that nobody could be sent to is a mistake of the settings, not of every call."""
+    assert any(said in line for line in mistakes({"LEDGER_UPSTREAM__NODES": value}))
+
+
+def test_one_node_is_not_given_twice() -> None:
+    """Which of the two was meant could only be guessed."""
+    settings = {"LEDGER_UPSTREAM__NODES": "http://a", "LEDGER_UPSTREAM__NODE_URL": "http://b"}
+    assert any("not both" in line for line in mistakes(settings))
+
+
+def test_urls_of_nodes_are_shown_without_their_keys() -> None:
+    """User, password, path and query may each be a provider's key; representations end up in tracebacks."""
+    assert config.shown_url("https://u:secret@a.example:8443/key1?api-key=key2") == "https://a.example:8443/..."
+    assert config.shown_url("http://127.0.0.1:8899/") == "http://127.0.0.1:8899"
+    assert config.shown_url("http://[::1]:8899?x") == "http://[::1]:8899/..."
+    assert config.shown_url("http://[::1") == "(not a URL)"
+    shown = repr(load({"LEDGER_UPSTREAM__NODES": NODES}).config)
+    assert not any(secret in shown for secret in (":secret", "key1", "key2"))

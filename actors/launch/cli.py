@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.api import Answer
-from actors.config import ConfigError
+from actors.config import ConfigError, NodeConfig, shown_url
 from actors.datadir import DataDirError
 from actors.launch import operator
 from actors.launch.cluster import token_environment
@@ -78,16 +78,29 @@ def _add_config(cli: typer.Typer) -> None:
                 for field, info in type(branch).model_fields.items():
                     name = f"{branch_name}.{field}"
                     table.add_row(
-                        name, _shown(getattr(branch, field)), loaded.sources.get(name, "default"), info.description
+                        name,
+                        _shown(field, getattr(branch, field)),
+                        loaded.sources.get(name, "default"),
+                        info.description,
                     )
             console.print(table)
         console.print("The settings are valid. Next: `python serve_app.py` starts with them.")
 
 
-def _shown(value: Any) -> str:
+def _shown(field: str, value: Any) -> str:
+    """Secrets not at all, and of URLs only where they lead: the rest of a provider's URL may be its key."""
     if isinstance(value, SecretStr):
         return "(set, hidden)"
+    if isinstance(value, tuple) and any(isinstance(item, NodeConfig) for item in value):
+        return "\n".join(_shown_node(node, number) for number, node in enumerate(value, 1))
+    if isinstance(value, str) and field.endswith("url"):
+        return shown_url(value)
     return "" if value is None else str(value)
+
+
+def _shown_node(node: NodeConfig, number: int) -> str:
+    url = shown_url(node.url.get_secret_value())
+    return f"{node.name or f'node-{number}'}: {url}, weight {node.weight}, {' '.join(node.roles)}"
 
 
 def _add_accounts(cli: typer.Typer) -> None:

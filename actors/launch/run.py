@@ -24,7 +24,7 @@ import aiohttp
 from actors import ports
 from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
-from actors.config import Config, ConfigError, Loaded, load
+from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.datadir import DataDir, DataDirError, default_path, remove
 from actors.launch import cluster, demo, operator, stores, wallets
 from actors.launch.screen import Ready, Screen
@@ -217,7 +217,8 @@ class _Run:
             }
             _write_whole(self._options.ready_file, json.dumps(content, indent=2))
         seconds = self._clock.monotonic() - self._began
-        self._screen.ready(Ready(self._http_url, node_url, wallet.pubkey, api_key, credits, self._data.path, seconds))
+        nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.settled_nodes)
+        self._screen.ready(Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds))
 
 
 async def _until_healthy(http_url: str, stop: threading.Event) -> None:

@@ -50,3 +50,13 @@ def test_a_grant_needs_a_reason_and_a_positive_amount(tmp_path: Path) -> None:
     for arguments in (["1" * 32, "5"], ["1" * 32, "0", "--reason", "x"], ["1" * 32, "1.5", "--reason", "x"]):
         done = runner.invoke(CLI, ["accounts", "grant", *arguments, "--data-dir", str(tmp_path)])
         assert done.exit_code == 2
+
+
+def test_nodes_are_shown_without_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a URL's credentials are masked in every output, whichever part of it they are."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("LEDGER_UPSTREAM__NODES", "https://u:pass1@a.example/key1?api-key=key2,http://b:1")
+    done = runner.invoke(CLI, ["config", "--show"])
+    assert done.exit_code == 0
+    assert "node-1: https://a.example/..., weight 100, read send" in done.output
+    assert not any(secret in done.output for secret in ("pass1", "key1", "key2"))
