@@ -1,11 +1,12 @@
 """Running one transaction on the VM and writing down everything it did.
 
 Implements: pre and post balances in lamports and tokens, resolved lookup tables, the list of account writes; and
-what the VM leaves out: v1's inline priority fee, and nonce values of this chain's own.
+what the VM leaves out: v1's inline priority fee, the limit on loaded account data, and nonce values of this chain's
+own.
 Changes the VM and nothing else. Not here: whether the transaction may run at all (chain.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,14 @@ from solders.pubkey import Pubkey
 
 from actors.devnode import nonces
 from actors.devnode.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, TOKEN_PROGRAMS
-from actors.devnode.fees import ComputeBudget, compute_budget
+from actors.devnode.fees import LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
+from actors.devnode.inline_config import for_vm, loaded_data_bytes
 from actors.devnode.records import TokenBalance, TransactionMeta
 from actors.devnode.token_state import holding, mint_decimals
 from actors.devnode.vm import Outcome, Vm
 from actors.devnode.wire import Decoded, writable_indexes
 
+TOO_MUCH_DATA = "MaxLoadedAccountsDataSizeExceeded"
 _LOOKUP_TABLE_META_BYTES = 56
 ReadAccount = Callable[[Pubkey], Account | None]
 
@@ -96,7 +99,7 @@ def run(vm: Vm, decoded: Decoded, verify_signatures: bool, next_nonce: Hash) -> 
         if payer.lamports < budget.fee_lamports:
             return Refused("InsufficientFundsForFee")
         vm.put(keys.all[0], with_lamports(payer, payer.lamports - inline_fee))
-    outcome = vm.execute(decoded.transaction, verify_signatures)
+    outcome = _outcome(vm, decoded, budget, before, verify_signatures)
     if not outcome.landed:
         if inline_fee:
             vm.put(keys.all[0], before[0])
@@ -111,6 +114,41 @@ def run(vm: Vm, decoded: Decoded, verify_signatures: bool, next_nonce: Hash) -> 
         if _differ(before[index], after[index])
     )
     return Execution(keys, _meta(outcome, keys, before, after, vm.account, inline_fee), writes, budget)
+
+
+def _outcome(
+    vm: Vm, decoded: Decoded, budget: ComputeBudget, before: list[Account | None], verify_signatures: bool
+) -> Outcome:
+    """Run it, or charge for it alone where it would load more data than it allows itself."""
+    transaction = for_vm(decoded)
+    verified = not verify_signatures
+    too_large = loads_too_much(decoded, budget, before, vm.account)
+    if not verified and (too_large or transaction is not decoded.transaction):
+        if not all(decoded.transaction.verify_with_results()):
+            return _unrun("SignatureFailure", landed=False)
+        verified = True
+    if not too_large:
+        vm.limit(budget.compute_unit_limit, budget.heap_bytes)
+        return vm.execute(transaction, not verified)
+    payer = vm.account(decoded.keys[0])  # Without v1's inline fee, which has been taken already.
+    fee = budget.signature_fee_lamports if isinstance(decoded.message, MessageV1) else budget.fee_lamports
+    if payer is None or payer.lamports < fee:
+        return _unrun("AccountNotFound" if payer is None else "InsufficientFundsForFee", landed=False)
+    vm.put(decoded.keys[0], with_lamports(payer, payer.lamports - fee))
+    return _unrun(TOO_MUCH_DATA, landed=True, fee_lamports=fee)
+
+
+def loads_too_much(
+    decoded: Decoded, budget: ComputeBudget, accounts: Sequence[Account | None], read: ReadAccount
+) -> bool:
+    limit = budget.loaded_data_bytes_max
+    if limit == LOADED_DATA_BYTES_MAX:  # Nearly every transaction: not worth measuring.
+        return False
+    return loaded_data_bytes(decoded, accounts, read) > limit
+
+
+def _unrun(err: str, landed: bool, fee_lamports: int = 0) -> Outcome:
+    return Outcome(landed, err, fee_lamports, 0, (), (), None)
 
 
 def _renew_nonces(

@@ -1,30 +1,26 @@
 """Running a transaction without keeping what it did.
 
-Implements: simulateTransaction and the preflight of sendTransaction, at any commitment: for the length of one run
-the VM holds the accounts as that level saw them.
-Changes nothing that lasts. Not here: the RPC shapes (rpc/sending.py).
+Implements: simulateTransaction and the preflight of sendTransaction, at any commitment.
+Changes nothing that lasts. Not here: the RPC shapes (rpc/sending.py), how no trace is left (rehearsal.py).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from solders.account import Account
 from solders.hash import Hash
 from solders.message import Message, MessageHeader, MessageV0, MessageV1
-from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.chain import Chain
 from actors.devnode.commitment import Commitment
-from actors.devnode.execution import LoadedKeys, load_keys, token_balances, with_lamports
-from actors.devnode.fees import compute_budget
+from actors.devnode.execution import LoadedKeys, Refused, token_balances
+from actors.devnode.fees import LOADED_DATA_BYTES_MAX, compute_budget
+from actors.devnode.inline_config import loaded_data_bytes
 from actors.devnode.records import TokenBalance
-from actors.devnode.vm import Outcome, Simulated
+from actors.devnode.rehearsal import Rehearsal, rehearsing
+from actors.devnode.vm import Outcome
 from actors.devnode.wire import AnyMessage, Decoded
-
-_Result = TypeVar("_Result")
-_EMPTY = Outcome(landed=False, err=None, fee_lamports=0, compute_units=0, logs=(), inner=(), return_data=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,78 +41,62 @@ def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | No
     reason = chain.refusal(decoded, level)
     if reason is not None:
         signed = all(decoded.transaction.verify_with_results())
-        return _refused(reason if signed else "SignatureFailure")
-    return _at_level(chain, decoded, level, lambda: chain.vm.would_fail(decoded.transaction))
+        return refused(reason if signed else "SignatureFailure")
+    budget = compute_budget(decoded)
+    plain = not isinstance(decoded.message, MessageV1) and budget.loaded_data_bytes_max == LOADED_DATA_BYTES_MAX
+    with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
+        if plain:  # The VM alone knows, and tells in the time of the run.
+            rehearsal.read_all(decoded)
+            chain.vm.limit(budget.compute_unit_limit, budget.heap_bytes)
+            return chain.vm.would_fail(decoded.transaction)
+        done = rehearsed(rehearsal, decoded, verify_signatures=True)
+        return None if done.err is None else done.outcome
 
 
 def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signatures: bool, fresh: bool) -> Simulation:
     """fresh: the blockhash counts as known (the caller has replaced it)."""
-    if verify_signatures and not all(decoded.transaction.verify_with_results()):
-        result = Simulated(_refused("SignatureFailure"), {})
-    elif not fresh and (reason := chain.refusal(decoded, level)) is not None:
-        result = Simulated(_refused(reason), {})
-    else:
-        result = _at_level(
-            chain, decoded, level, lambda: chain.vm.simulate(decoded.transaction, verify_signatures=False)
-        )
-    return _collect(chain, decoded, level, result)
+    with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
+        if verify_signatures and not all(decoded.transaction.verify_with_results()):
+            return not_run(rehearsal, decoded, refused("SignatureFailure"))
+        if not fresh and (reason := chain.refusal(decoded, level)) is not None:
+            return not_run(rehearsal, decoded, refused(reason))
+        return rehearsed(rehearsal, decoded, verify_signatures=False)
 
 
-def _collect(chain: Chain, decoded: Decoded, level: Commitment, result: Simulated) -> Simulation:
-    def read(pubkey: Pubkey) -> Account | None:
-        return chain.account(pubkey, level)
-
-    keys = load_keys(decoded, read)
-    before = [read(pubkey) for pubkey in keys.all]
-    outcome, posts = result.outcome, result.post_accounts
-    after = [_gone_is_none(posts.get(pubkey, old)) for pubkey, old in zip(keys.all, before, strict=True)]
-    inline_fee = 0
-    if isinstance(decoded.message, MessageV1) and outcome.landed:
-        inline_fee = compute_budget(decoded).priority_fee_lamports
-        payer = after[0]
-        if payer is not None and outcome.err is None:
-            after[0] = with_lamports(payer, max(payer.lamports - inline_fee, 0))
+def rehearsed(rehearsal: Rehearsal, decoded: Decoded, verify_signatures: bool) -> Simulation:
+    """Run it in the rehearsal; those that follow see what it did."""
+    keys = rehearsal.keys(decoded)
+    before = tuple(map(rehearsal.read, keys.all))
+    weight = loaded_data_bytes(decoded, before, rehearsal.read)
+    done = rehearsal.run(decoded, verify_signatures)
+    if isinstance(done, Refused):
+        outcome = refused(done.err, done.logs)
+        balances = token_balances(list(before), rehearsal.read)
+        return Simulation(done.err, outcome, keys, before, before, balances, balances, 0, weight)
+    meta = done.meta
     return Simulation(
-        err=outcome.err,
-        outcome=outcome,
+        err=meta.err,
+        outcome=Outcome(True, meta.err, meta.fee_lamports, meta.compute_units, meta.logs, meta.inner, meta.return_data),
         keys=keys,
-        before=tuple(before),
-        after=tuple(after),
-        pre_tokens=token_balances(before, read),
-        post_tokens=token_balances(after, read),
-        fee_lamports=outcome.fee_lamports + inline_fee,
-        loaded_data_bytes=sum(len(account.data) for account in before if account is not None),
+        before=before,
+        after=tuple(map(rehearsal.read, keys.all)),
+        pre_tokens=meta.pre_tokens,
+        post_tokens=meta.post_tokens,
+        fee_lamports=meta.fee_lamports,
+        loaded_data_bytes=weight,
     )
 
 
-def _gone_is_none(account: Account | None) -> Account | None:
-    return None if account is None or account.lamports == 0 else account
+def not_run(rehearsal: Rehearsal, decoded: Decoded, outcome: Outcome) -> Simulation:
+    keys = rehearsal.keys(decoded)
+    held = tuple(map(rehearsal.read, keys.all))
+    balances = token_balances(list(held), rehearsal.read)
+    weight = loaded_data_bytes(decoded, held, rehearsal.read)
+    return Simulation(outcome.err, outcome, keys, held, held, balances, balances, 0, weight)
 
 
-def _refused(reason: str) -> Outcome:
-    return Outcome(False, reason, 0, 0, _EMPTY.logs, _EMPTY.inner, None)
-
-
-def _at_level(chain: Chain, decoded: Decoded, level: Commitment, run: Callable[[], _Result]) -> _Result:
-    """Run with the accounts of the level in the VM, and put back what was there."""
-    if level is Commitment.PROCESSED:
-        return run()
-    slot = chain.levels.at(level).slot
-    keys = decoded.keys
-    if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
-        keys = load_keys(decoded, lambda pubkey: chain.account(pubkey, level)).all
-    now = [(pubkey, chain.vm.account(pubkey)) for pubkey in chain.history.changed_among(keys, slot)]
-    if not now:
-        return run()
-    # A program that changed since stays as it is: putting programs back costs a recompile for no caller's benefit.
-    swapped = [(pubkey, account) for pubkey, account in now if account is None or not account.executable]
-    for pubkey, _ in swapped:
-        chain.vm.put(pubkey, chain.history.as_of(pubkey, slot))
-    try:
-        return run()
-    finally:
-        for pubkey, account in swapped:
-            chain.vm.put(pubkey, account)
+def refused(err: Any, logs: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(landed=False, err=err, fee_lamports=0, compute_units=0, logs=logs, inner=(), return_data=None)
 
 
 def with_blockhash(decoded: Decoded, blockhash: Hash) -> Decoded:

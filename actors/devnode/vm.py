@@ -1,25 +1,25 @@
 """The virtual machine: one LiteSVM, with its limits and quirks kept inside this file.
 
-Implements: execution, simulation, accounts and sysvars of the chain. What LiteSVM lacks or does differently is set
-right here or in chain.py: its blockhash check, history and duplicate check are off; the chain has its own.
-One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
+Implements: execution, a trial run that keeps nothing, accounts and sysvars of the chain. What LiteSVM lacks or does
+differently is set right here or in chain.py: its blockhash check, history and duplicate check are off; the chain has
+its own. One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import orjson
 from solders.account import Account
 from solders.clock import Clock
+from solders.compute_budget import ComputeBudget as VmBudget
 from solders.epoch_schedule import EpochSchedule
 from solders.hash import Hash
 from solders.litesvm import LiteSVM
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
-from solders.transaction_metadata import FailedTransactionMetadata, SimulatedTransactionInfo, TransactionMetadata
+from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
 from actors.devnode.addresses import SYSTEM_PROGRAM
 from actors.devnode.records import InnerInstruction, InnerInstructions, ReturnData
@@ -37,12 +37,6 @@ class Outcome(msgspec.Struct, frozen=True):
     logs: tuple[str, ...]
     inner: tuple[InnerInstructions, ...]
     return_data: ReturnData | None
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    outcome: Outcome
-    post_accounts: dict[Pubkey, Account]
 
 
 class Vm:
@@ -66,14 +60,15 @@ class Vm:
         self._svm.expire_blockhash()
         self._svm.set_slot_hashes(slot_hashes)
 
+    def limit(self, compute_units: int, heap_bytes: int) -> None:
+        """Compute units and heap of the transactions run from now on. The VM takes them from no v1 transaction, and
+        once told, it takes them from no other either: so it is told before every run."""
+        budget = VmBudget(True)
+        budget.compute_unit_limit, budget.heap_size = compute_units, heap_bytes
+        self._svm.with_compute_budget(budget)
+
     def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
         return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
-
-    def simulate(self, transaction: VersionedTransaction, verify_signatures: bool) -> Simulated:
-        result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
-        if isinstance(result, SimulatedTransactionInfo):
-            return Simulated(_outcome(result.meta()), dict(result.post_accounts()))
-        return Simulated(_outcome(result), {})
 
     def would_fail(self, transaction: VersionedTransaction) -> Outcome | None:
         """How a run with its signatures verified fails; None where it succeeds, which costs no more than the run."""

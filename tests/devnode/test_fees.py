@@ -1,11 +1,16 @@
-from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.compute_budget import (
+    request_heap_frame,
+    set_compute_unit_limit,
+    set_compute_unit_price,
+    set_loaded_accounts_data_size_limit,
+)
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.message import MessageV0, MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.fees import ComputeBudget, compute_budget
+from actors.devnode.fees import HEAP_BYTES, LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
 from actors.devnode.wire import Decoded, decode
 
 from .test_wire import GIVE, PAYER
@@ -41,9 +46,17 @@ def test_precompile_signatures_are_paid_for() -> None:
 
 
 def test_v1_names_its_fee_in_whole_lamports() -> None:
+    """And what it does not name is zero, units and bytes; its compute budget instructions ask for nothing."""
     config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000)
-    instructions = [set_compute_unit_price(10**9), GIVE]
+    instructions = [set_compute_unit_price(10**9), set_loaded_accounts_data_size_limit(9), GIVE]
     message = MessageV1.try_compile(PAYER.pubkey(), instructions, Hash.default(), config=config)
     decoded = decode(bytes(VersionedTransaction(message, [PAYER])))
     assert isinstance(decoded, Decoded)
-    assert compute_budget(decoded) == ComputeBudget(5_000, 777, 1_000)
+    assert compute_budget(decoded) == ComputeBudget(5_000, 777, 1_000, HEAP_BYTES, 0)
+
+
+def test_heap_and_loaded_data_are_asked_for() -> None:
+    """By instruction in legacy and v0; more data than the maximum is the maximum."""
+    budget = budget_of(request_heap_frame(65_536), set_loaded_accounts_data_size_limit(9_000), GIVE)
+    assert (budget.heap_bytes, budget.loaded_data_bytes_max) == (65_536, 9_000)
+    assert budget_of(set_loaded_accounts_data_size_limit(2**32 - 1)).loaded_data_bytes_max == LOADED_DATA_BYTES_MAX

@@ -77,7 +77,7 @@ def test_the_blockhash_can_be_replaced_in_every_version(local: LocalNode) -> Non
     payer = local.wallet()
     instruction = give(payer, Pubkey.new_unique(), 2_000_000)
     stale = local.chain.blockhashes.entries()[0].blockhash
-    config = TransactionConfig(compute_unit_limit=1_000)
+    config = TransactionConfig(compute_unit_limit=1_000, loaded_accounts_data_size_limit=1_000)
     messages = [
         Message.new_with_blockhash([instruction], payer.pubkey(), stale),
         MessageV0.try_compile(payer.pubkey(), [instruction], [], stale),
@@ -90,3 +90,31 @@ def test_the_blockhash_can_be_replaced_in_every_version(local: LocalNode) -> Non
         assert after.keys == before.keys and decode(after.raw) == after
         done = simulate(local.chain, after, Commitment.PROCESSED, verify_signatures=False, fresh=True)
         assert done.err is None
+
+
+def test_a_simulation_weighs_what_it_loads(local: LocalNode) -> None:
+    """64 bytes and the data of each account that exists: payer and system program here."""
+    transaction = decoded(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
+    done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=False, fresh=False)
+    system_program = local.chain.vm.account(Pubkey.default())
+    assert system_program is not None
+    assert done.loaded_data_bytes == 2 * 64 + len(system_program.data)
+
+
+def test_a_simulated_v1_pays_its_inline_fee_before_it_runs(local: LocalNode) -> None:
+    """It cannot give away what it owes, exactly as when it lands."""
+    payer = local.wallet()
+    config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000, loaded_accounts_data_size_limit=1_000)
+
+    def giving(lamports: int) -> Decoded:
+        instruction = give(payer, Pubkey.new_unique(), lamports)
+        message = MessageV1.try_compile(payer.pubkey(), [instruction], local.blockhash(), config=config)
+        return decoded(VersionedTransaction(message, [payer]))
+
+    all_but_fees = 10**9 - 5_000 - 777
+    assert preflight(local.chain, giving(all_but_fees), Commitment.PROCESSED) is None
+    failure = preflight(local.chain, giving(all_but_fees + 1), Commitment.PROCESSED)
+    assert failure is not None and failure.err == {"InstructionError": [0, {"Custom": 1}]}
+    done = simulate(local.chain, giving(all_but_fees), Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert (done.err, done.fee_lamports) == (None, 5_777)
+    assert done.after[0] is None  # Nothing is left of the payer.

@@ -55,16 +55,13 @@ def test_a_refusal_changes_nothing() -> None:
 def test_verification_is_back_on_after_it_was_off() -> None:
     """A run without signature checks must not open the door for the next one."""
     vm = funded()
-    assert vm.simulate(unsigned(), verify_signatures=False).outcome.err is None
-    assert vm.simulate(unsigned(), verify_signatures=True).outcome.err == "SignatureFailure"
+    assert vm.execute(unsigned(), verify_signatures=False).err is None
+    assert vm.execute(unsigned(), verify_signatures=True).err == "SignatureFailure"
     assert vm.would_fail(unsigned()) is not None
 
 
-def test_simulation_keeps_nothing() -> None:
-    """Neither a simulation nor a preflight check leaves a trace in the balances."""
+def test_a_trial_run_keeps_nothing() -> None:
     vm = funded()
-    tried = vm.simulate(v0(), verify_signatures=True)
-    assert tried.post_accounts[OTHER].lamports == 10**9 + 5
     assert vm.would_fail(v0()) is None
     assert lamports(vm, OTHER) == 10**9
 
@@ -81,3 +78,11 @@ def test_rent_is_the_networks() -> None:
 
 def test_a_second_signer_is_checked_too() -> None:
     assert funded().would_fail(VersionedTransaction.populate(v0().message, [Keypair().sign_message(b"x")])) is not None
+
+
+def test_limits_are_told_before_a_run_and_hold_until_told_anew() -> None:
+    vm = funded()
+    vm.limit(10, 32_768)
+    assert vm.execute(v0(), verify_signatures=True).err == {"InstructionError": [0, "ComputationalBudgetExceeded"]}
+    vm.limit(1_000, 32_768)
+    assert vm.would_fail(v0()) is None
