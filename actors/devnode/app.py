@@ -60,7 +60,7 @@ class Devnode:
             self.node = self._open_chain()
             opened.callback(self.node.archive.close)
             self._opened = opened.pop_all()
-        self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms)
+        self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
 
     def _open_chain(self) -> Node:

@@ -2,7 +2,8 @@
 
 Implements: one place that pubsub, streams, fault injection, a block engine or another entrance can hang on without
 a change to the chain. Publishing never waits; a subscription that overflows is cut off and says so, because a
-consumer that silently missed events is worse than one that knows.
+consumer that silently missed events is worse than one that knows. A node that lags tells all events that many
+slots late, in their order.
 Runs in the loop of the owner; no locks. Not here: encoding of any kind.
 """
 
@@ -159,6 +160,9 @@ class Bus:
 
     def __init__(self) -> None:
         self._by_kind: dict[type, tuple[Subscription, ...]] = {}
+        self._slot = 0
+        self._hold_slots = 0
+        self._held: deque[tuple[int, Event]] = deque()  # With the slot in which each is told.
 
     def subscribe(self, *kinds: type, capacity: int = 100_000) -> Subscription:
         assert kinds, "a subscription without kinds hears nothing"
@@ -181,5 +185,24 @@ class Bus:
         return kind in self._by_kind
 
     def publish(self, event: Event) -> None:
+        if self._hold_slots:
+            if isinstance(event, SlotOpened):
+                self._slot = event.slot
+                self._tell_held(event.slot)
+            self._held.append((self._slot + self._hold_slots, event))
+        else:
+            self._deliver(event)
+
+    def hold(self, slots: int, building_slot: int) -> None:
+        """Tell what happens from now on that many slots late; with 0, what is held at once."""
+        self._slot, self._hold_slots = building_slot, slots
+        self._held = deque((min(due, building_slot + slots), event) for due, event in self._held)
+        self._tell_held(building_slot)
+
+    def _tell_held(self, slot: int) -> None:
+        while self._held and self._held[0][0] <= slot:
+            self._deliver(self._held.popleft()[1])
+
+    def _deliver(self, event: Event) -> None:
         for subscription in self._by_kind.get(type(event), ()):
             subscription.offer(event)

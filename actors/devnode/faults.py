@@ -2,7 +2,8 @@
 
 Implements: the switch that doors ask. A door that submits through `Chain.submit` needs to ask nothing: the gate here
 drops or delays. One that executes in its own way (bundles) asks `send_fate` first and gives `hold` what is late.
-Streams ask `tells` before they tell. Time is counted in slots; synchronous, one owner thread.
+Streams ask `tells` before they tell; a lag needs nothing of them, since the bus itself is late. What is done once is
+kept until the next seal asks for it. Time is counted in slots; synchronous, one owner thread.
 Not here: settings and decisions (faults_plan.py), who turns them (admin.py), slots (pacemaker.py).
 """
 
@@ -13,11 +14,12 @@ from itertools import count
 
 from actors.devnode import faults_plan
 from actors.devnode.chain import Chain, Source
-from actors.devnode.faults_plan import CallFate, FaultPlan, Late, Legs, Passes, SendFate, Stream
+from actors.devnode.faults_plan import CallFate, FaultPlan, Late, Legs, Once, Passes, SendFate, Stream
 from actors.devnode.wire import Decoded
 
 _LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # The faucet's gifts always arrive.
 _NO_SEND_FAULTS = Legs()
+HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
 
 
 class Faults:
@@ -28,6 +30,8 @@ class Faults:
         self._held: list[tuple[int, int, Callable[[], object]]] = []  # Due slot, order of arrival, what to do.
         self._order = count()
         self._is_delivering = False
+        self._once = Once()
+        self._silent_until: dict[Stream, int] = {}
         chain.gates.append(self._gate)
 
     @property
@@ -36,8 +40,38 @@ class Faults:
 
     def set(self, plan: FaultPlan) -> None:
         """From now on. What is held already arrives when it is due."""
+        lag_slots = plan.node.lag_slots
+        if lag_slots != self._plan.node.lag_slots:
+            self._chain.levels.lag(lag_slots)
+            self._chain.bus.hold(lag_slots, self.slot)
         self._plan = plan
         self._calls.clear()
+
+    @property
+    def slots_behind(self) -> int | None:
+        """How far behind the node says it is: like a node of the cluster, it calls itself healthy up to a distance."""
+        lag_slots = self._plan.node.lag_slots
+        return lag_slots if lag_slots > HEALTHY_SLOTS_BEHIND_MAX else None
+
+    def do_once(self, once: Once) -> None:
+        """Expired hashes and silence begin now; what concerns slots happens with the next seal."""
+        if once.expire_blockhashes:
+            self._chain.expire_blockhashes()
+        for stream in Stream:
+            lost: int = getattr(once.lost_slots, stream.value)
+            if lost:
+                self._silent_until[stream] = self.slot + lost
+        self._once = once
+
+    def next_seal(self) -> Once:
+        """What happens with the seal of the slot that is being built, by what was asked for once and by the plan."""
+        once, self._once = self._once, Once()
+        return Once(
+            skip_slots=once.skip_slots or faults_plan.skipped_after(self._plan, self.slot),
+            fork_blocks=once.fork_blocks or faults_plan.forked_blocks(self._plan, self.slot),
+            dead_block=once.dead_block or faults_plan.is_dead(self._plan, self.slot),
+            purge_before_slot=once.purge_before_slot,
+        )
 
     @property
     def slot(self) -> int:
@@ -82,4 +116,4 @@ class Faults:
 
     def tells(self, stream: Stream) -> bool:
         """Whether the stream tells what happens in the slot that is being built."""
-        return not faults_plan.loses(self._plan, stream, self.slot)
+        return self.slot >= self._silent_until.get(stream, 0) and not faults_plan.loses(self._plan, stream, self.slot)

@@ -51,6 +51,7 @@ class SlotFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_share: Share = 0.0  # Of slots: no block is made in them.
     fork_share: Share = 0.0  # Of slots: the block made there, and those on top of it, are abandoned.
     fork_blocks: Annotated[int, msgspec.Meta(ge=1, le=FORK_BLOCKS_MAX)] = 1
+    dead_share: Share = 0.0  # Of slots: the block made there turns out invalid.
 
 
 class NodeFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,6 +95,24 @@ class FaultPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return shown
 
 
+class LostSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From the slot being built on: so many of which nothing is told."""
+
+    pubsub: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0
+    grpc: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0
+
+
+class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked for a single time."""
+
+    skip_slots: Annotated[int, msgspec.Meta(ge=0, le=SKIP_SLOTS_MAX)] = 0
+    fork_blocks: Annotated[int, msgspec.Meta(ge=0, le=FORK_BLOCKS_MAX)] = 0  # The slot being built is the first.
+    dead_block: bool = False  # The slot being built.
+    expire_blockhashes: bool = False
+    purge_before_slot: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
+    lost_slots: LostSlots = LostSlots()
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     pass
@@ -127,6 +146,14 @@ def read_plan(fields: Any) -> FaultPlan:
     """A plan from its JSON form. Raises PlanError."""
     try:
         return msgspec.convert(fields, FaultPlan)
+    except msgspec.ValidationError as error:
+        raise PlanError(str(error)) from None
+
+
+def read_once(fields: Any) -> Once:
+    """Raises PlanError."""
+    try:
+        return msgspec.convert(fields, Once)
     except msgspec.ValidationError as error:
         raise PlanError(str(error)) from None
 
@@ -175,6 +202,12 @@ def forked_blocks(plan: FaultPlan, slot: int) -> int:
     """How many blocks, from this slot's on, are abandoned; 0 where none is."""
     share = plan.slots.fork_share
     return plan.slots.fork_blocks if share and _drawn(plan, "fork", slot) < share else 0
+
+
+def is_dead(plan: FaultPlan, slot: int) -> bool:
+    """Whether the slot's block turns out invalid."""
+    share = plan.slots.dead_share
+    return bool(share) and _drawn(plan, "dead", slot) < share
 
 
 def call_fate(plan: FaultPlan, method: str, number: int) -> CallFate:

@@ -45,3 +45,21 @@ async def test_a_closed_subscription_hears_nothing_more() -> None:
     assert not bus.wants(SlotConfirmed)
     with pytest.raises(Closed):
         await subscription.next()
+
+
+def test_a_node_that_lags_tells_everything_late_and_in_order() -> None:
+    """Each event that many slots after it happened; when the lag ends, all that is held at once."""
+    bus = Bus()
+    heard = bus.subscribe(SlotOpened, SlotConfirmed)
+    bus.hold(2, 10)
+    bus.publish(SlotConfirmed(9))
+    for slot in (11, 12):
+        bus.publish(SlotOpened(slot, slot - 1))
+    assert heard.drain() == [SlotConfirmed(9)]
+    bus.publish(SlotOpened(13, 12))
+    assert heard.drain() == [SlotOpened(11, 10)]
+    bus.publish(SlotConfirmed(12))
+    bus.hold(0, 13)
+    assert heard.drain() == [SlotOpened(12, 11), SlotOpened(13, 12), SlotConfirmed(12)]
+    bus.publish(SlotOpened(14, 13))
+    assert heard.drain() == [SlotOpened(14, 13)]

@@ -1,7 +1,8 @@
 from solders.pubkey import Pubkey
 
 from actors.devnode.chain import Dropped, Source
-from actors.devnode.faults_plan import CallFate, FaultPlan, Late, Passes, Stream, read_plan
+from actors.devnode.execution import Refused
+from actors.devnode.faults_plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
 from actors.devnode.records import TransactionRecord
 
 from .local_node import LocalNode
@@ -73,3 +74,63 @@ def test_a_silent_stream_tells_nothing(local: LocalNode) -> None:
     assert faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
     faults.set(read_plan({"streams": {"pubsub": {"silent": True}}}))
     assert not faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
+
+
+def test_lost_slots_begin_now_and_end(local: LocalNode) -> None:
+    """A stream that jumps: so many slots are not told, the one being built is the first."""
+    faults = local.node.faults
+    faults.do_once(Once(lost_slots=LostSlots(grpc=2)))
+    told = []
+    for _ in range(4):
+        told.append((faults.tells(Stream.PUBSUB), faults.tells(Stream.GRPC)))
+        local.beat()
+    assert told == [(True, False), (True, False), (True, True), (True, True)]
+
+
+def test_what_is_asked_for_once_happens_once(local: LocalNode) -> None:
+    """With the next seal; the plan's own shares go on beside it."""
+    faults = local.node.faults
+    faults.do_once(Once(skip_slots=3, fork_blocks=2, purge_before_slot=7))
+    assert faults.next_seal() == Once(skip_slots=3, fork_blocks=2, purge_before_slot=7)
+    assert faults.next_seal() == Once()
+    faults.set(read_plan({"slots": {"dead_share": 1, "fork_share": 1, "fork_blocks": 3}}))
+    assert faults.next_seal() == Once(fork_blocks=3, dead_block=True)
+
+
+def test_expired_hashes_let_nothing_land_that_was_signed_before(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.beat()
+    local.node.faults.do_once(Once(expire_blockhashes=True))
+    assert local.chain.submit(bytes(transaction), Source.RPC) == Refused("BlockhashNotFound")
+
+
+def test_a_node_says_that_it_is_behind_from_a_distance_on(local: LocalNode) -> None:
+    """128 slots, as a node of the cluster: below that it calls itself healthy."""
+    faults = local.node.faults
+    faults.set(read_plan({"node": {"lag_slots": 128}}))
+    assert faults.slots_behind is None and local.call("getHealth") == "ok"
+    faults.set(read_plan({"node": {"lag_slots": 129}}))
+    assert faults.slots_behind == 129
+    assert local.error("getHealth") == (-32005, "Node is behind by 129 slots")
+
+
+def test_a_lagging_node_answers_of_the_past(local: LocalNode) -> None:
+    """Slots, balances, statuses, hashes and minContextSlot; what it is sent lands now."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    level = {"commitment": "processed"}
+    then = local.call("getSlot", level)
+    local.node.faults.set(read_plan({"node": {"lag_slots": 5}}))
+    local.beat()
+    signature = str(local.land(local.transfer(payer, to, 2_000_000)).signature)
+    local.beat()
+    assert local.call("getSlot", level) == then
+    assert local.call("getBalance", str(to), level)["value"] == 0
+    assert local.call("getSignatureStatuses", [signature])["value"] == [None]
+    assert local.call("getTransaction", signature, {"commitment": "confirmed"}) is None
+    assert local.error("getSlot", level | {"minContextSlot": then + 1})[0] == -32016
+    hash_then = local.call("getLatestBlockhash", level)["value"]["blockhash"]
+    assert hash_then != str(local.blockhash())
+    local.node.faults.set(FaultPlan())
+    assert local.call("getSlot", level) == then + 2
+    assert local.call("getBalance", str(to), level)["value"] == 2_000_000

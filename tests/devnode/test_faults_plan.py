@@ -129,3 +129,15 @@ def test_plans_are_values() -> None:
     with pytest.raises(AttributeError):
         FaultPlan().seed = 1  # type: ignore[misc]
     assert msgspec.structs.replace(FaultPlan(), seed=3) == read_plan({"seed": 3})
+
+
+def test_dead_blocks_keep_to_their_share() -> None:
+    plan = read_plan({"slots": {"dead_share": 0.5}})
+    assert 400 < sum(faults_plan.is_dead(plan, slot) for slot in range(1_000)) < 600
+    assert not faults_plan.is_dead(FaultPlan(), 1)
+
+
+def test_single_acts_are_read_like_settings() -> None:
+    assert faults_plan.read_once({"lost_slots": {"grpc": 3}}).lost_slots.grpc == 3
+    with pytest.raises(PlanError, match="fork_blocks"):
+        faults_plan.read_once({"fork_blocks": 99})

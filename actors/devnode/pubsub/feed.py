@@ -3,13 +3,17 @@
 Implements: when each notification is sent, and at which commitment:
 - logs and signatures at processed when the transaction lands, accounts and programs when the slot is full, once for
   each account; at the other levels everything when the slot reaches them;
-- a signature is told at once when it has reached its level before anybody asked, and then its subscription is over.
+- a signature is told at once when it has reached its level before anybody asked, and then its subscription is over;
+- of a fork that is lost nothing reaches a higher level; accounts that it wrote are told again at processed, as they
+  were before it, with the next block.
 Synchronous: one event after the other. Not here: where events come from (hub.py), JSON (payloads.py and others).
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from solders.account import Account
+from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.devnode.bus import (
@@ -17,12 +21,15 @@ from actors.devnode.bus import (
     Event,
     SignatureReceived,
     SlotConfirmed,
+    SlotDead,
     SlotFinalized,
     SlotOpened,
+    SlotsAbandoned,
     SlotSealed,
     TransactionLanded,
 )
 from actors.devnode.commitment import Commitment
+from actors.devnode.faults_plan import Stream
 from actors.devnode.pubsub import payloads
 from actors.devnode.pubsub.account_contents import account_value, program_value
 from actors.devnode.pubsub.block_contents import BlockHeader, Transaction, block_value
@@ -37,7 +44,9 @@ from actors.devnode.pubsub.topics import (
     SlotsUpdatesTopic,
     SlotTopic,
     Topic,
+    VoteTopic,
 )
+from actors.devnode.pubsub.votes import vote_of
 from actors.devnode.pubsub.writes import SlotWrites
 from actors.devnode.records import Block, TransactionRecord
 from actors.devnode.rpc.accounts import passes
@@ -52,6 +61,7 @@ class Feed:
         self._writes = SlotWrites()
         self._unconfirmed: dict[int, Block] = {}  # Not readable from the archive before they are.
         self._landed: dict[int, list[tuple[SignatureTopic, Any]]] = {}  # By slot: waiting for their level.
+        self._restored: dict[Pubkey, Account] = {}  # To be told with the next block.
 
     def begin(self, topic: Topic) -> None:
         """Somebody listens to a topic that nobody listened to before."""
@@ -76,6 +86,7 @@ class Feed:
         self._writes.clear()
         self._unconfirmed.clear()
         self._landed.clear()
+        self._restored.clear()
 
     def handle(self, event: Event) -> None:
         match event:
@@ -89,6 +100,10 @@ class Feed:
                 self._on_opened(slot, parent)
             case SlotSealed(block):
                 self._on_sealed(block)
+            case SlotDead(slot, error):
+                self._tell(SlotsUpdatesTopic(), payloads.dead_update(slot, error, self._node.clock.now_ms()))
+            case SlotsAbandoned():
+                self._on_abandoned(event)
             case SlotConfirmed(slot):
                 self._on_confirmed(slot)
             case SlotFinalized(slot):
@@ -132,6 +147,20 @@ class Feed:
         for update in payloads.sealed_updates(block, self._node.clock.now_ms()):
             self._tell(SlotsUpdatesTopic(), update)
         self._tell_accounts(block.slot, Commitment.PROCESSED)
+        restored, self._restored = self._restored, {}
+        for pubkey, account in restored.items():
+            if pubkey not in self._writes.at(block.slot):
+                self._tell_account(block.slot, Commitment.PROCESSED, pubkey, account)
+        if self._registry.at(VoteTopic):
+            self._tell(VoteTopic(), vote_of(self._node.keys, block))
+
+    def _on_abandoned(self, event: SlotsAbandoned) -> None:
+        for slot in event.slots:
+            self._unconfirmed.pop(slot, None)
+            self._landed.pop(slot, None)
+            self._writes.forget(slot)
+        # An account that was not there before is not told of, as upstream: there is nothing to show.
+        self._restored |= {pubkey: account for pubkey, account in event.restored if account is not None}
 
     def _on_confirmed(self, slot: int) -> None:
         self._tell(SlotsUpdatesTopic(), payloads.confirmed_update(slot, self._node.clock.now_ms()))
@@ -167,15 +196,18 @@ class Feed:
     # Telling.
 
     def _tell_accounts(self, slot: int, level: Commitment) -> None:
-        at = self._registry.at
         for pubkey, account in self._writes.at(slot).items():
-            for topic in at((AccountTopic, pubkey)):
-                if isinstance(topic, AccountTopic) and topic.level is level:
-                    self._tell(topic, payloads.in_slot(slot, account_value(self._node, topic, pubkey, account)))
-            for topic in () if account is None else at((ProgramTopic, account.owner)):
-                assert isinstance(topic, ProgramTopic) and account is not None, topic
-                if topic.level is level and passes(account, list(topic.filters)):
-                    self._tell(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
+            self._tell_account(slot, level, pubkey, account)
+
+    def _tell_account(self, slot: int, level: Commitment, pubkey: Pubkey, account: Account | None) -> None:
+        at = self._registry.at
+        for topic in at((AccountTopic, pubkey)):
+            if isinstance(topic, AccountTopic) and topic.level is level:
+                self._tell(topic, payloads.in_slot(slot, account_value(self._node, topic, pubkey, account)))
+        for topic in () if account is None else at((ProgramTopic, account.owner)):
+            assert isinstance(topic, ProgramTopic) and account is not None, topic
+            if topic.level is level and passes(account, list(topic.filters)):
+                self._tell(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
 
     def _tell_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
         topics = [topic for mention in (None, *transaction.keys) for topic in self._registry.at((LogsTopic, mention))]
@@ -196,6 +228,8 @@ class Feed:
         self._registry.finish(topic)
 
     def _tell(self, topic: Topic, result: Any) -> None:
+        if not self._node.faults.tells(Stream.PUBSUB):
+            return  # Lost on the way: the node believes it was told.
         entry = self._registry.entry(topic)
         if entry is not None:
             text = payloads.notification(topic, entry.identifier, result)

@@ -15,8 +15,10 @@ from actors.devnode.bus import (
     Lagged,
     SignatureReceived,
     SlotConfirmed,
+    SlotDead,
     SlotFinalized,
     SlotOpened,
+    SlotsAbandoned,
     SlotSealed,
     TransactionLanded,
 )
@@ -28,7 +30,7 @@ from actors.devnode.rpc.errors import internal_error, invalid_params
 from actors.devnode.rpc.node import Node
 
 logger = logging.getLogger("devnode")
-_SLOTS: frozenset[type] = frozenset((SlotOpened, SlotSealed, SlotConfirmed, SlotFinalized))
+_SLOTS: frozenset[type] = frozenset((SlotOpened, SlotSealed, SlotDead, SlotsAbandoned, SlotConfirmed, SlotFinalized))
 
 
 class Hub:

@@ -70,6 +70,10 @@ def sealed_updates(block: Block, now_ms: int) -> Iterator[dict[str, Any]]:
     yield {"type": "frozen", "slot": block.slot, "timestamp": now_ms, "stats": stats}
 
 
+def dead_update(slot: int, error: str, now_ms: int) -> dict[str, Any]:
+    return {"type": "dead", "slot": slot, "timestamp": now_ms, "err": error}
+
+
 def confirmed_update(slot: int, now_ms: int) -> dict[str, Any]:
     return {"type": "optimisticConfirmation", "slot": slot, "timestamp": now_ms}
 

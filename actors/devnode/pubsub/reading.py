@@ -1,7 +1,8 @@
 """From the parameters of a subscribe call to its topic, with the texts that Agave refuses with.
 
 Implements: the parameters of accountSubscribe, programSubscribe, logsSubscribe, signatureSubscribe, blockSubscribe,
-slotSubscribe, rootSubscribe and slotsUpdatesSubscribe. minContextSlot and withContext are ignored, as upstream.
+slotSubscribe, rootSubscribe, slotsUpdatesSubscribe and voteSubscribe. minContextSlot and withContext are ignored, as
+upstream.
 Changes nothing; every refusal is an RpcError. Not here: who subscribed (registry.py).
 """
 
@@ -21,6 +22,7 @@ from actors.devnode.pubsub.topics import (
     SignatureTopic,
     SlotsUpdatesTopic,
     SlotTopic,
+    VoteTopic,
 )
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.accounts import AccountView, filters_of
@@ -95,6 +97,10 @@ def root_topic(node: Node, params: Params) -> RootTopic:
 
 def slots_updates_topic(node: Node, params: Params) -> SlotsUpdatesTopic:
     return SlotsUpdatesTopic()
+
+
+def vote_topic(node: Node, params: Params) -> VoteTopic:
+    return VoteTopic()
 
 
 def _shape(node: Node, config: dict[str, Any]) -> Shape:

@@ -1,8 +1,7 @@
 """What a client may ask on its socket.
 
 Implements: the subscribe and unsubscribe methods of Agave, getVersion, single calls and batches. Any unsubscribe
-method ends any subscription of the connection, as upstream. voteSubscribe is not there, as on a node that was not
-started for it: nobody votes here.
+method ends any subscription of the connection, as upstream.
 Not here: the socket (door.py), JSON-RPC itself (rpc/dispatch.py).
 """
 
@@ -31,6 +30,7 @@ SUBSCRIBE: tuple[tuple[str, Read, int, int], ...] = (
     ("signatureSubscribe", reading.signature_topic, 1, 2),
     ("slotSubscribe", reading.slot_topic, 0, 0),
     ("slotsUpdatesSubscribe", reading.slots_updates_topic, 0, 0),
+    ("voteSubscribe", reading.vote_topic, 0, 0),
 )
 UNSUBSCRIBE = (
     "accountUnsubscribe",

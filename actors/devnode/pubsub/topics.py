@@ -122,6 +122,24 @@ class SlotsUpdatesTopic:
         return SlotsUpdatesTopic
 
 
+@dataclass(frozen=True, slots=True)
+class VoteTopic:
+    notification: ClassVar[str] = "voteNotification"
+    level: ClassVar[None] = None
+
+    @property
+    def route(self) -> Hashable:
+        return VoteTopic
+
+
 Topic = (
-    AccountTopic | ProgramTopic | LogsTopic | SignatureTopic | BlockTopic | SlotTopic | RootTopic | SlotsUpdatesTopic
+    AccountTopic
+    | ProgramTopic
+    | LogsTopic
+    | SignatureTopic
+    | BlockTopic
+    | SlotTopic
+    | RootTopic
+    | SlotsUpdatesTopic
+    | VoteTopic
 )

@@ -45,6 +45,10 @@ class SlotWrites:
                 if isinstance(topic, AccountTopic) or (account is not None and account.owner == topic.program):
                     self.note(slot, pubkey, account, is_wanted=True)
 
+    def forget(self, slot: int) -> None:
+        """The slot was on a fork that is lost."""
+        self._slots.pop(slot, None)
+
     def forget_up_to(self, slot: int) -> None:
         for known in [known for known in self._slots if known <= slot]:
             del self._slots[known]

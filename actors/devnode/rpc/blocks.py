@@ -153,9 +153,10 @@ def get_block_commitment(node: Node, params: Params) -> Any:
     """All stake is this node's own, so every vote below a slot is at its deepest lockout."""
     slot = read.unsigned(read.at(params, 0))
     levels = node.chain.levels
+    newest = levels.at(Commitment.PROCESSED).slot
     commitment = None
-    if slot <= levels.building.slot and slot > levels.at(Commitment.FINALIZED).slot:
-        depth = min(levels.building.slot - slot, _VOTE_LOCKOUT_DEPTHS - 1)
+    if levels.at(Commitment.FINALIZED).slot < slot <= newest:
+        depth = min(newest - slot, _VOTE_LOCKOUT_DEPTHS - 1)
         commitment = [0] * _VOTE_LOCKOUT_DEPTHS
         commitment[depth] = ACTIVATED_STAKE_LAMPORTS
     return {"commitment": commitment, "totalStake": ACTIVATED_STAKE_LAMPORTS}
@@ -166,7 +167,9 @@ def get_recent_prioritization_fees(node: Node, params: Params) -> Any:
     if len(addresses) > FEE_ACCOUNTS_MAX:
         raise invalid_params(f"Too many inputs provided; max {FEE_ACCOUNTS_MAX}")
     accounts = [str(read.pubkey_of(address)) for address in addresses]
-    return [{"prioritizationFee": fee, "slot": slot} for slot, fee in node.chain.fees.recent(accounts)]
+    newest = node.chain.levels.at(Commitment.PROCESSED).slot
+    recent = node.chain.fees.recent(accounts)
+    return [{"prioritizationFee": fee, "slot": slot} for slot, fee in recent if slot <= newest]
 
 
 def get_recent_performance_samples(node: Node, params: Params) -> Any:

@@ -173,7 +173,7 @@ def get_highest_snapshot_slot(node: Node, params: Params) -> Any:
 
 def get_newest_slot(node: Node, params: Params) -> Any:
     """getMaxRetransmitSlot and getMaxShredInsertSlot: there are no shreds; the slot being built stands for them."""
-    return node.chain.levels.building.slot
+    return node.chain.levels.at(Commitment.PROCESSED).slot
 
 
 def get_block_production(node: Node, params: Params) -> Any:

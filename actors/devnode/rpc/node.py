@@ -25,11 +25,14 @@ FEATURE_SET = 4_215_500_110  # Announced by getVersion; a number, not a promise 
 class Health:
     """What getHealth and GET /health answer; changed by fault injection only."""
 
-    healthy: bool = True
-    slots_behind: int | None = None
+    faults: Faults
+
+    @property
+    def slots_behind(self) -> int | None:
+        return self.faults.slots_behind
 
     def check(self) -> None:
-        if not self.healthy:
+        if self.slots_behind is not None or self.faults.plan.node.unhealthy:
             raise node_unhealthy(self.slots_behind)
 
 
@@ -42,13 +45,14 @@ class Node:
     clock: Clock
     slot_ms: int
     http_address: str  # host:port, for getClusterNodes.
-    health: Health = field(default_factory=Health)
     tpu_quic_address: str | None = None  # Set by the TPU door once it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
     faults: Faults = field(init=False)
+    health: Health = field(init=False)
 
     def __post_init__(self) -> None:
         self.faults = Faults(self.chain)
+        self.health = Health(self.faults)
 
     def bank(self, fields: dict[str, Any]) -> tuple[Commitment, int]:
         """Commitment level and slot that a call is answered at; refuses below minContextSlot."""

@@ -68,11 +68,14 @@ def _status(node: Node, signature: Signature, search: bool) -> dict[str, Any] | 
         if stored is None:
             return None
         slot, err = stored
+    newest = node.chain.levels.at(Commitment.PROCESSED).slot
+    if slot > newest:
+        return None  # Only where the node lags.
     level = node.chain.levels.level_of(slot)
     final = level is Commitment.FINALIZED
     return {
         "confirmationStatus": level.value,
-        "confirmations": None if final else node.chain.levels.building.slot - slot,
+        "confirmations": None if final else newest - slot,
         "err": err,
         "slot": slot,
         "status": {"Ok": None} if err is None else {"Err": err},

@@ -5,7 +5,8 @@ from solders.pubkey import Pubkey
 from solders.rpc import responses
 
 from actors.devnode.addresses import SYSVAR_CLOCK, TOKEN_PROGRAM, USDC_MINT
-from actors.devnode.chain import Source
+from actors.devnode.chain import DEAD_BLOCK, ForkEnd, Source
+from actors.devnode.faults_plan import read_plan
 from actors.devnode.rpc.tokens import get_token_accounts_by_owner
 
 from ..local_node import LocalNode
@@ -285,3 +286,80 @@ def test_everything_decodes_in_a_client(local: LocalNode, listener: Listener) ->
         responses.RootNotification,
         responses.SlotUpdateNotification,
     }
+
+
+# Faults.
+
+
+def lose_fork(local: LocalNode, first: int, is_dead: bool = False) -> None:
+    """Seal the slot being built as the last block of a fork that is lost."""
+    local.clock.advance(0.4)
+    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(first, is_dead))
+
+
+def test_a_lost_fork_is_told_as_nodes_tell_it(local: LocalNode, listener: Listener) -> None:
+    """Processed hears the transaction and then the old contents again; confirmed never hears of it; the next slot
+    has the parent below the fork."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    transaction = local.transfer(payer, to, 2_000_000)
+    signature = str(transaction.signatures[0])
+    processed = listener.subscribe("accountSubscribe", str(payer.pubkey()), {"encoding": "base64", **PROCESSED})
+    confirmed = listener.subscribe("accountSubscribe", str(payer.pubkey()), {"encoding": "base64", **CONFIRMED})
+    new = listener.subscribe("accountSubscribe", str(to), {"encoding": "base64", **PROCESSED})
+    heard = listener.subscribe("logsSubscribe", {"mentions": [str(to)]}, PROCESSED)
+    waits = listener.subscribe("signatureSubscribe", signature, CONFIRMED)
+    slots = listener.subscribe("slotSubscribe")
+    first = local.land(transaction).slot
+    lose_fork(local, first)
+    local.beat(3)
+    told: dict[int, list[Any]] = {}
+    for message in listener.told():
+        told.setdefault(message["params"]["subscription"], []).append(message["params"]["result"])
+    assert [(result["context"]["slot"], result["value"]["lamports"]) for result in told[processed]] == [
+        (first, 10**9 - 2_005_000),
+        (first + 1, 10**9),
+    ]
+    assert [result["context"]["slot"] for result in told[new]] == [first]
+    assert len(told[heard]) == 1
+    assert confirmed not in told and waits not in told
+    assert told[slots][0]["slot"] == first + 1 and told[slots][0]["parent"] == first - 1
+    local.land(transaction)
+    local.beat()
+    assert listener.results(waits)[0]["value"] == {"err": None}
+
+
+def test_a_dead_block_is_told_as_dead_and_not_as_complete(local: LocalNode, listener: Listener) -> None:
+    updates = listener.subscribe("slotsUpdatesSubscribe")
+    slot = local.chain.levels.building.slot
+    lose_fork(local, slot, is_dead=True)
+    local.beat()
+    of_slot = [result for result in listener.results(updates) if result["slot"] == slot]
+    assert [result["type"] for result in of_slot] == ["dead"]
+    assert of_slot[0]["err"] == DEAD_BLOCK
+
+
+def test_a_silent_node_keeps_the_connection_and_tells_nothing(local: LocalNode, listener: Listener) -> None:
+    """What was missed is lost, also the last word on a signature; afterwards the stream goes on."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    listener.subscribe("accountSubscribe", str(to), {"encoding": "base64", **CONFIRMED})
+    local.node.faults.set(read_plan({"streams": {"pubsub": {"silent": True}}}))
+    local.land(local.transfer(payer, to, 2_000_000))
+    local.beat(2)
+    assert listener.told() == [] and not listener.connection.is_cut
+    local.node.faults.set(read_plan({}))
+    local.land(local.transfer(payer, to, 3_000_000))
+    local.beat()
+    assert [value["lamports"] for _, value in listener.values()] == [5_000_000]
+
+
+def test_a_node_that_lags_tells_late(local: LocalNode, listener: Listener) -> None:
+    """The same notifications, in the same order, that many slots later."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    identifier = listener.subscribe("accountSubscribe", str(to), {"encoding": "base64", **CONFIRMED})
+    local.node.faults.set(read_plan({"node": {"lag_slots": 3}}))
+    slot = local.land(local.transfer(payer, to, 2_000_000)).slot
+    told = []
+    for _ in range(5):
+        local.beat()
+        told.append([result["context"]["slot"] for result in listener.results(identifier)])
+    assert told == [[], [], [], [slot], []]

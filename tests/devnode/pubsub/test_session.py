@@ -44,9 +44,9 @@ def test_the_ids_of_others_are_refused(new_listener: NewListener) -> None:
     )
 
 
-def test_nobody_votes_here(listener: Listener) -> None:
-    """voteSubscribe answers as on a node that was not started for it; so do methods that belong to HTTP."""
-    for method in ("voteSubscribe", "getSlot", "sendTransaction", "nothingSubscribe"):
+def test_methods_of_http_are_not_here(listener: Listener) -> None:
+    """A socket knows subscriptions, and the one method that clients ask it for."""
+    for method in ("getSlot", "sendTransaction", "nothingSubscribe"):
         assert listener.error(method) == (-32601, "Method not found")
 
 

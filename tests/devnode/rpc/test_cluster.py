@@ -1,6 +1,7 @@
 from solders.rpc import responses
 
 from actors.devnode.addresses import SYSVAR_EPOCH_SCHEDULE
+from actors.devnode.faults_plan import read_plan
 
 from ..local_node import LocalNode
 
@@ -19,9 +20,9 @@ def test_who_and_what_the_node_is(local: LocalNode) -> None:
 def test_health(local: LocalNode) -> None:
     """A sick node answers -32005 with Agave's own words, with the distance once it is known."""
     assert local.call("getHealth") == "ok"
-    local.node.health.healthy = False
+    local.node.faults.set(read_plan({"node": {"unhealthy": True}}))
     assert local.error("getHealth") == (-32005, "Node is unhealthy")
-    local.node.health.slots_behind = 200
+    local.node.faults.set(read_plan({"node": {"lag_slots": 200}}))
     assert local.error("getHealth") == (-32005, "Node is behind by 200 slots")
 
 

@@ -4,6 +4,7 @@ from typing import Any
 import httpx
 import pytest
 
+from actors.devnode.faults_plan import read_plan
 from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor, Reply, Scope
 
 from ..local_node import LocalNode
@@ -35,9 +36,9 @@ async def test_a_notification_gets_an_empty_body(client: httpx.AsyncClient) -> N
 async def test_health_in_words(client: httpx.AsyncClient, local: LocalNode) -> None:
     """GET /health answers one of Agave's three words: load balancers compare the text."""
     assert (await client.get("/health")).text == "ok"
-    local.node.health.healthy = False
+    local.node.faults.set(read_plan({"node": {"unhealthy": True}}))
     assert (await client.get("/health")).text == "unknown"
-    local.node.health.slots_behind = 9
+    local.node.faults.set(read_plan({"node": {"lag_slots": 129}}))
     assert (await client.get("/health")).text == "behind"
 
 

@@ -13,6 +13,8 @@ from solders.rpc.errors import SendTransactionPreflightFailureMessage
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
+from actors.devnode.faults_plan import read_plan
+
 from ..local_node import LocalNode, give
 from ..test_execution import v1
 from ..test_wire import memo
@@ -89,7 +91,7 @@ def test_sending_twice_is_told(local: LocalNode) -> None:
 
 def test_an_unhealthy_node_refuses_preflight(local: LocalNode) -> None:
     transaction = local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000)
-    local.node.health.healthy = False
+    local.node.faults.set(read_plan({"node": {"unhealthy": True}}))
     assert local.error("sendTransaction", text(transaction), BASE64)[0] == -32005
     assert local.call("sendTransaction", text(transaction), BASE64 | {"skipPreflight": True})
 

@@ -1,0 +1,34 @@
+"""Made-up votes: exact in form, the same for the same block."""
+
+import orjson
+from solders.rpc import responses
+from solders.signature import Signature
+
+from ..local_node import LocalNode
+from .listener import Listener
+
+
+def test_each_complete_block_is_voted_for_once(local: LocalNode, listener: Listener) -> None:
+    """By this node's vote account, signed by its identity, with the blockhash; solders decodes it."""
+    listener.subscribe("voteSubscribe")
+    slot = local.chain.levels.building.slot
+    local.beat(2)
+    texts = listener.texts()
+    votes = [listener_result(text) for text in texts]
+    assert [vote["slots"] for vote in votes] == [[slot], [slot + 1]]
+    block = local.archive.block(slot)
+    assert block is not None
+    vote = votes[0]
+    assert vote["votePubkey"] == str(local.keys.vote.pubkey())
+    assert (vote["hash"], vote["timestamp"]) == (block.blockhash, block.unix_time)
+    signed = f"vote {slot} {block.blockhash}".encode()
+    assert Signature.from_string(vote["signature"]).verify(local.keys.identity.pubkey(), signed)
+    (decoded,) = responses.parse_websocket_message(texts[0])
+    assert isinstance(decoded, responses.VoteNotification)
+
+
+def listener_result(text: str) -> dict[str, object]:
+    message = orjson.loads(text)
+    assert message["method"] == "voteNotification"
+    result: dict[str, object] = message["params"]["result"]
+    return result
