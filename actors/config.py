@@ -185,7 +185,29 @@ class PaymentsConfig(Branch):
     network: Literal["mainnet", "devnet"] | None = Field(None, description="mainnet with a real node, else devnet")
     usdc_mint: str | None = Field(None, description="mint that deposits are made in; the network's USDC by default")
     deposit_wallet: str | None = Field(None, description="public key that USDC is sent to; made in a local run")
-    sponsor_pubkey: str | None = Field(None, description="public key that pays network fees of x402 payments")
+    sponsor_pubkey: str | None = Field(
+        None, description="public key that pays network fees of x402 payments; follows from the key, where there is one"
+    )
+    sponsor_key: SecretStr | None = Field(None, description="secret key of the sponsor; without one x402 is off")
+    sponsor_key_file: Path | None = Field(
+        None, description="sealed file with it, as `sponsor rotate` makes it; secrets/sponsor.json of the data folder"
+    )
+    sponsor_passphrase: SecretStr | None = Field(None, description="what the sealed file opens with")
+    sponsor_low_lamports: int = Field(
+        50_000_000, ge=0, description="a sponsor that holds less is reported in /health and the logs"
+    )
+    x402_commitment: Literal["confirmed", "finalized"] = Field(
+        "confirmed", description="when a payment with a call is credited; finalized takes 13 s, clients wait for 5"
+    )
+    x402_wait_ms: int = Field(
+        3_500, ge=500, le=60_000, description="how long a payment is waited for; after it the answer says pending"
+    )
+    x402_unit_price_max: int = Field(50_000, ge=1, description="micro-lamports for a compute unit that are paid for")
+    x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are paid for")
+    x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet")
+    x402_session_in_receipt: bool = Field(
+        True, description="a paid call's receipt carries a session token of the payer's account"
+    )
     credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
     credit_expiry_days: int = Field(365, ge=1, le=36_500, description="life of a deposited batch of credits")
     minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
