@@ -80,7 +80,7 @@ getSignatureStatuses getSlot getSlotLeader getSlotLeaders getStakeMinimumDelegat
 getTokenSupply getTransactionCount getVersion getVoteAccounts isBlockhashValid minimumLedgerSlot
 """
 _READ_MEDIUM = "simulateTransaction getTransaction getSignaturesForAddress getClusterNodes"
-_READ_HEAVY = "getBlock getBlocks getBlocksWithLimit getTokenAccountsByOwner"
+_READ_HEAVY = "getBlock getBlocks getBlocksWithLimit getTokenAccountsByOwner simulateBundle"
 _ARCHIVE = "getEnrichedTransaction explainTransaction getConfirmedTransaction getConfirmedSignaturesForAddress2"
 _DENIED = """
 getProgramAccounts getSupply getStakeActivation getTokenLargestAccounts getTokenAccountsByDelegate getInflationReward
@@ -94,11 +94,11 @@ def _rows(names: str, method_class: MethodClass, availability: Availability = Av
 
 _TABLE: tuple[MethodRow, ...] = (
     *_rows(_READ_CHEAP, MethodClass.READ_CHEAP),
-    *_rows("getPriorityFeeEstimate", MethodClass.READ_CHEAP, Availability.NOT_BUILT),
+    *_rows("getPriorityFeeEstimate", MethodClass.READ_CHEAP, Availability.COMPOSED),
     *_rows(_READ_MEDIUM, MethodClass.READ_MEDIUM),
-    *_rows("suggestPriorityFee", MethodClass.READ_MEDIUM, Availability.NOT_BUILT),
+    *_rows("suggestPriorityFee", MethodClass.READ_MEDIUM, Availability.COMPOSED),
     *_rows(_READ_HEAVY, MethodClass.READ_HEAVY),
-    *_rows("simulateBundle getAssetsByOwner getTransactionHistory", MethodClass.READ_HEAVY, Availability.NOT_BUILT),
+    *_rows("getAssetsByOwner getTransactionHistory", MethodClass.READ_HEAVY, Availability.NOT_BUILT),
     *_rows("sendTransaction", MethodClass.SEND),
     *_rows("sendSmartTransaction", MethodClass.SEND, Availability.NOT_BUILT),
     *_rows("sendAndConfirm", MethodClass.SEND_AND_CONFIRM, Availability.NOT_BUILT),

@@ -3,25 +3,50 @@
 Implements: interface specification, JSON-RPC gateway rules 4 and 7; decisions 3.3; the node's own limits
 (a call that the node is bound to refuse should not cost its caller a credit).
 Pure. A rule sees the parameters as values and their exact bytes; the bytes go to the node unchanged unless the
-interface adds something. What these rules do not know of, the node judges, and its error is billed as published.
+interface adds something. Every callable method has a rule, down to how many parameters it takes. What cannot be known
+without the chain (an account that is not there, a block that is gone) the node judges, and its error is billed as
+published.
 """
 
-import base64
-import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import orjson
-from solders.hash import Hash
-from solders.pubkey import Pubkey
-from solders.signature import Signature
+from solders.message import from_bytes_versioned
 
 from actors.errors import Err, Refusal
-from actors.upstream.transactions import BASE64_CHARACTERS_MAX, TransactionRefused, decode_transaction
+from actors.gateway import params_own
+from actors.gateway.params_values import (
+    Check,
+    InvalidError,
+    an_object,
+    at,
+    at_most,
+    blockhash,
+    boolean,
+    commitment,
+    commitment_from_confirmed,
+    decoded_base64,
+    fields,
+    items,
+    list_of,
+    one_of,
+    pubkey,
+    signature,
+    u64,
+    up_to,
+    whole_number,
+)
+from actors.upstream.transactions import (
+    BASE64_CHARACTERS_MAX,
+    TransactionRefused,
+    account_count,
+    decode_transaction,
+)
 
-Rule = Callable[[list[Any], bytes], "bytes | Refusal"]
+Rule = Callable[[list[Any], bytes], bytes]
 
 # Limits of Agave's RPC; the node answers -32602 beyond them.
 _ACCOUNTS_MAX = 100
@@ -31,16 +56,56 @@ _SIGNATURES_LIMIT_MAX = 1_000
 _BLOCK_RANGE_MAX = 500_000
 _SAMPLES_MAX = 720
 _FEE_ACCOUNTS_MAX = 128
-_U64_MAX = (1 << 64) - 1
+_ACCOUNT_BYTES_MAX = 10 * 1024 * 1024  # An account is at most this long, so nobody needs the rent of a longer one.
+_TOKEN_PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 _VERSION_KEY = "maxSupportedTransactionVersion"
 _VERSION_MAX = 255
-_TEXT_SHOWN_MAX = 48
 
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 
+# --- configuration objects, by the names that Agave has for them
 
-class _InvalidError(Exception):
-    """Ends a rule from within; never leaves this module."""
+_CONTEXT = {"commitment": commitment, "minContextSlot": u64}
+_LATER_CONTEXT = {"commitment": commitment_from_confirmed, "minContextSlot": u64}
+_DATA_SLICE = an_object({"offset": u64, "length": u64}, required=("offset", "length"))
+_ACCOUNT_ENCODING = one_of("base64", "base58", "base64+zstd", "jsonParsed", "binary")
+_ACCOUNT_INFO = {**_CONTEXT, "encoding": _ACCOUNT_ENCODING, "dataSlice": _DATA_SLICE}
+_TRANSACTION_ENCODING = one_of("json", "jsonParsed", "base64", "base58", "binary")
+_VERSIONED = {_VERSION_KEY: up_to(_VERSION_MAX)}
+_TRANSACTION_CONFIG = {**_LATER_CONTEXT, **_VERSIONED, "encoding": _TRANSACTION_ENCODING}
+_BLOCK_CONFIG = {
+    **_TRANSACTION_CONFIG,
+    "transactionDetails": one_of("full", "accounts", "signatures", "none"),
+    "rewards": boolean,
+}
+_SIGNATURES_CONFIG = {
+    **_LATER_CONTEXT,
+    "limit": up_to(_SIGNATURES_LIMIT_MAX, 1),
+    "before": signature,
+    "until": signature,
+}
+_VOTE_ACCOUNTS_CONFIG = {
+    "commitment": commitment,
+    "votePubkey": pubkey,
+    "keepUnstakedDelinquents": boolean,
+    "delinquentSlotDistance": u64,
+}
+_LEADERS_CONFIG = {"commitment": commitment, "identity": pubkey}
+_SEND_CONFIG = {
+    "skipPreflight": boolean,
+    "preflightCommitment": commitment,
+    "maxRetries": u64,
+    "minContextSlot": u64,
+}
+_SIMULATED_ACCOUNTS = an_object({"encoding": one_of("base64", "base64+zstd", "jsonParsed")}, required=("addresses",))
+_SIMULATE_CONFIG = {
+    **_CONTEXT,
+    **_VERSIONED,
+    "sigVerify": boolean,
+    "replaceRecentBlockhash": boolean,
+    "innerInstructions": boolean,
+    "accounts": _SIMULATED_ACCOUNTS,
+}
 
 
 def check(method: str, arguments: list[Any], raw: bytes) -> bytes | Refusal:
@@ -50,81 +115,8 @@ def check(method: str, arguments: list[Any], raw: bytes) -> bytes | Refusal:
         return raw
     try:
         return rule(arguments, raw)
-    except _InvalidError as fault:
+    except InvalidError as fault:
         return Refusal(Err.INVALID_PARAMS, str(fault))
-
-
-# --- single values
-
-
-def _at(arguments: list[Any], index: int, name: str) -> Any:
-    if len(arguments) <= index:
-        raise _InvalidError(f"parameter {index + 1} ({name}) is missing")
-    return arguments[index]
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else type(value).__name__
-    printable = "".join(character if character.isprintable() else "?" for character in text[:_TEXT_SHOWN_MAX])
-    return printable + ("..." if len(text) > _TEXT_SHOWN_MAX else "")
-
-
-def _pubkey(value: Any, name: str) -> None:
-    # Strings of other lengths are refused before they are decoded; solders does the rest in compiled code.
-    if type(value) is str and 32 <= len(value) <= 44:
-        try:
-            Pubkey.from_string(value)
-        except ValueError:
-            pass
-        else:
-            return
-    raise _InvalidError(f"{name}: {_shown(value)} is not a base58 public key of 32 bytes")
-
-
-def _signature(value: Any, name: str) -> None:
-    if type(value) is str and 64 <= len(value) <= 88:
-        try:
-            Signature.from_string(value)
-        except ValueError:
-            pass
-        else:
-            return
-    raise _InvalidError(f"{name}: {_shown(value)} is not a base58 signature of 64 bytes")
-
-
-def _whole_number(value: Any, name: str, largest: int = _U64_MAX, smallest: int = 0) -> int:
-    if type(value) is not int or not smallest <= value <= largest:
-        raise _InvalidError(f"{name}: wanted a whole number from {smallest} to {largest}")
-    return value
-
-
-def _list(value: Any, name: str, length_max: int) -> list[Any]:
-    if type(value) is not list:
-        raise _InvalidError(f"{name}: wanted an array")
-    if len(value) > length_max:
-        raise _InvalidError(f"{name}: {len(value)} entries, at most {length_max} are allowed")
-    return value
-
-
-def _config(arguments: list[Any], index: int) -> dict[str, Any]:
-    """The optional configuration object; empty when it is absent or null."""
-    value = arguments[index] if len(arguments) > index else None
-    if value is None:
-        return {}
-    if type(value) is not dict:
-        raise _InvalidError(f"parameter {index + 1} (configuration) must be an object")
-    return value
-
-
-def _base64(value: Any, name: str, characters_max: int) -> bytes:
-    if type(value) is not str:
-        raise _InvalidError(f"{name}: wanted a string")
-    if len(value) > characters_max:
-        raise _InvalidError(f"{name}: {len(value)} characters of base64, at most {characters_max} are allowed")
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise _InvalidError(f"{name}: not valid base64") from None
 
 
 # --- changing the bytes
@@ -142,7 +134,7 @@ def _replaced(raw: bytes, index: int, element: bytes) -> bytes:
     return b"[" + b",".join(elements) + b"]"
 
 
-def _with_version(arguments: list[Any], raw: bytes) -> bytes:
+def _with_version(arguments: list[Any], raw: bytes, checks: Mapping[str, Check]) -> bytes:
     """maxSupportedTransactionVersion 0 where it is left out: to the node, leaving it out means legacy only.
 
     Parameter 2 may be absent, null, a bare encoding (Agave's older form) or an object.
@@ -153,179 +145,191 @@ def _with_version(arguments: list[Any], raw: bytes) -> bytes:
     elif value is None:
         value = {}
     elif type(value) is not dict:
-        raise _InvalidError("parameter 2 must be an object or the name of an encoding")
+        raise InvalidError("parameter 2 must be an object or the name of an encoding")
+    fields(value, "parameter 2", checks)
     if value.get(_VERSION_KEY) is not None:
-        _whole_number(value[_VERSION_KEY], _VERSION_KEY, _VERSION_MAX)
         return raw
     if len(arguments) == 1:
         return _appended(raw, b'{"%b":0}' % _VERSION_KEY.encode())
     return _replaced(raw, 1, orjson.dumps({**value, _VERSION_KEY: 0}))
 
 
-# --- one rule per method
+# --- rules that are no more than a list of parameters
 
 
-def _first_pubkey(arguments: list[Any], raw: bytes) -> bytes:
-    _pubkey(_at(arguments, 0, "public key"), "parameter 1")
-    if len(arguments) > 1:
-        _config(arguments, 1)
-    return raw
+def _takes(*checks: tuple[str, Check], least: int = 0) -> Rule:
+    """(name, check) of each parameter, in order; those after the first `least` may be left out or null."""
+
+    def rule(arguments: list[Any], raw: bytes) -> bytes:
+        at_most(arguments, len(checks))
+        for index in range(least):
+            at(arguments, index, checks[index][0])
+        for index, (value, (name, check)) in enumerate(zip(arguments, checks, strict=False)):
+            if value is not None or index < least:
+                check(value, f"parameter {index + 1} ({name})")
+        return raw
+
+    return rule
 
 
-def _multiple_accounts(arguments: list[Any], raw: bytes) -> bytes:
-    for key in _list(_at(arguments, 0, "public keys"), "parameter 1", _ACCOUNTS_MAX):
-        _pubkey(key, "parameter 1")
-    _config(arguments, 1)
-    return raw
+def _config(checks: Mapping[str, Check]) -> tuple[str, Check]:
+    return "configuration", an_object(checks)
 
 
-def _signature_statuses(arguments: list[Any], raw: bytes) -> bytes:
-    for signature in _list(_at(arguments, 0, "signatures"), "parameter 1", _STATUSES_MAX):
-        _signature(signature, "parameter 1")
-    _config(arguments, 1)
-    return raw
+_TAKING_NOTHING = """
+getClusterNodes getEpochSchedule getFirstAvailableBlock getGenesisHash getHealth getHighestSnapshotSlot getIdentity
+getInflationRate getMaxRetransmitSlot getMaxShredInsertSlot getVersion minimumLedgerSlot
+"""
+_TAKING_A_CONTEXT = """
+getBlockHeight getEpochInfo getLatestBlockhash getSlot getSlotLeader getStakeMinimumDelegation getTransactionCount
+"""
+_SLOT = _takes(("slot", u64), least=1)
+_KEY_IN_CONTEXT = _takes(("public key", pubkey), _config(_CONTEXT), least=1)
 
 
-def _signatures_for_address(arguments: list[Any], raw: bytes) -> bytes:
-    _pubkey(_at(arguments, 0, "address"), "parameter 1")
-    config = _config(arguments, 1)
-    if config.get("limit") is not None:
-        _whole_number(config["limit"], "limit", _SIGNATURES_LIMIT_MAX, 1)
-    for name in ("before", "until"):
-        if config.get(name) is not None:
-            _signature(config[name], name)
-    return raw
+# --- rules with something of their own
 
 
 def _transaction_by_signature(arguments: list[Any], raw: bytes) -> bytes:
-    _signature(_at(arguments, 0, "signature"), "parameter 1")
-    return _with_version(arguments, raw)
+    at_most(arguments, 2)
+    signature(at(arguments, 0, "signature"), "parameter 1")
+    return _with_version(arguments, raw, _TRANSACTION_CONFIG)
 
 
 def _block(arguments: list[Any], raw: bytes) -> bytes:
-    _whole_number(_at(arguments, 0, "slot"), "slot")
-    return _with_version(arguments, raw)
-
-
-def _slot(arguments: list[Any], raw: bytes) -> bytes:
-    _whole_number(_at(arguments, 0, "slot"), "slot")
-    return raw
+    at_most(arguments, 2)
+    whole_number(at(arguments, 0, "slot"), "slot")
+    return _with_version(arguments, raw, _BLOCK_CONFIG)
 
 
 def _blocks(arguments: list[Any], raw: bytes) -> bytes:
-    first = _whole_number(_at(arguments, 0, "start slot"), "start slot")
+    at_most(arguments, 3)
+    first = whole_number(at(arguments, 0, "start slot"), "start slot")
     # Parameter 2 is the last slot, or already the configuration; null and absent let the node choose the end.
-    if len(arguments) > 1 and arguments[1] is not None and type(arguments[1]) is not dict:
-        last = _whole_number(arguments[1], "end slot")
+    second = arguments[1] if len(arguments) > 1 else None
+    if type(second) is dict:
+        fields(second, "parameter 2", _LATER_CONTEXT)
+    elif second is not None:
+        last = whole_number(second, "end slot")
         if last - first > _BLOCK_RANGE_MAX:
-            raise _InvalidError(f"the range of slots is {last - first}, at most {_BLOCK_RANGE_MAX} is allowed")
+            raise InvalidError(f"the range of slots is {last - first}, at most {_BLOCK_RANGE_MAX} is allowed")
+    if len(arguments) > 2 and arguments[2] is not None:
+        fields(arguments[2], "parameter 3", _LATER_CONTEXT)
     return raw
 
 
-def _blocks_with_limit(arguments: list[Any], raw: bytes) -> bytes:
-    _whole_number(_at(arguments, 0, "start slot"), "start slot")
-    _whole_number(_at(arguments, 1, "limit"), "limit", _BLOCK_RANGE_MAX)
-    _config(arguments, 2)
-    return raw
+def _slot_or_leaders_config(value: Any, name: str) -> None:
+    if type(value) is dict:
+        fields(value, name, _LEADERS_CONFIG)
+    else:
+        whole_number(value, name)
 
 
-def _slot_leaders(arguments: list[Any], raw: bytes) -> bytes:
-    _whole_number(_at(arguments, 0, "start slot"), "start slot")
-    _whole_number(_at(arguments, 1, "limit"), "limit", _LEADERS_MAX)
-    return raw
+def _slot_range(value: Any, name: str) -> None:
+    bounds = fields(value, name, {"firstSlot": u64, "lastSlot": u64}, required=("firstSlot",))
+    last = bounds.get("lastSlot")
+    if last is not None and last < bounds["firstSlot"]:
+        raise InvalidError(f"{name}: lastSlot is before firstSlot")
 
 
-def _performance_samples(arguments: list[Any], raw: bytes) -> bytes:
-    if arguments and arguments[0] is not None:
-        _whole_number(arguments[0], "limit", _SAMPLES_MAX)
-    return raw
-
-
-def _prioritization_fees(arguments: list[Any], raw: bytes) -> bytes:
-    if arguments and arguments[0] is not None:
-        for key in _list(arguments[0], "parameter 1", _FEE_ACCOUNTS_MAX):
-            _pubkey(key, "parameter 1")
-    return raw
-
-
-def _rent(arguments: list[Any], raw: bytes) -> bytes:
-    _whole_number(_at(arguments, 0, "data length"), "data length")
-    _config(arguments, 1)
-    return raw
-
-
-def _blockhash(arguments: list[Any], raw: bytes) -> bytes:
-    value = _at(arguments, 0, "blockhash")
-    if type(value) is str and 32 <= len(value) <= 44:
-        try:
-            Hash.from_string(value)
-        except ValueError:
-            pass
-        else:
-            return raw
-    raise _InvalidError(f"blockhash: {_shown(value)} is not a base58 hash of 32 bytes")
-
-
-def _message(arguments: list[Any], raw: bytes) -> bytes:
-    _base64(_at(arguments, 0, "message"), "message", BASE64_CHARACTERS_MAX)
-    _config(arguments, 1)
-    return raw
+def _message(value: Any, name: str) -> None:
+    try:
+        from_bytes_versioned(decoded_base64(value, name, BASE64_CHARACTERS_MAX))
+    except ValueError:
+        raise InvalidError(f"{name}: the bytes are not a transaction's message") from None
 
 
 def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
     """Rule 4 of the interface: a configuration that is left out becomes {"encoding":"base64"}."""
-    _pubkey(_at(arguments, 0, "owner"), "parameter 1")
-    wanted = _at(arguments, 1, "mint or programId")
+    at_most(arguments, 3)
+    pubkey(at(arguments, 0, "owner"), "parameter 1")
+    wanted = at(arguments, 1, "mint or programId")
     if type(wanted) is not dict or ("mint" in wanted) == ("programId" in wanted):
-        raise _InvalidError('parameter 2 must be {"mint": ...} or {"programId": ...}')
-    name = "mint" if "mint" in wanted else "programId"
-    _pubkey(wanted[name], name)
+        raise InvalidError('parameter 2 must be {"mint": ...} or {"programId": ...}')
+    if "mint" in wanted:
+        pubkey(wanted["mint"], "mint")
+    else:
+        pubkey(wanted["programId"], "programId")
+        one_of(*_TOKEN_PROGRAMS)(wanted["programId"], "programId")
     if len(arguments) == 2:
         return _appended(raw, b'{"encoding":"base64"}')
     if arguments[2] is None:
         return _replaced(raw, 2, b'{"encoding":"base64"}')
-    _config(arguments, 2)
+    fields(arguments[2], "parameter 3", _ACCOUNT_INFO)
     return raw
 
 
-def _send(arguments: list[Any], raw: bytes) -> bytes:
-    """Decoded to its last byte, but not verified: that is the node's to do."""
-    value = _at(arguments, 0, "transaction")
-    encoding = _config(arguments, 1).get("encoding")
+def _given_transaction(arguments: list[Any], checks: Mapping[str, Check]) -> tuple[bytes, dict[str, Any]]:
+    """Decoded to its last byte, but not verified: that is the node's to do. Also the configuration."""
+    at_most(arguments, 2)
+    value = at(arguments, 0, "transaction")
+    second = arguments[1] if len(arguments) > 1 else None
+    config = {} if second is None else fields(second, "parameter 2 (configuration)", checks)
+    encoding = config.get("encoding")
     if type(value) is not str:
-        raise _InvalidError("transaction: wanted a string")
+        raise InvalidError("transaction: wanted a string")
     if encoding is not None and type(encoding) is not str:
-        raise _InvalidError("encoding: wanted base58 or base64")
+        raise InvalidError("encoding: wanted base58 or base64")
     try:
-        decode_transaction(value, encoding or "base58")
+        return decode_transaction(value, encoding or "base58"), config
     except TransactionRefused as fault:
-        raise _InvalidError(f"transaction: {fault}") from None
+        raise InvalidError(f"transaction: {fault}") from None
+
+
+def _send(arguments: list[Any], raw: bytes) -> bytes:
+    _given_transaction(arguments, _SEND_CONFIG)
+    return raw
+
+
+def _simulate(arguments: list[Any], raw: bytes) -> bytes:
+    transaction, config = _given_transaction(arguments, _SIMULATE_CONFIG)
+    if config.get("sigVerify") and config.get("replaceRecentBlockhash"):
+        raise InvalidError("sigVerify cannot be used with replaceRecentBlockhash")
+    accounts = config.get("accounts")
+    if accounts is not None:
+        items(accounts["addresses"], "addresses", pubkey, account_count(transaction))
     return raw
 
 
 RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
-        "getAccountInfo": _first_pubkey,
-        "getBalance": _first_pubkey,
-        "getTokenAccountBalance": _first_pubkey,
-        "getTokenSupply": _first_pubkey,
-        "getMultipleAccounts": _multiple_accounts,
-        "getSignatureStatuses": _signature_statuses,
-        "getSignaturesForAddress": _signatures_for_address,
-        "getTransaction": _transaction_by_signature,
+        **dict.fromkeys(_TAKING_NOTHING.split(), _takes()),
+        **dict.fromkeys(_TAKING_A_CONTEXT.split(), _takes(_config(_CONTEXT))),
+        "getAccountInfo": _takes(("public key", pubkey), _config(_ACCOUNT_INFO), least=1),
+        "getBalance": _KEY_IN_CONTEXT,
         "getBlock": _block,
-        "getBlockTime": _slot,
-        "getBlockCommitment": _slot,
+        "getBlockCommitment": _SLOT,
+        "getBlockProduction": _takes(_config({"commitment": commitment, "identity": pubkey, "range": _slot_range})),
         "getBlocks": _blocks,
-        "getBlocksWithLimit": _blocks_with_limit,
-        "getSlotLeaders": _slot_leaders,
-        "getRecentPerformanceSamples": _performance_samples,
-        "getRecentPrioritizationFees": _prioritization_fees,
-        "getMinimumBalanceForRentExemption": _rent,
-        "isBlockhashValid": _blockhash,
-        "getFeeForMessage": _message,
+        "getBlocksWithLimit": _takes(
+            ("start slot", u64),
+            ("limit", up_to(_BLOCK_RANGE_MAX)),
+            _config({**_LATER_CONTEXT, **_VERSIONED}),
+            least=2,
+        ),
+        "getBlockTime": _SLOT,
+        "getFeeForMessage": _takes(("message", _message), _config(_CONTEXT), least=1),
+        "getInflationGovernor": _takes(_config({"commitment": commitment})),
+        "getLeaderSchedule": _takes(("slot", _slot_or_leaders_config), _config(_LEADERS_CONFIG)),
+        "getMinimumBalanceForRentExemption": _takes(
+            ("data length", up_to(_ACCOUNT_BYTES_MAX)), _config({"commitment": commitment}), least=1
+        ),
+        "getMultipleAccounts": _takes(("public keys", list_of(pubkey, _ACCOUNTS_MAX)), _config(_ACCOUNT_INFO), least=1),
+        "getRecentPerformanceSamples": _takes(("limit", up_to(_SAMPLES_MAX))),
+        "getRecentPrioritizationFees": _takes(("public keys", list_of(pubkey, _FEE_ACCOUNTS_MAX))),
+        "getSignaturesForAddress": _takes(("public key", pubkey), _config(_SIGNATURES_CONFIG), least=1),
+        "getSignatureStatuses": _takes(
+            ("signatures", list_of(signature, _STATUSES_MAX)), _config({"searchTransactionHistory": boolean}), least=1
+        ),
+        "getSlotLeaders": _takes(("start slot", u64), ("limit", up_to(_LEADERS_MAX)), least=2),
+        "getTokenAccountBalance": _KEY_IN_CONTEXT,
         "getTokenAccountsByOwner": _token_accounts_by_owner,
+        "getTokenSupply": _KEY_IN_CONTEXT,
+        "getTransaction": _transaction_by_signature,
+        "getVoteAccounts": _takes(_config(_VOTE_ACCOUNTS_CONFIG)),
+        "isBlockhashValid": _takes(("blockhash", blockhash), _config(_CONTEXT), least=1),
         "sendTransaction": _send,
-        "simulateTransaction": _send,
+        "simulateTransaction": _simulate,
+        **params_own.RULES,
     }
 )

@@ -17,9 +17,11 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.clock import Clock, SystemClock
 from actors.config import Config
+from actors.fees.endpoints import FeeMethods
 from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
-from actors.gateway.pipeline import EDGE_BYTES
+from actors.gateway.own_methods import OwnMethods
+from actors.gateway.pipeline import EDGE_BYTES, Node
 from actors.identity.store import RedisIdentityStore
 from actors.status import endpoints
 from actors.status.core import Health, Services
@@ -58,7 +60,14 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
     # client's own in. One that comes straight to the door has none.
     parts = Dependencies(
-        config, accounts, node, RedisIdentityStore(redis_client), pages, clock, edge=edge, ids_from_edge=True
+        config,
+        accounts,
+        with_own_methods(node),
+        RedisIdentityStore(redis_client),
+        pages,
+        clock,
+        edge=edge,
+        ids_from_edge=True,
     )
     door = build_app(parts)
 
@@ -73,6 +82,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         await redis_client.aclose()
 
     return door, close
+
+
+def with_own_methods(node: Node) -> Node:
+    """The node, and beside it what is answered here out of what it says."""
+    return OwnMethods(node, FeeMethods(node).handlers())
 
 
 class LivePages:

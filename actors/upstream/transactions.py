@@ -10,6 +10,7 @@ path that strangers can reach before their key is looked up; this takes a sixth 
 import base64
 import binascii
 
+from solders.message import MessageV0
 from solders.transaction import VersionedTransaction
 
 TRANSACTION_BYTES_MAX = 1_232  # Legacy and v0: what fits one packet.
@@ -32,16 +33,41 @@ def decode_transaction(text: str, encoding: str) -> bytes:
     A v1 transaction above 1,232 bytes cannot be sent in base58, as the node takes no longer text of it.
     """
     raw = _decoded(text, encoding)
+    whole_transaction(raw)
+    return raw
+
+
+def whole_transaction(raw: bytes) -> VersionedTransaction:
+    """Raises TransactionRefused unless these bytes are exactly one transaction of its version's size."""
     size_max = TRANSACTION_V1_BYTES_MAX if raw[:1] == bytes((_V1_FIRST_BYTE,)) else TRANSACTION_BYTES_MAX
     if len(raw) > size_max:
         raise TransactionRefused(f"{len(raw)} bytes, at most {size_max} are allowed")
     try:
-        whole = bytes(VersionedTransaction.from_bytes(raw)) == raw  # from_bytes passes over what follows the end.
+        transaction = VersionedTransaction.from_bytes(raw)
     except ValueError:
-        whole = False
-    if not whole:
+        raise TransactionRefused("the bytes are not one transaction") from None
+    if bytes(transaction) != raw:  # from_bytes passes over what follows the end.
         raise TransactionRefused("the bytes are not one transaction")
-    return raw
+    return transaction
+
+
+def account_count(raw: bytes) -> int:
+    """How many accounts a whole transaction uses, those of lookup tables included."""
+    message = whole_transaction(raw).message
+    tables = message.address_table_lookups if isinstance(message, MessageV0) else []
+    return len(message.account_keys) + sum(len(t.writable_indexes) + len(t.readonly_indexes) for t in tables)
+
+
+def writable_keys(raw: bytes) -> tuple[str, ...]:
+    """The accounts that a whole transaction names itself and locks for writing; lookup tables are not read."""
+    message = whole_transaction(raw).message
+    header, keys = message.header, message.account_keys
+    signers = header.num_required_signatures
+    written = [
+        *keys[: signers - header.num_readonly_signed_accounts],
+        *keys[signers : len(keys) - header.num_readonly_unsigned_accounts],
+    ]
+    return tuple(str(key) for key in written)
 
 
 def decode_base58(text: str) -> bytes:

@@ -11,9 +11,12 @@ from solders.message import Message, MessageV0
 from solders.system_program import TransferParams, transfer
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.catalog import METHODS
+from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
+from actors.gateway import params_own
 from actors.gateway.params import RULES, check
+
+from .edges import EDGES, OPTIONAL
 
 KEY = "So11111111111111111111111111111111111111112"
 SIGNATURE = "5" * 87
@@ -41,14 +44,18 @@ def a_transaction(size: int = 0) -> bytes:
     return bytes(VersionedTransaction(message, [PAYER]))
 
 
-def test_every_rule_is_of_a_callable_method():
-    """A rule under a misspelt name would check nothing."""
-    assert all(METHODS[name].callable for name in RULES)
+BUILT = {row.name for row in METHODS.values() if row.availability in (Availability.NODE, Availability.COMPOSED)}
 
 
-def test_methods_without_rules_pass_their_bytes():
-    """What these rules do not know of, the node judges."""
-    assert checked("getSlot", raw=b'[ {"commitment" :"x"} ]') == b'[ {"commitment" :"x"} ]'
+def test_every_method_of_a_node_has_a_rule_and_no_other_has():
+    """A method without a rule would sell certain failures; a rule under a misspelt name would check nothing."""
+    assert {row.name for row in METHODS.values() if row.availability is Availability.NODE} <= set(RULES)
+    assert set(RULES) <= BUILT | {"getAssetsByOwner", "getTransactionHistory"}
+
+
+def test_bytes_go_to_the_node_as_they_came():
+    """Spaces and order are the client's own."""
+    assert checked("getSlot", raw=b'[ {"commitment" :"confirmed"} ]') == b'[ {"commitment" :"confirmed"} ]'
 
 
 @pytest.mark.parametrize(
@@ -64,39 +71,7 @@ def test_a_first_parameter_that_is_no_public_key_is_refused(method, key):
 
 @pytest.mark.parametrize(
     ("method", "good", "bad"),
-    [
-        ("getMultipleAccounts", [[KEY] * 100], [[KEY] * 101]),
-        ("getMultipleAccounts", [[]], [KEY]),
-        ("getSignatureStatuses", [[SIGNATURE] * 256], [[SIGNATURE] * 257]),
-        ("getSignatureStatuses", [[]], [["1"]]),
-        ("getSlotLeaders", [1, 5_000], [1, 5_001]),
-        ("getSlotLeaders", [0, 0], [-1, 1]),
-        ("getSignaturesForAddress", [KEY, {"limit": 1_000}], [KEY, {"limit": 1_001}]),
-        ("getSignaturesForAddress", [KEY, {"limit": 1}], [KEY, {"limit": 0}]),
-        ("getSignaturesForAddress", [KEY, {"before": SIGNATURE}], [KEY, {"until": "x"}]),
-        ("getSignaturesForAddress", [KEY, None], [KEY, "x"]),
-        ("getBlocks", [5, 500_005], [5, 500_006]),
-        ("getBlocks", [5, None, {"commitment": "confirmed"}], [5, "6"]),
-        ("getBlocks", [5, {"commitment": "confirmed"}], [5.0]),
-        ("getBlocks", [5], [True]),
-        ("getBlocksWithLimit", [5, 500_000], [5, 500_001]),
-        ("getBlock", [5], ["5"]),
-        ("getBlock", [(1 << 64) - 1], [1 << 63, 7]),
-        ("getBlockTime", [5], [None]),
-        ("getBlockCommitment", [5], [-5]),
-        ("getTransaction", [SIGNATURE], [KEY]),
-        ("getTransaction", [SIGNATURE, "base64"], [SIGNATURE, 7]),
-        ("getRecentPerformanceSamples", [720], [721]),
-        ("getRecentPerformanceSamples", [], ["7"]),
-        ("getRecentPrioritizationFees", [[KEY] * 128], [[KEY] * 129]),
-        ("getRecentPrioritizationFees", [], [KEY]),
-        ("getMinimumBalanceForRentExemption", [165], [1.5]),
-        ("isBlockhashValid", [KEY], ["x"]),
-        ("getFeeForMessage", ["AAAA"], ["A-_A"]),
-        ("getTokenAccountsByOwner", [KEY, {"mint": KEY}], [KEY, {}]),
-        ("getTokenAccountsByOwner", [KEY, {"programId": KEY}], [KEY, {"mint": KEY, "programId": KEY}]),
-        ("getTokenAccountsByOwner", [KEY, {"mint": KEY}, {}], [KEY, {"mint": KEY}, "jsonParsed"]),
-    ],
+    [pytest.param(*edge, id=f"{edge[0]}-{number}") for number, edge in enumerate(EDGES)],
 )
 def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     """Each limit lets its edge pass and refuses what lies just beyond it."""
@@ -104,12 +79,28 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     refused(method, *bad)
 
 
-@pytest.mark.parametrize(
-    "method", [name for name in RULES if name not in ("getRecentPerformanceSamples", "getRecentPrioritizationFees")]
-)
+def test_every_method_of_a_node_has_an_edge():
+    """The list of edges is as long as the table of methods."""
+    assert {edge[0] for edge in EDGES} == set(RULES) - set(params_own.RULES)
+
+
+@pytest.mark.parametrize("method", sorted(set(RULES) - set(params_own.RULES)))
+def test_one_parameter_more_than_the_node_takes_is_refused(method):
+    """Nodes count them: "No parameters were expected", "Expected from 1 to 2 parameters"."""
+    assert "parameters, " in refused(method, *[None] * 4)
+
+
+@pytest.mark.parametrize("method", sorted({edge[0] for edge in EDGES if edge[1]} - set(OPTIONAL.split())))
 def test_a_required_parameter_that_is_missing_is_named(method):
     """The refusal says which."""
     assert "is missing" in refused(method)
+
+
+@pytest.mark.parametrize("method", sorted(OPTIONAL.split()))
+def test_what_may_be_left_out_may_be_null(method):
+    """As in the node's own optional parameters."""
+    checked(method)
+    checked(method, None)
 
 
 @pytest.mark.parametrize(

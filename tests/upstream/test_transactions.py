@@ -4,12 +4,21 @@ import base58
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
-from solders.message import Message
-from solders.transaction import Transaction
+from solders.message import Message, MessageV0
+from solders.pubkey import Pubkey
+from solders.transaction import Transaction, VersionedTransaction
 
-from actors.upstream.transactions import TransactionRefused, decode_base58, decode_transaction
+from actors.upstream.transactions import (
+    TransactionRefused,
+    account_count,
+    decode_base58,
+    decode_transaction,
+    writable_keys,
+)
 
 PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 RAW = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))
@@ -60,3 +69,16 @@ def test_what_is_no_transaction_is_told_why(text, encoding, said):
     """Length, alphabet, size and form, in this order; trailing bytes are not passed over."""
     with pytest.raises(TransactionRefused, match=said):
         decode_transaction(text, encoding)
+
+
+def test_accounts_are_counted_and_the_written_ones_named():
+    """Those of lookup tables count, and are not named: only the chain knows them."""
+    table = AddressLookupTableAccount(Pubkey.new_unique(), [Pubkey.new_unique() for _ in range(3)])
+    program, seen, written = Pubkey.new_unique(), table.addresses[0], Pubkey.new_unique()
+    metas = [AccountMeta(seen, False, False), AccountMeta(table.addresses[1], False, True)]
+    metas += [AccountMeta(written, False, True), AccountMeta(Pubkey.new_unique(), False, False)]
+    message = MessageV0.try_compile(PAYER.pubkey(), [Instruction(program, b"", metas)], [table], Hash.default())
+    raw = bytes(VersionedTransaction(message, [PAYER]))
+    assert account_count(raw) == 6
+    assert writable_keys(raw) == (str(PAYER.pubkey()), str(written))
+    assert (account_count(RAW), writable_keys(RAW)) == (1, (str(PAYER.pubkey()),))

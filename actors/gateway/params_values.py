@@ -1,0 +1,175 @@
+"""Single parameter values: what a key, a signature, a number or a configuration field must look like.
+
+Implements: the forms that Agave's RPC decodes (positional parameters, optional configuration objects).
+Pure. Which method takes what is params.py and params_own.py.
+
+A check takes a value and the name that the client is told; it returns nothing and raises InvalidError.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from solders.hash import Hash, ParseHashError
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+Check = Callable[[Any, str], None]
+
+U64_MAX = (1 << 64) - 1
+_TEXT_SHOWN_MAX = 48
+_COMMITMENTS = ("processed", "confirmed", "finalized")
+# Names of older nodes; which of them a node still takes is the node's to say.
+_FORMER_COMMITMENTS = ("recent", "single", "singleGossip", "root", "max")
+
+
+class InvalidError(Exception):
+    """One sentence for the client. Ends a rule from within; never leaves the modules of parameters."""
+
+
+def at(arguments: list[Any], index: int, name: str) -> Any:
+    if len(arguments) <= index:
+        raise InvalidError(f"parameter {index + 1} ({name}) is missing")
+    return arguments[index]
+
+
+def at_most(arguments: list[Any], count: int) -> None:
+    if len(arguments) > count:
+        allowed = f"at most {count} are taken" if count else "this method takes none"
+        raise InvalidError(f"{len(arguments)} parameters, {allowed}")
+
+
+def shown(value: Any) -> str:
+    """A stranger's value, short and harmless to print."""
+    text = value if isinstance(value, str) else type(value).__name__
+    printable = "".join(character if character.isprintable() else "?" for character in text[:_TEXT_SHOWN_MAX])
+    return printable + ("..." if len(text) > _TEXT_SHOWN_MAX else "")
+
+
+# --- checks of one value
+
+
+def pubkey(value: Any, name: str) -> None:
+    # Strings of other lengths are refused before they are decoded; solders does the rest in compiled code.
+    if type(value) is str and 32 <= len(value) <= 44:
+        try:
+            Pubkey.from_string(value)
+        except ValueError:
+            pass
+        else:
+            return
+    raise InvalidError(f"{name}: {shown(value)} is not a base58 public key of 32 bytes")
+
+
+def signature(value: Any, name: str) -> None:
+    if type(value) is str and 64 <= len(value) <= 88:
+        try:
+            Signature.from_string(value)
+        except ValueError:
+            pass
+        else:
+            return
+    raise InvalidError(f"{name}: {shown(value)} is not a base58 signature of 64 bytes")
+
+
+def blockhash(value: Any, name: str) -> None:
+    if type(value) is str and 32 <= len(value) <= 44:
+        try:
+            Hash.from_string(value)
+        except ParseHashError:  # Not a ValueError, as the others are.
+            pass
+        else:
+            return
+    raise InvalidError(f"{name}: {shown(value)} is not a base58 hash of 32 bytes")
+
+
+def whole_number(value: Any, name: str, largest: int = U64_MAX, smallest: int = 0) -> int:
+    if type(value) is not int or not smallest <= value <= largest:
+        raise InvalidError(f"{name}: wanted a whole number from {smallest} to {largest}")
+    return value
+
+
+def u64(value: Any, name: str) -> None:
+    whole_number(value, name)
+
+
+def up_to(largest: int, smallest: int = 0) -> Check:
+    def check(value: Any, name: str) -> None:
+        whole_number(value, name, largest, smallest)
+
+    return check
+
+
+def boolean(value: Any, name: str) -> None:
+    if type(value) is not bool:
+        raise InvalidError(f"{name}: wanted true or false")
+
+
+def one_of(*choices: str) -> Check:
+    def check(value: Any, name: str) -> None:
+        if type(value) is not str or value not in choices:
+            raise InvalidError(f"{name}: {shown(value)} is none of {', '.join(choices)}")
+
+    return check
+
+
+def commitment(value: Any, name: str) -> None:
+    if value not in _COMMITMENTS and value not in _FORMER_COMMITMENTS:
+        raise InvalidError(f"{name}: {shown(value)} is none of {', '.join(_COMMITMENTS)}")
+
+
+def commitment_from_confirmed(value: Any, name: str) -> None:
+    if value == "processed":
+        raise InvalidError(f"{name}: this method answers from confirmed on")
+    commitment(value, name)
+
+
+def items(value: Any, name: str, check: Check, length_max: int, length_min: int = 0) -> list[Any]:
+    if type(value) is not list:
+        raise InvalidError(f"{name}: wanted an array")
+    if not length_min <= len(value) <= length_max:
+        bound = f"at most {length_max}" if len(value) > length_max else f"at least {length_min}"
+        raise InvalidError(f"{name}: {len(value)} entries, {bound} are allowed")
+    for item in value:
+        check(item, name)
+    return value
+
+
+def list_of(check: Check, length_max: int) -> Check:
+    def check_list(value: Any, name: str) -> None:
+        items(value, name, check, length_max)
+
+    return check_list
+
+
+def fields(value: Any, name: str, checks: Mapping[str, Check], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object whose known fields are good; null is as if left out, and unknown fields are ignored, as nodes do."""
+    if type(value) is not dict:
+        raise InvalidError(f"{name} must be an object")
+    for field in required:
+        if value.get(field) is None:
+            raise InvalidError(f"{name}: {field} is missing")
+    for field, held in value.items():
+        check = checks.get(field)
+        if check is not None and held is not None:
+            check(held, field)
+    return value
+
+
+def an_object(checks: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check:
+    def check(value: Any, name: str) -> None:
+        fields(value, name, checks, required)
+
+    return check
+
+
+def decoded_base64(value: Any, name: str, characters_max: int) -> bytes:
+    if type(value) is not str:
+        raise InvalidError(f"{name}: wanted a string")
+    if len(value) > characters_max:
+        raise InvalidError(f"{name}: {len(value)} characters of base64, at most {characters_max} are allowed")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidError(f"{name}: not valid base64") from None
