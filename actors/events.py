@@ -6,7 +6,7 @@ Implements: interface specification, "Lifecycle events". Pure vocabulary; delive
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.units import Credits, Pubkey, UnixSeconds
+from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits
 
 LOW_BALANCE_CREDITS = Credits(1_000)  # Interface, "Low-credit flag".
 
@@ -27,7 +27,33 @@ class ApiKeyRotated:
     at: UnixSeconds
 
 
-Event = LowBalance | ApiKeyRotated
+@dataclass(frozen=True, slots=True)
+class DepositCredited:
+    """A deposit became credits. Told at least once: the same signature and transfer may come again."""
+
+    pubkey: Pubkey
+    signature: Signature
+    transfer_index: int
+    base_units: UsdcUnits
+    credits: Credits
+    bonus: Credits
+    slot: Slot
+    at: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class CreditsExpiring:
+    """A batch with something left is within 24 hours of its expiry. Told at least once a batch."""
+
+    pubkey: Pubkey
+    batch: int
+    source: str
+    remaining: Credits
+    expires_at: UnixSeconds
+    at: UnixSeconds
+
+
+Event = LowBalance | ApiKeyRotated | DepositCredited | CreditsExpiring
 
 
 class EventSink(Protocol):

@@ -25,6 +25,7 @@ from actors.accounts.remembered import Remembered
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
+SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
 CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: what it says was held 120 s ago may be older by this.
 
 
@@ -77,6 +78,11 @@ def adjust_key(operation: bytes) -> bytes:
     return b"adjust:" + operation
 
 
+def deposit_key(operation: bytes) -> bytes:
+    """Key under which a deposit is remembered until the store has it."""
+    return b"deposit:" + operation
+
+
 class Answer(NamedTuple):
     """Of a hold request that was not granted whole, kept to be given again."""
 
@@ -109,6 +115,29 @@ class Profile(msgspec.Struct, frozen=True, gc=False):
     ref_code: str | None = None
     requests_per_second: int | None = None
     concurrency: int | None = None
+    ref_bonus_bps: int | None = None  # What the code was worth when it was captured, in 1/10,000 of each deposit.
+
+
+class Deposit(msgspec.Struct, frozen=True, gc=False):
+    """A token transfer that was turned into credits of this account, once for ever."""
+
+    operation: bytes  # Of the transfer: 64 bytes of signature, four of its number in the transaction.
+    base_units: int
+    credits_per_usdc: int  # The rate on that day.
+    credits: int
+    bonus: int
+    slot: int
+    at_ms: int
+    assigned: bool = False  # By the operator, where the chain names no wallet: an adjustment, not a deposit.
+
+
+class Return(msgspec.Struct, frozen=True, gc=False):
+    """A deposit was taken back, because its payment turned out not to be."""
+
+    operation: bytes  # Of the deposit.
+    taken: int
+    uncollected: int  # What the account did not have any more.
+    at_ms: int
 
 
 # --- events -------------------------------------------------------------------------------------------------------
@@ -152,6 +181,8 @@ class Moved(msgspec.Struct, frozen=True):
     steady: int
     fresh: Batch | None = None
     mark: Mark | None = None
+    deposit: Deposit | None = None
+    returned: Return | None = None
 
 
 class Recalled(msgspec.Struct, frozen=True):
@@ -197,7 +228,7 @@ class Account:
     seq: int = 0
     last_ms: int = 0  # Time of the newest entry.
     total_consumed: int = 0
-    last_deposit: dict[str, Any] | None = None
+    last_deposit: Deposit | None = None
     holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
     window: Window = field(default_factory=Window)
     nonces: NonceSet = field(default_factory=new_nonce_set)
@@ -273,6 +304,9 @@ def _apply_moved(account: Account, event: Moved) -> None:
         account.operations.put(entry.operation, VOIDED, event.steady)
     elif event.mark is not None:
         account.operations.put(adjust_key(event.mark.operation), posted("", entry.parcels), event.steady)
+    if event.deposit is not None:
+        account.operations.put(deposit_key(event.deposit.operation), posted("", entry.parcels), event.steady)
+        account.last_deposit = event.deposit
     total = move(account.purse, event.moves, event.fresh)
     assert total == entry.amount, event
     assert account.purse.balance == entry.balance, event

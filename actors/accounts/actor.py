@@ -32,7 +32,9 @@ from actors.accounts.desk import Desk
 from actors.accounts.endpoints import base58_text
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.teller import Teller
 from actors.accounts.turns import Turns
+from actors.accounts.upkeep import Upkeep
 from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -102,15 +104,15 @@ class AccountShard:
             defaults,
             random_bytes,
         )
+        self.teller = Teller(self._desk, self._turns, self._commits, self._activations, store, clock, payments_config)
+        self._upkeep = Upkeep(store, clock, self._commits, self._activations, self._turns, event_sink, virtual_shards)
         self._tasks: list[asyncio.Task[None]] = []
-        self._prepared_at = 0
 
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Take the shards over from whoever had them. Raises StoreUnavailable."""
         await self._commits.start()
-        self._prepared_at = self._clock.now()
         self._tasks = [asyncio.create_task(self._tick_for_ever())]
 
     async def stop(self) -> None:
@@ -142,12 +144,7 @@ class AccountShard:
                 self._turns.take_due(account, moment)
         self._activations.evict_idle(moment.steady)
         await self._sessions.flush()
-        if self._commits.open and self._clock.now() - self._prepared_at >= _DAY_SECONDS:
-            try:
-                await self._store.prepare(self._clock.now_ms())
-                self._prepared_at = self._clock.now()
-            except StoreUnavailable as error:
-                logger.warning("room for coming entries could not be made yet: %s", error)
+        await self._upkeep.tick()
 
     async def _tick_for_ever(self) -> None:
         while True:
@@ -330,6 +327,9 @@ class AccountShard:
 
     async def describe(self, pubkey: bytes) -> Answer:
         return await self._desk.describe(pubkey)
+
+    async def identify(self, proof: Proof) -> Answer:
+        return await self._desk.identify(proof)
 
     async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
         return await self._desk.adjust(pubkey, amount, reason, operation)

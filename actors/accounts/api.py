@@ -30,6 +30,15 @@ class Answer(msgspec.Struct, frozen=True):
     rate_reset: int | None = None
 
 
+class DepositCredit(msgspec.Struct, frozen=True):
+    """One token transfer to be turned into credits of the account of its authority."""
+
+    signature: bytes  # 64 bytes, of the transaction.
+    index: int  # Which transfer of its transaction (deposits/transfers.py numbers them).
+    base_units: int  # Of USDC.
+    slot: int
+
+
 class AccountsClient(Protocol):
     """Routes each request to the owner of its account. The same in-process (tests) and over Ray."""
 
@@ -84,6 +93,32 @@ class AccountsClient(Protocol):
 
     async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
         """Operator: grant (amount above 0) or remove credits, at most what is available. Idempotent by operation."""
+        ...
+
+    async def identify(self, proof: Proof) -> Answer:
+        """Who this is, for what is not a call. body: {pubkey, balance}; balance is null where there is no account,
+        which only a wallet can be without. Takes the nonce."""
+        ...
+
+    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
+        """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
+
+        Once for ever by (signature, index), among all accounts. Durable when it answers. body: {pubkey, credits_added,
+        new_balance, already_processed, taken_back}; credits_added is 0 when it was processed before, and pubkey and
+        new_balance are then of the account that has it. INVALID_REQUEST: worth less than one credit.
+        """
+        ...
+
+    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
+        """The payment behind credit_deposit can never become final: take its credits back (an `adjustment`), at most
+        what is available; the rest is recorded as uncollected. Idempotent; a deposit that was taken back is never
+        credited again by itself. body: {pubkey, taken, uncollected, new_balance, already_processed}.
+        ACCOUNT_NOT_FOUND: this account was never credited with it.
+        """
+        ...
+
+    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
+        """Operator: as credit_deposit, for a transfer that names no wallet; an `adjustment`, without a bonus."""
         ...
 
     async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:

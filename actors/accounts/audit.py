@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.account import MarkKind
+from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN, UNITS_PER_USDC, usdc_text
 from actors.accounts.endpoints import base58_text
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
@@ -59,6 +60,38 @@ _ACROSS = {
         " AND NOT EXISTS (SELECT FROM ledger l WHERE l.pubkey = o.pubkey AND l.operation_id = o.operation"
         f" AND l.type IN ({EntryType.REFUND:d}, {EntryType.ADJUSTMENT:d}))"
     ),
+    "a deposit or bonus is not what was received: its transfer is missing or earned other credits": (
+        "SELECT l.pubkey, l.operation_id FROM ledger l LEFT JOIN account_deposits d"  # noqa: S608
+        " ON d.operation = l.operation_id AND d.pubkey = l.pubkey AND NOT d.assigned"
+        f" WHERE (l.type = {EntryType.DEPOSIT:d} AND l.amount IS DISTINCT FROM d.credits)"
+        f" OR (l.type = {EntryType.BONUS:d} AND l.amount IS DISTINCT FROM d.bonus)"
+    ),
+    "a transfer was assigned that is not among those received": (
+        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
+        f" WHERE l.type = {EntryType.ADJUSTMENT:d} AND length(l.operation_id) = {len(ASSIGN) + OPERATION_BYTES}"
+        f" AND substr(l.operation_id, 1, {len(ASSIGN)}) = '\\x{ASSIGN.hex()}' AND NOT EXISTS ("
+        f"SELECT FROM account_deposits d WHERE d.operation = substr(l.operation_id, {len(ASSIGN) + 1})"
+        " AND d.pubkey = l.pubkey AND d.assigned)"
+    ),
+    "a transfer was credited, and the ledger does not have it once": (
+        "SELECT d.pubkey, d.operation FROM account_deposits d LEFT JOIN ledger l ON l.pubkey = d.pubkey"  # noqa: S608
+        " AND ((NOT d.assigned AND l.operation_id = d.operation"
+        f" AND l.type IN ({EntryType.DEPOSIT:d}, {EntryType.BONUS:d}))"
+        f" OR (d.assigned AND l.operation_id = '\\x{ASSIGN.hex()}'::bytea || d.operation"
+        f" AND l.type = {EntryType.ADJUSTMENT:d}))"
+        " GROUP BY d.pubkey, d.operation, d.credits, d.bonus"
+        " HAVING COALESCE(sum(l.amount), 0) <> d.credits + d.bonus OR count(l.seq) <> 1 + (d.bonus > 0)::integer"
+    ),
+    "a transfer earned other credits than its amount at the rate of its day": (
+        "SELECT pubkey, operation FROM account_deposits"  # noqa: S608
+        f" WHERE credits::numeric <> div(base_units::numeric * credits_per_usdc, {UNITS_PER_USDC})"
+    ),
+    "a payment was taken back, and the ledger does not have it": (
+        "SELECT d.pubkey, d.operation FROM account_deposits d LEFT JOIN ledger l ON l.pubkey = d.pubkey"  # noqa: S608
+        f" AND l.operation_id = '\\x{RETURN.hex()}'::bytea || d.operation AND l.type = {EntryType.ADJUSTMENT:d}"
+        " WHERE d.returned_ms IS NOT NULL"
+        " AND (l.amount IS DISTINCT FROM -d.taken OR d.taken + d.uncollected <> d.credits + d.bonus)"
+    ),
     "an operation is debited although it was voided before": (
         "SELECT l.pubkey, l.operation_id FROM ledger l JOIN account_operations o"  # noqa: S608
         f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
@@ -73,6 +106,9 @@ class Report:
     entries: Counter[int] = field(default_factory=Counter)  # By type.
     credits: Counter[int] = field(default_factory=Counter)
     balance: int = 0
+    received_base_units: int = 0  # Of USDC, by all transfers that became credits.
+    earned: int = 0  # Credits for them, at the rate of each one's day.
+    assigned: int = 0  # Of these, by the operator: entries of type adjustment.
     faults: list[tuple[str, str]] = field(default_factory=list)  # Account and sentence; the first FAULTS_SHOWN.
     faults_total: int = 0
 
@@ -132,10 +168,25 @@ async def audit(connection: asyncpg.Connection) -> Report:
         for rows, what in ((entries, "entries"), (batches, "batches")):
             for pubkey in await rows.of(b"\xff" * 33, lambda _: None):
                 report.add(pubkey, [f"it has {what} and no account"])
+        await _audit_deposits(connection, report)
         for what, query in _ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
                 report.add(row[0], [f"{what}: {row[1].hex()}"])
     return report
+
+
+async def _audit_deposits(connection: asyncpg.Connection, report: Report) -> None:
+    """Credits granted equal USDC received times the rate; _ACROSS has the same for each single transfer."""
+    row = await connection.fetchrow(
+        "SELECT COALESCE(sum(base_units), 0)::bigint, COALESCE(sum(credits), 0)::bigint,"
+        " COALESCE(sum(credits) FILTER (WHERE assigned), 0)::bigint FROM account_deposits"
+    )
+    assert row is not None
+    report.received_base_units, report.earned, report.assigned = row
+    granted = report.credits[EntryType.DEPOSIT] + report.assigned
+    if granted != report.earned:
+        report.faults_total += 1
+        report.faults.append(("all", f"credits granted for deposits: {granted}, by what was received {report.earned}"))
 
 
 async def _audit_account(row: Any, entries: _Rows, batches: _Rows, report: Report) -> None:
@@ -180,6 +231,9 @@ def show(report: Report, console: Console) -> None:
     table.add_row("all", str(report.entries.total()), str(report.credits.total()))
     table.add_row("balances", "", str(report.balance))
     console.print(table)
+    assigned = f", {report.assigned} of them assigned by the operator" if report.assigned else ""
+    received, bonuses = usdc_text(report.received_base_units), report.credits[EntryType.BONUS]
+    console.print(f"USDC received: {received}; credits for it: {report.earned}{assigned}; bonuses: {bonuses}.")
     if report.faults_total == 0:
         console.print("The ledger adds up: every balance, batch and hash chain is what its entries say.")
         return

@@ -9,7 +9,17 @@ import logging
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import DELIVERED, HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
+from actors.accounts.api import (
+    DELIVERED,
+    HOLD,
+    LINK_KINDS,
+    SETTLE,
+    SHARD_ACTOR_NAME,
+    VOID,
+    Answer,
+    DepositCredit,
+    OwnerUnavailable,
+)
 from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
     DeliveredNotice,
@@ -151,6 +161,18 @@ class ShardedAccounts:
 
     async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
         return await self._ask(pubkey, "adjust", pubkey, amount, reason, operation)
+
+    async def identify(self, proof: Proof) -> Answer:
+        return await self._ask(proof, "identify", proof)
+
+    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
+        return await self._ask(pubkey, "credit_deposit", pubkey, credit)
+
+    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
+        return await self._ask(pubkey, "take_back_deposit", pubkey, signature, index, reason)
+
+    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
+        return await self._ask(pubkey, "assign_deposit", pubkey, credit, reason)
 
     async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
         return await self._ask(pubkey, "set_status", pubkey, status, reason)

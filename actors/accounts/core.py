@@ -16,6 +16,7 @@ from actors.accounts.account import (
     Account,
     Admitted,
     Answer,
+    Deposit,
     End,
     Event,
     HoldEnded,
@@ -26,6 +27,7 @@ from actors.accounts.account import (
     Profile,
     ProfileSet,
     Recalled,
+    Return,
     Withdrawn,
     adjust_key,
     posted,
@@ -95,7 +97,7 @@ def decide_credit_expiry(account: Account, moment: Moment) -> tuple[Moved, ...]:
     moves = plan_expiry(account.purse, moment.wall_ms // 1000)
     if not moves:
         return ()
-    return (_moved(account, moment, EntryType.EXPIRY, moves, description="credits past their expiry date"),)
+    return (moved(account, moment, EntryType.EXPIRY, moves, description="credits past their expiry date"),)
 
 
 # --- admission ----------------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     elif not 0 < charged <= hold.ceiling:
         return _REFUSED  # An edge that charges more than it held is broken; the customer does not pay for that.
     moves = plan_spend(account.purse, charged)
-    return Settlement(True, _moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
+    return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
 
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment) -> Settlement:
@@ -231,17 +233,17 @@ def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_
     operation = request.operation
     ended = account.operations.get(operation)
     if operation in account.holds:
-        return Settlement(True, HoldEnded(operation, moment.steady, mark=_mark(MarkKind.VOID, operation, moment)))
+        return Settlement(True, HoldEnded(operation, moment.steady, mark=make_mark(MarkKind.VOID, operation, moment)))
     if ended is None:
         if not asked_store:
             return _ASK_STORE
-        return Settlement(True, HoldEnded(operation, moment.steady, mark=_mark(MarkKind.VOID, operation, moment)))
+        return Settlement(True, HoldEnded(operation, moment.steady, mark=make_mark(MarkKind.VOID, operation, moment)))
     if ended.end is not End.POSTED:
         return _OK
     moves, fresh = plan_refund(account.purse, ended.parcels, moment.wall_ms // 1000, account.defaults.batch_seconds)
     amount = sum(delta for _, delta, _ in moves)
-    mark = _mark(MarkKind.REFUND, operation, moment, amount)
-    event = _moved(
+    mark = make_mark(MarkKind.REFUND, operation, moment, amount)
+    event = moved(
         account,
         moment,
         EntryType.REFUND,
@@ -288,8 +290,8 @@ def decide_adjust(account: Account, amount: int, reason: str, operation: bytes, 
         if removable == 0:
             return None
         moves = plan_spend(account.purse, removable)
-    mark = _mark(MarkKind.ADJUST, operation, moment, sum(delta for _, delta, _ in moves))
-    return _moved(account, moment, EntryType.ADJUSTMENT, moves, operation, description=reason, fresh=fresh, mark=mark)
+    mark = make_mark(MarkKind.ADJUST, operation, moment, sum(delta for _, delta, _ in moves))
+    return moved(account, moment, EntryType.ADJUSTMENT, moves, operation, description=reason, fresh=fresh, mark=mark)
 
 
 def decide_key(account: Account, key_hash: bytes, key_prefix: str) -> ProfileSet:
@@ -315,11 +317,11 @@ def is_low_crossing(entry: Entry) -> bool:
     return entry.balance < LOW_BALANCE_CREDITS <= entry.balance - entry.amount
 
 
-def _mark(kind: MarkKind, operation: bytes, moment: Moment, amount: int = 0) -> Mark:
+def make_mark(kind: MarkKind, operation: bytes, moment: Moment, amount: int = 0) -> Mark:
     return Mark(kind, operation, moment.wall_ms, amount)
 
 
-def _moved(
+def moved(
     account: Account,
     moment: Moment,
     kind: EntryType,
@@ -330,7 +332,10 @@ def _moved(
     description: str = "",
     fresh: Batch | None = None,
     mark: Mark | None = None,
+    deposit: Deposit | None = None,
+    returned: Return | None = None,
 ) -> Moved:
+    """An entry that goes on from where the account stands."""
     amount = moves[0][1] if len(moves) == 1 else sum(delta for _, delta, _ in moves)
     entry = Entry(
         account.seq + 1,
@@ -344,4 +349,4 @@ def _moved(
         description,
         write_parcels(moves),
     )
-    return Moved(entry, moves, moment.steady, fresh, mark)
+    return Moved(entry, moves, moment.steady, fresh, mark, deposit, returned)

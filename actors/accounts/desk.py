@@ -8,7 +8,7 @@ the answer; whatever is read is at least as old as the answer says and durable t
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from actors.accounts import endpoints
 from actors.accounts.account import Account, Defaults, MarkKind, Profile, ProfileSet, new_account
@@ -24,6 +24,7 @@ from actors.accounts.core import (
     figures,
 )
 from actors.accounts.credentials import Credentials
+from actors.accounts.referrals import Referral, captured
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.turns import Turns
@@ -39,22 +40,23 @@ from actors.units import Pubkey
 logger = logging.getLogger(__name__)
 
 Parameters = ParamSpec("Parameters")
-Request = Callable[Concatenate["Desk", Parameters], Coroutine[Any, Any, Answer]]
+Whose = TypeVar("Whose")
+Request = Callable[Concatenate[Whose, Parameters], Coroutine[Any, Any, Answer]]
 
 
-def _refused(err: Err, detail: str = "") -> Answer:
+def refused(err: Err, detail: str = "") -> Answer:
     return Answer(refusal=err.name, detail=detail)
 
 
-def _answering(request: Request[Parameters]) -> Request[Parameters]:
+def answering(request: Request[Whose, Parameters]) -> Request[Whose, Parameters]:
     """A store that is away is an answer like others; what was asked may be asked again."""
 
-    async def answer(desk: "Desk", /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Answer:
+    async def answer(desk: Whose, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Answer:
         try:
             return await request(desk, *arguments, **named)
         except (OwnerUnavailable, StoreUnavailable, IdentityStoreUnavailable) as error:
             logger.info("%s: %s", request.__name__, error)
-            return _refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
+            return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
 
     return answer
 
@@ -84,33 +86,34 @@ class Desk:
 
     # --- the account's owner --------------------------------------------------------------------------------------
 
-    @_answering
+    @answering
     async def info(self, proof: Proof) -> Answer:
         account = await self._reader(proof)
         return account if isinstance(account, Answer) else await self._shown(account)
 
-    @_answering
+    @answering
     async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
         return await self._entries(proof, offset, limit, debits_only=False)
 
-    @_answering
+    @answering
     async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
         return await self._entries(proof, offset, limit, debits_only=True)
 
-    @_answering
+    @answering
     async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
         if not isinstance(proof, WalletProof):
-            return _refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
+            return refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
         account = await self._activations.load(proof.pubkey)
         if account is None:
-            account = await self._open_account(proof.pubkey, endpoints.usable_ref_code(ref_code), signed=True)
+            referral = await self._find_referral(ref_code)
+            account = await self.open_account(proof.pubkey, referral, signed=True)
         if not account.nonces_known:
             await self._credentials.recall_nonces(account)
         operation = self._random_bytes(OPERATION_BYTES)
         refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
         if refusal is not None:
-            return _refused(refusal)
-        self._check_current(account)
+            return refused(refusal)
+        self.check_current(account)
         earlier = account.profile.key_hash
         text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
         prefix = keys.key_prefix(text)
@@ -120,73 +123,82 @@ class Desk:
         if earlier is not None:
             pubkey = Pubkey(endpoints.base58_text(account.pubkey))
             self._sink.emit(ApiKeyRotated(pubkey, prefix, self._clock.now()))
-        return self._answer(account, endpoints.key_body(text))
+        return self.answer(account, endpoints.key_body(text))
 
-    @_answering
+    @answering
     async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
         expires_at = self._clock.now() + self._identity.challenge_seconds
         if not await self._identity_store.burn_challenge(challenge_id, expires_at):
-            return _refused(Err.AUTH_FAILED, "this challenge was used before")
+            return refused(Err.AUTH_FAILED, "this challenge was used before")
         token = keys.new_session_token(pubkey, self._random_bytes(keys.RANDOM_BYTES))
         await self._sessions.open(keys.token_hash(token), pubkey)
         return Answer(body={"token": token, "expires_in": self._identity.session_seconds})
 
-    @_answering
+    @answering
     async def close_session(self, proof: Proof) -> Answer:
         if not isinstance(proof, SessionProof):
-            return _refused(Err.AUTH_FAILED, "logging out needs the bearer token")
+            return refused(Err.AUTH_FAILED, "logging out needs the bearer token")
         if not self._sessions.is_ending(proof.token_hash) and await self._sessions.find(proof.token_hash) is None:
-            return _refused(Err.AUTH_FAILED)
+            return refused(Err.AUTH_FAILED)
         await self._sessions.close(proof.token_hash)
         return Answer(body={"status": "ok"})
 
+    @answering
+    async def identify(self, proof: Proof) -> Answer:
+        account = await self._reader(proof)
+        if isinstance(account, Account):
+            return self.answer(account, endpoints.identity_body(account.pubkey, account.purse.balance))
+        if account.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
+            return Answer(body=endpoints.identity_body(proof.pubkey, None))
+        return account
+
     # --- the operator ---------------------------------------------------------------------------------------------
 
-    @_answering
+    @answering
     async def describe(self, pubkey: bytes) -> Answer:
         """As info, without a proof."""
         account = await (self._activations.load(pubkey) if self._commits.open else self._activations.peek(pubkey))
-        return _refused(Err.ACCOUNT_NOT_FOUND) if account is None else await self._shown(account)
+        return refused(Err.ACCOUNT_NOT_FOUND) if account is None else await self._shown(account)
 
-    @_answering
+    @answering
     async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
         mistake = endpoints.adjustment_error(amount, reason, operation)
         if mistake is not None:
-            return _refused(Err.INVALID_REQUEST, mistake)
+            return refused(Err.INVALID_REQUEST, mistake)
         mark_operation, epoch = operation.encode(), self._commits.epoch
         mark = await self._store.find_mark(pubkey, (MarkKind.ADJUST,), mark_operation)
         account = await self._activations.load(pubkey)
         if account is None:
             if amount < 0:
-                return _refused(Err.ACCOUNT_NOT_FOUND)
-            account = await self._open_account(pubkey, None, signed=False)
+                return refused(Err.ACCOUNT_NOT_FOUND)
+            account = await self.open_account(pubkey, None, signed=False)
         if self._commits.epoch != epoch:
             raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
         earlier = mark.amount if mark is not None else adjusted_before(account, mark_operation)
         if earlier is not None:
             return await self._adjusted(account, earlier, self._commits.pending(pubkey), already=True)
-        self._check_current(account)
+        self.check_current(account)
         moment = self._turns.moment()
         self._turns.take_due(account, moment)
         event = decide_adjust(account, amount, reason, mark_operation, moment)
         if event is None:
-            return _refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
+            return refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
         return await self._adjusted(account, event.entry.amount, self._turns.take(account, event), already=False)
 
-    @_answering
+    @answering
     async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
         mistake = endpoints.status_error(status)
         if mistake is not None:
-            return _refused(Err.INVALID_REQUEST, mistake)
+            return refused(Err.INVALID_REQUEST, mistake)
         logger.warning("account %s: status %s (%s)", endpoints.base58_text(pubkey), status, reason[:200])
         return await self._change(pubkey, lambda account: decide_status(account, status))
 
-    @_answering
+    @answering
     async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
         mistake = endpoints.limits_error(requests_per_second, concurrency)
         if mistake is not None:
-            return _refused(Err.INVALID_REQUEST, mistake)
+            return refused(Err.INVALID_REQUEST, mistake)
         return await self._change(pubkey, lambda account: decide_limits(account, requests_per_second, concurrency))
 
     # --- what they share ------------------------------------------------------------------------------------------
@@ -196,19 +208,19 @@ class Desk:
         find = self._credentials.find if self._commits.open else self._credentials.peek
         account = await find(proof)
         if isinstance(account, Err):
-            return _refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
+            return refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         account.used_at = self._turns.steady()
         operation = self._random_bytes(OPERATION_BYTES)
         refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
-        return account if refusal is None else _refused(refusal)
+        return account if refusal is None else refused(refusal)
 
     async def _shown(self, account: Account) -> Answer:
         """What is shown was decided before now; it is shown when all that was decided before now is durable."""
         moment = self._turns.moment()
         if self._turns.is_current(account):
             self._turns.take_due(account, moment)
-        answer = self._answer(account, endpoints.account_body(account, self._payments))
-        await self._until_written(account)
+        answer = self.answer(account, endpoints.account_body(account, self._payments))
+        await self.until_written(account)
         return answer
 
     async def _entries(self, proof: Proof, offset: int, limit: int, debits_only: bool) -> Answer:
@@ -217,18 +229,25 @@ class Desk:
             return account
         mistake = endpoints.page_error(offset, limit)
         if mistake is not None:
-            return _refused(Err.INVALID_REQUEST, mistake)
-        await self._until_written(account)
+            return refused(Err.INVALID_REQUEST, mistake)
+        await self.until_written(account)
         entries = await self._store.entries(account.pubkey, offset, limit, debits_only) if limit else []
         shape = endpoints.history_body if debits_only else endpoints.ledger_body
-        return self._answer(account, shape(entries))
+        return self.answer(account, shape(entries))
 
-    async def _open_account(self, pubkey: bytes, ref_code: str | None, signed: bool) -> Account:
+    async def _find_referral(self, ref_code: str | None) -> Referral | None:
+        """Codes that nobody made are ignored silently."""
+        code = endpoints.usable_ref_code(ref_code)
+        return None if code is None else await self._store.find_referral(code)
+
+    async def open_account(self, pubkey: bytes, referral: Referral | None, signed: bool) -> Account:
         """A new account in memory, recorded; not durable yet. The caller changes it further and waits for that.
 
         signed: by a wallet, whose nonces are read back before anything is opened (raises IdentityStoreUnavailable).
         """
-        profile = Profile(created_at=self._clock.now(), ref_code=ref_code)
+        now = self._clock.now()
+        ref_code, ref_bonus_bps = captured(referral, now)
+        profile = Profile(created_at=now, ref_code=ref_code, ref_bonus_bps=ref_bonus_bps)
         account = new_account(pubkey, profile, self._defaults)
         if signed:
             await self._credentials.recall_nonces(account)
@@ -244,28 +263,28 @@ class Desk:
     async def _change(self, pubkey: bytes, decide: Callable[[Account], ProfileSet]) -> Answer:
         account = await self._activations.load(pubkey)
         if account is None:
-            return _refused(Err.ACCOUNT_NOT_FOUND)
-        self._check_current(account)
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        self.check_current(account)
         await asyncio.shield(self._turns.take(account, decide(account)))
-        return self._answer(account, endpoints.profile_body(account))
+        return self.answer(account, endpoints.profile_body(account))
 
     async def _adjusted(
         self, account: Account, amount: int, written: "asyncio.Future[None] | None", already: bool
     ) -> Answer:
-        answer = self._answer(account, endpoints.adjustment_body(account, amount, already))
+        answer = self.answer(account, endpoints.adjustment_body(account, amount, already))
         if written is not None:
             await asyncio.shield(written)
         return answer
 
-    def _check_current(self, account: Account) -> None:
+    def check_current(self, account: Account) -> None:
         if not self._turns.is_current(account):
             raise OwnerUnavailable("the ledger did not commit")
 
-    async def _until_written(self, account: Account) -> None:
+    async def until_written(self, account: Account) -> None:
         pending = self._commits.pending(account.pubkey)
         if pending is not None:
             await asyncio.shield(pending)
 
-    def _answer(self, account: Account, body: dict[str, object]) -> Answer:
+    def answer(self, account: Account, body: dict[str, object]) -> Answer:
         told = figures(account, self._turns.moment())
         return Answer(None, "", body, told.credits_remaining, told.rate_limit, told.rate_remaining, told.rate_reset)

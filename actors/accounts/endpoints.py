@@ -9,9 +9,12 @@ from typing import Any
 
 import base58
 
-from actors.accounts.account import ACTIVE, SUSPENDED, Account
+from actors.accounts.account import ACTIVE, SIGNATURE_BYTES, SUSPENDED, Account, Deposit
+from actors.accounts.api import DepositCredit
 from actors.accounts.core import ADJUSTMENT_MAX
+from actors.accounts.deposits import INDEX_MAX, usdc_text
 from actors.accounts.ledger import Entry, EntryType, describe
+from actors.accounts.referrals import Referral
 from actors.config import PaymentsConfig
 
 PAGE_MAX = 500
@@ -19,6 +22,7 @@ _OFFSET_MAX = 10**9
 _REF_CODE_MAX = 64
 _REASON_MAX = 200
 _OPERATION_MAX = 128
+_BASE_UNITS_MAX = 10**17  # More USDC than there is; keeps credits within the database's numbers.
 _DAY_SECONDS = 86_400
 _NETWORK_NAMES = {"mainnet": "solana", "devnet": "solana-devnet", None: "solana"}
 _ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
@@ -41,6 +45,20 @@ def adjustment_error(amount: int, reason: str, operation: str) -> str | None:
         return f"the reason must be at most {_REASON_MAX} printable characters"
     if not 0 < len(operation) <= _OPERATION_MAX or not operation.isprintable():
         return f"the operation must be 1 to {_OPERATION_MAX} printable characters"
+    return None
+
+
+def credit_error(credit: DepositCredit) -> str | None:
+    if len(credit.signature) != SIGNATURE_BYTES or not 0 <= credit.index <= INDEX_MAX:
+        return "a deposit is named by 64 bytes of signature and the number of a transfer"
+    if not 0 < credit.base_units <= _BASE_UNITS_MAX or credit.slot < 0:
+        return "a deposit has an amount above zero and a slot"
+    return None
+
+
+def reason_error(reason: str) -> str | None:
+    if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
+        return f"the reason must be 1 to {_REASON_MAX} printable characters"
     return None
 
 
@@ -82,7 +100,7 @@ def account_body(account: Account, payments: PaymentsConfig) -> dict[str, Any]:
         "status": account.profile.status,
         "total_consumed_credits": account.total_consumed,
         "created_at": account.profile.created_at,
-        "last_deposit": account.last_deposit,
+        "last_deposit": None if account.last_deposit is None else last_deposit_body(account.last_deposit),
         "credit_batches": [
             {
                 "id": batch.id,
@@ -95,6 +113,55 @@ def account_body(account: Account, payments: PaymentsConfig) -> dict[str, Any]:
             for batch in account.purse.batches
         ],
     }
+
+
+def last_deposit_body(deposit: Deposit) -> dict[str, Any]:
+    return {
+        "signature": base58_text(deposit.operation[:SIGNATURE_BYTES]),
+        "amount_base_units": deposit.base_units,
+        "amount_usdc": usdc_text(deposit.base_units),
+        "credits": deposit.credits,
+        "slot": deposit.slot,
+        "credited_at": deposit.at_ms // 1000,
+    }
+
+
+def identity_body(pubkey: bytes, balance: int | None) -> dict[str, Any]:
+    return {"pubkey": base58_text(pubkey), "balance": balance}
+
+
+def credit_body(
+    pubkey: bytes, credits_added: int, balance: int, already_processed: bool, taken_back: bool = False
+) -> dict[str, Any]:
+    return {
+        "pubkey": base58_text(pubkey),
+        "credits_added": credits_added,
+        "new_balance": balance,
+        "already_processed": already_processed,
+        "taken_back": taken_back,
+    }
+
+
+def return_body(pubkey: bytes, taken: int, uncollected: int, balance: int, already_processed: bool) -> dict[str, Any]:
+    return {
+        "pubkey": base58_text(pubkey),
+        "taken": taken,
+        "uncollected": uncollected,
+        "new_balance": balance,
+        "already_processed": already_processed,
+    }
+
+
+def referral_body(referral: Referral, accounts: int | None) -> dict[str, Any]:
+    """accounts: how many captured it; None: not counted."""
+    body = {
+        "code": referral.code,
+        "bonus_percent": f"{referral.bonus_bps // 100}.{referral.bonus_bps % 100:02d}",
+        "created_at": referral.created_at,
+        "expires_at": referral.expires_at,
+        "note": referral.note,
+    }
+    return body if accounts is None else body | {"accounts": accounts}
 
 
 def ledger_body(entries: list[Entry]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from actors import hosting, telemetry
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, OwnerUnavailable
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit, OwnerUnavailable
 from actors.accounts.deliveries import Deliveries
 from actors.accounts.store import PostgresAccountStore
 from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleRequest
@@ -172,6 +172,27 @@ class AccountShardActor:
 
     async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
         return await (await self._ready()).set_limits(pubkey, requests_per_second, concurrency)
+
+    async def identify(self, proof: Proof) -> Answer:
+        return await (await self._ready()).identify(proof)
+
+    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
+        return await (await self._ready()).teller.credit_deposit(pubkey, credit)
+
+    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
+        return await (await self._ready()).teller.take_back_deposit(pubkey, signature, index, reason)
+
+    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
+        return await (await self._ready()).teller.assign_deposit(pubkey, credit, reason)
+
+    async def create_referral(self, code: str, bonus_bps: int, expires_at: int | None, note: str) -> Answer:
+        return await (await self._ready()).teller.create_referral(code, bonus_bps, expires_at, note)
+
+    async def expire_referral(self, code: str) -> Answer:
+        return await (await self._ready()).teller.expire_referral(code)
+
+    async def list_referrals(self) -> Answer:
+        return await (await self._ready()).teller.list_referrals()
 
     async def describe(self, pubkey: bytes) -> Answer:
         return await (await self._ready()).describe(pubkey)

@@ -4,26 +4,27 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from actors.accounts import ledger
-from actors.accounts.account import Mark, MarkKind, Profile
+from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.outbox import MemoryOutbox
+from actors.accounts.referrals import Referral
 from actors.accounts.store import Fenced, StoreUnavailable
-from actors.accounts.writes import Head, Stored, Write
-from actors.units import VirtualShard
+from actors.accounts.writes import Credited, Head, Stored, Write
+from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 
 @dataclass(slots=True)
 class Row:
     profile: Profile
     head: Head
-    last_deposit: dict[str, Any] | None = None
+    last_deposit: Deposit | None = None
     batches: dict[int, Batch] = field(default_factory=dict)
     entries: list[tuple[Entry, bytes]] = field(default_factory=list)
     marks: dict[tuple[int, bytes], Mark] = field(default_factory=dict)
@@ -35,6 +36,10 @@ class MemoryAccountStore:
         self.owners: dict[VirtualShard, tuple[int, str]] = {}
         self._epoch = 0
         self._keys: dict[bytes, bytes] = {}
+        self.deposits: dict[bytes, tuple[bytes, Deposit]] = {}
+        self.returns: dict[bytes, Return] = {}
+        self.codes: dict[str, Referral] = {}
+        self.outbox = MemoryOutbox(self._live_batches)
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms
@@ -75,6 +80,12 @@ class MemoryAccountStore:
             batch.remaining = type(batch.remaining)(remaining)
         for pubkey, mark in group.marks:
             self.rows[pubkey].marks[mark.kind, mark.operation] = mark
+        for pubkey, deposit in group.deposits:
+            self.deposits[deposit.operation] = (pubkey, deposit)
+            self.rows[pubkey].last_deposit = deposit
+            self.outbox.credited(pubkey, deposit)
+        for _, returned in group.returns:
+            self.returns[returned.operation] = returned
 
     def _check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
         if any(self.owners.get(shard, (0, ""))[0] != epoch for shard in shards):
@@ -89,6 +100,12 @@ class MemoryAccountStore:
             marked = self.rows.get(pubkey)
             if marked is not None and (mark.kind, mark.operation) in marked.marks:
                 raise StoreUnavailable("this operation was marked before")
+        for _, deposit in group.deposits:
+            if deposit.operation in self.deposits:
+                raise StoreUnavailable("this transfer was credited before")
+        for _, returned in group.returns:
+            if returned.operation not in self.deposits or returned.operation in self.returns:
+                raise StoreUnavailable("a deposit to take back is missing or was taken back before")
         for pubkey, (_, profile) in group.profiles.items():
             if profile.key_hash is not None and self._keys.get(profile.key_hash, pubkey) != pubkey:
                 raise StoreUnavailable("this key belongs to another account")
@@ -101,7 +118,10 @@ class MemoryAccountStore:
             if row.profile.key_hash is not None:
                 self._keys.pop(row.profile.key_hash, None)
             row.profile = msgspec.structs.replace(
-                profile, ref_code=row.profile.ref_code, created_at=row.profile.created_at
+                profile,
+                ref_code=row.profile.ref_code,
+                ref_bonus_bps=row.profile.ref_bonus_bps,
+                created_at=row.profile.created_at,
             )
         if profile.key_hash is not None:
             self._keys[profile.key_hash] = pubkey
@@ -143,6 +163,53 @@ class MemoryAccountStore:
         row = self.rows.get(pubkey)
         found = [entry for entry, _ in row.entries if not debits_only or entry.type == EntryType.DEBIT] if row else []
         return found[::-1][offset : offset + limit]
+
+    def _live_batches(self) -> Iterator[tuple[bytes, Batch]]:
+        return ((pubkey, batch) for pubkey, row in self.rows.items() for batch in row.batches.values())
+
+    async def find_deposit(self, operation: bytes) -> Credited | None:
+        await asyncio.sleep(0)
+        found = self.deposits.get(operation)
+        if found is None:
+            return None
+        pubkey, deposit = found
+        returned = self.returns.get(operation)
+        taken, uncollected = (returned.taken, returned.uncollected) if returned else (0, 0)
+        credits = deposit.credits + deposit.bonus
+        return Credited(pubkey, credits, deposit.assigned, returned is not None, taken, uncollected)
+
+    async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
+        await asyncio.sleep(0)
+        mine = set(shards)
+        found = (
+            pubkey
+            for pubkey, row in self.rows.items()
+            if virtual_shard(routing_bytes(pubkey)) in mine
+            and any(batch.remaining and batch.expires_at <= now for batch in row.batches.values())
+        )
+        return [pubkey for pubkey, _ in zip(found, range(limit), strict=False)]
+
+    async def add_referral(self, referral: Referral) -> bool:
+        await asyncio.sleep(0)
+        return self.codes.setdefault(referral.code, referral) is referral
+
+    async def find_referral(self, code: str) -> Referral | None:
+        await asyncio.sleep(0)
+        return self.codes.get(code)
+
+    async def expire_referral(self, code: str, now: int) -> Referral | None:
+        await asyncio.sleep(0)
+        found = self.codes.get(code)
+        if found is None:
+            return None
+        until = now if found.expires_at is None else min(found.expires_at, now)
+        expired = self.codes[code] = found._replace(expires_at=until)
+        return expired
+
+    async def referrals(self) -> list[tuple[Referral, int]]:
+        await asyncio.sleep(0)
+        linked = [row.profile.ref_code for row in self.rows.values() if row.profile.ref_bonus_bps is not None]
+        return [(self.codes[code], linked.count(code)) for code in sorted(self.codes)]
 
     async def close(self) -> None:
         return None

@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import asyncpg
-import msgspec
 
-from actors.accounts import ledger
-from actors.accounts.account import Mark, MarkKind, Profile
-from actors.accounts.credits import Batch, Source
+from actors.accounts.account import Mark, MarkKind
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.writes import Head, Stored, Write
+from actors.accounts.outbox import Outbox, PostgresOutbox
+from actors.accounts.referrals import Referral
+from actors.accounts.rows import group_arguments, stored_account
+from actors.accounts.writes import Credited, Stored, Write
 from actors.storage import migrate, read_migrations
-from actors.units import Credits, UnixSeconds, VirtualShard
+from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,9 @@ class Fenced(Exception):
 
 class AccountStore(Protocol):
     """All methods raise StoreUnavailable when the store cannot be used."""
+
+    @property
+    def outbox(self) -> Outbox: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Schema, and room for entries of about this time. May be called again, by many at once."""
@@ -88,8 +91,30 @@ class AccountStore(Protocol):
 
     async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None: ...
 
+    async def find_deposit(self, operation: bytes) -> Credited | None:
+        """Whose credits this transfer became, among all accounts."""
+        ...
+
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         """Newest first."""
+        ...
+
+    async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
+        """Accounts that have something left in a batch past its time."""
+        ...
+
+    async def add_referral(self, referral: Referral) -> bool:
+        """False: there is one of this name, which stays as it is."""
+        ...
+
+    async def find_referral(self, code: str) -> Referral | None: ...
+
+    async def expire_referral(self, code: str, now: int) -> Referral | None:
+        """As it is now; one that has expired before keeps its time. None: no such code."""
+        ...
+
+    async def referrals(self) -> list[tuple[Referral, int]]:
+        """All, by name, each with the number of accounts that captured it."""
         ...
 
     async def close(self) -> None: ...
@@ -103,6 +128,7 @@ class PostgresAccountStore:
         self._pool = pool
         self._migrated = False
         self._listing = asyncio.Semaphore(1)
+        self.outbox: Outbox = PostgresOutbox(self._reading)
         self._writer: Any = None  # Kept: taking a connection from the pool for every group would cost more than it.
 
     async def prepare(self, now_ms: int) -> None:
@@ -133,7 +159,7 @@ class PostgresAccountStore:
             raise Fenced
 
     async def write(self, epoch: int, group: Write) -> None:
-        arguments = _arguments(group)
+        arguments = group_arguments(group)
         try:
             if self._writer is None:
                 self._writer = await self._open_writer()
@@ -192,7 +218,7 @@ class PostgresAccountStore:
                 [MarkKind.VOID, MarkKind.REFUND],
                 since_ms,
             )
-        return _stored(row, batches, entries, marks, since_ms)
+        return stored_account(row, batches, entries, marks, since_ms)
 
     async def find_key(self, key_hash: bytes) -> bytes | None:
         async with self._reading() as connection:
@@ -224,6 +250,15 @@ class PostgresAccountStore:
             )
         return None if row is None else Entry(*row)
 
+    async def find_deposit(self, operation: bytes) -> Credited | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                "SELECT pubkey, credits + bonus, assigned, returned_ms IS NOT NULL, COALESCE(taken, 0),"
+                " COALESCE(uncollected, 0) FROM account_deposits WHERE operation = $1",
+                operation,
+            )
+        return None if row is None else Credited(*row)
+
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         only = f" AND type = {EntryType.DEBIT:d}" if debits_only else ""
         # One listing at a time: they may be long, and the other connections are for loading and for the shard's life.
@@ -236,6 +271,52 @@ class PostgresAccountStore:
                 limit,
             )
         return [Entry(*row) for row in rows]
+
+    async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT DISTINCT b.pubkey FROM credit_batches b JOIN accounts a ON a.pubkey = b.pubkey"
+                " WHERE b.expires_at <= $2 AND b.remaining > 0 AND a.virtual_shard = ANY ($1) LIMIT $3",
+                list(shards),
+                now,
+                limit,
+            )
+        return [row[0] for row in rows]
+
+    async def add_referral(self, referral: Referral) -> bool:
+        async with self._reading() as connection:
+            added = await connection.fetchval(
+                "INSERT INTO referral_codes (code, bonus_bps, created_at, expires_at, note) VALUES ($1, $2, $3, $4, $5)"
+                " ON CONFLICT (code) DO NOTHING RETURNING code",
+                *referral,
+            )
+        return added is not None
+
+    async def find_referral(self, code: str) -> Referral | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                "SELECT code, bonus_bps, created_at, expires_at, note FROM referral_codes WHERE code = $1", code
+            )
+        return None if row is None else Referral(*row)
+
+    async def expire_referral(self, code: str, now: int) -> Referral | None:
+        async with self._reading() as connection:
+            row = await connection.fetchrow(
+                "UPDATE referral_codes SET expires_at = LEAST(COALESCE(expires_at, $2), $2) WHERE code = $1"
+                " RETURNING code, bonus_bps, created_at, expires_at, note",
+                code,
+                now,
+            )
+        return None if row is None else Referral(*row)
+
+    async def referrals(self) -> list[tuple[Referral, int]]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT r.code, r.bonus_bps, r.created_at, r.expires_at, r.note,"
+                " (SELECT count(*) FROM accounts a WHERE a.ref_code = r.code AND a.ref_bonus_bps IS NOT NULL)"
+                " FROM referral_codes r ORDER BY r.code"
+            )
+        return [(Referral(*row[:5]), row[5]) for row in map(tuple, rows)]
 
     async def close(self) -> None:
         await self._drop_writer()
@@ -270,114 +351,3 @@ def partitions(now_ms: int) -> list[tuple[str, int, int]]:
         (f"ledger_{first:%Y_%m}", int(first.timestamp()) * 1000, int(following.timestamp()) * 1000)
         for first, following in itertools.pairwise(bounds)
     ]
-
-
-def _arguments(group: Write) -> list[Any]:
-    """The group as accounts_write() takes it: the rare parts as JSON, then one array a column."""
-    entries = [
-        (
-            pubkey,
-            entry.at_ms,
-            entry.seq,
-            entry.type,
-            entry.outcome,
-            entry.amount,
-            entry.balance,
-            entry.operation,
-            entry.method,
-            entry.description,
-            entry.parcels,
-            after,
-        )
-        for pubkey, entry, after in group.entries
-    ]
-    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
-    arguments: list[Any] = [list(group.shards), _rare(group)]
-    for rows, width in ((group.heads, 8), (entries, 12), (left, 3)):
-        arguments += zip(*rows, strict=True) if rows else [()] * width
-    return arguments
-
-
-def _rare(group: Write) -> str | None:
-    if not (group.profiles or group.new_batches or group.marks):
-        return None
-    profiles = [
-        {
-            "pubkey": pubkey.hex(),
-            "virtual_shard": shard,
-            "created_at": profile.created_at,
-            "status": profile.status,
-            "api_key_hash": None if profile.key_hash is None else profile.key_hash.hex(),
-            "key_prefix": profile.key_prefix,
-            "ref_code": profile.ref_code,
-            "requests_per_second": profile.requests_per_second,
-            "concurrency": profile.concurrency,
-            "genesis": ledger.genesis(pubkey).hex(),
-        }
-        for pubkey, (shard, profile) in group.profiles.items()
-    ]
-    batches = [
-        {
-            "pubkey": pubkey.hex(),
-            "id": batch.id,
-            "source": batch.source,
-            "credits": batch.credits,
-            "created_at": batch.created_at,
-            "expires_at": batch.expires_at,
-        }
-        for pubkey, batch in group.new_batches
-    ]
-    marks = [
-        {
-            "pubkey": pubkey.hex(),
-            "kind": mark.kind,
-            "operation": mark.operation.hex(),
-            "at_ms": mark.at_ms,
-            "amount": mark.amount,
-        }
-        for pubkey, mark in group.marks
-    ]
-    return msgspec.json.encode({"profiles": profiles, "batches": batches, "marks": marks}).decode()
-
-
-def _stored(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
-    profile = Profile(
-        row["created_at"],
-        row["status"],
-        row["api_key_hash"],
-        row["key_prefix"],
-        row["ref_code"],
-        row["requests_per_second"],
-        row["concurrency"],
-    )
-    head = Head(
-        row["pubkey"],
-        row["seq"],
-        row["seq"],
-        row["balance"],
-        row["total_consumed"],
-        row["last_batch"],
-        row["last_ms"],
-        row["head_hash"],
-    )
-    chained = [(Entry(*entry[:-1]), entry[-1]) for entry in map(tuple, entries)]
-    recent = [pair for pair in chained if pair[0].at_ms >= since_ms] or chained[-1:]
-    deposit = row["last_deposit"]
-    return Stored(
-        profile,
-        head,
-        [
-            Batch(
-                batch["id"],
-                Source(batch["source"]),
-                Credits(batch["credits"]),
-                Credits(batch["remaining"]),
-                UnixSeconds(batch["created_at"]),
-                UnixSeconds(batch["expires_at"]),
-            )
-            for batch in batches
-        ],
-        recent,
-        [Mark(*mark) for mark in marks],
-        None if deposit is None else msgspec.json.decode(deposit),
-    )

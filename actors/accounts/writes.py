@@ -6,7 +6,7 @@ Pure. Made from events alone, except for the heads, which are read from the acco
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.accounts import ledger
 from actors.accounts.account import (
@@ -14,12 +14,14 @@ from actors.accounts.account import (
     VOIDED,
     Account,
     Defaults,
+    Deposit,
     Event,
     Mark,
     MarkKind,
     Moved,
     Profile,
     ProfileSet,
+    Return,
     adjust_key,
     new_account,
     posted,
@@ -53,6 +55,8 @@ class Write:
     new_batches: list[tuple[bytes, Batch]] = field(default_factory=list)
     batches: dict[tuple[bytes, int], int] = field(default_factory=dict)  # (public key, batch id) to remaining.
     marks: list[tuple[bytes, Mark]] = field(default_factory=list)
+    deposits: list[tuple[bytes, Deposit]] = field(default_factory=list)
+    returns: list[tuple[bytes, Return]] = field(default_factory=list)
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
 
     def add(self, account: Account, event: Event) -> bool:
@@ -69,6 +73,10 @@ class Write:
                 self.new_batches.append((pubkey, event.fresh))
             if event.mark is not None:
                 self.marks.append((pubkey, event.mark))
+            if event.deposit is not None:
+                self.deposits.append((pubkey, event.deposit))
+            if event.returned is not None:
+                self.returns.append((pubkey, event.returned))
             return True
         if type(event) is ProfileSet:
             self.profiles[account.pubkey] = (account.shard, event.profile)
@@ -99,6 +107,17 @@ class Write:
             self.heads.append(head)
 
 
+class Credited(NamedTuple):
+    """A transfer that became credits: whose, and whether it was taken back."""
+
+    pubkey: bytes
+    credits: int  # With the bonus.
+    assigned: bool
+    returned: bool
+    taken: int
+    uncollected: int
+
+
 @dataclass(slots=True)
 class Stored:
     """An account as the store has it."""
@@ -108,7 +127,7 @@ class Stored:
     batches: list[Batch]  # That have something left.
     entries: list[tuple[Entry, bytes]]  # Recent ones with the hash after each, oldest first; at least the newest.
     marks: list[Mark]  # Recent voids and refunds.
-    last_deposit: dict[str, Any] | None = None
+    last_deposit: Deposit | None = None
 
 
 class Damaged(Exception):

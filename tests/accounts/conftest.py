@@ -11,7 +11,10 @@ from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
 from actors.storage import connect_postgres
 
-TABLES = "accounts, credit_batches, ledger, account_operations, shard_owner"
+TABLES = (
+    "accounts, credit_batches, ledger, account_operations, shard_owner, account_deposits, account_events,"
+    " referral_codes"
+)
 
 
 @pytest.fixture

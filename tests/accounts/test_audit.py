@@ -8,11 +8,21 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from actors.accounts import audit
+from actors.accounts.account import Profile, new_account
 from actors.accounts.core import decide_adjust, decide_settle, decide_void
+from actors.accounts.deposits import (
+    decide_assignment,
+    decide_bonus,
+    decide_deposit,
+    decide_return,
+    deposit_operation,
+)
+from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
+from actors.accounts.writes import Write
 from actors.datadir import DataDir
 from actors.units import VirtualShard
-from tests.accounts.making import ALICE, BOB, START, group_of, opened, opening_group, settle
+from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opened, opening_group, settle, take
 from tests.accounts.test_store import SHARDS, posted
 
 NO_FLAGS: list[str] = []
@@ -143,3 +153,58 @@ def test_an_empty_report_is_shown() -> None:
     console = Console(record=True, width=100)
     audit.show(audit.Report(), console)
     assert "adds up" in console.export_text()
+
+
+async def with_deposits(pool: asyncpg.Pool) -> None:
+    """A deposit with a bonus, one that was taken back, and one that the operator assigned."""
+    store = PostgresAccountStore(pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("owner", SHARDS, False)
+    account = new_account(ALICE, Profile(START.wall_ms // 1000, ref_code="FRIEND", ref_bonus_bps=1_000), DEFAULTS)
+    await store.write(epoch, opening_group(account))
+    first, second, third = (deposit_operation(bytes([number]) * 64, 0) for number in (1, 2, 3))
+    for operation, base_units in ((first, 1_000_019), (second, 20_000)):
+        (event,) = decide_deposit(account, operation, base_units, 7, 100_000, START)
+        assert event.deposit is not None
+        group = Write()
+        take(account, event, group)
+        for bonus in decide_bonus(account, event.deposit, START):
+            take(account, bonus, group)
+        group.cut({ALICE: account})
+        await store.write(epoch, group)
+    await store.write(epoch, group_of(account, decide_return(account, second, 2_200, "never final", START)))
+    await store.write(epoch, group_of(account, *decide_assignment(account, third, 5_000, 7, 100_000, "why", START)))
+    await store.close()
+
+
+async def test_what_was_received_is_what_was_credited(postgres_pool: asyncpg.Pool) -> None:
+    """To the unit: amount times rate, rounded down for each transfer, plus bonuses and adjustments."""
+    await with_deposits(postgres_pool)
+    report = await audited(postgres_pool)
+    assert report.faults == []
+    assert (report.received_base_units, report.earned, report.assigned) == (1_025_019, 102_501, 500)
+    assert report.credits[EntryType.DEPOSIT] == 102_001 and report.credits[EntryType.BONUS] == 10_200
+    assert report.balance == 102_501 + 10_200 - 2_200
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE account_deposits SET base_units = base_units + 10 WHERE slot = 7", "at the rate of its day"),
+        ("UPDATE account_deposits SET credits = credits + 1 WHERE NOT assigned", "credits granted for deposits"),
+        ("UPDATE account_deposits SET bonus = bonus + 1 WHERE NOT assigned", "not what was received"),
+        ("DELETE FROM account_deposits WHERE NOT assigned", "not what was received"),
+        ("DELETE FROM account_deposits WHERE assigned", "not among those received"),
+        ("UPDATE account_deposits SET pubkey = '\\x01' WHERE assigned", "does not have it once"),
+        ("UPDATE account_deposits SET taken = 0, uncollected = 2200 WHERE returned_ms > 0", "was taken back"),
+        ("DELETE FROM ledger WHERE type = 1", "does not have it once"),
+    ],
+)
+async def test_a_changed_deposit_is_found(postgres_pool: asyncpg.Pool, statement: str, told: str) -> None:
+    await with_deposits(postgres_pool)
+    async with postgres_pool.acquire() as connection:
+        await connection.execute("SET session_replication_role = replica")
+        await connection.execute(statement)
+        await connection.execute("RESET session_replication_role")
+    report = await audited(postgres_pool)
+    assert any(told in fault for _, fault in report.faults), report.faults

@@ -5,6 +5,7 @@ import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.ledger import EntryType
+from actors.accounts.referrals import Referral
 from actors.calls import SessionProof
 from actors.events import ApiKeyRotated
 from actors.identity.keys import key_hash, key_prefix, parse_api_key, token_hash
@@ -29,6 +30,7 @@ async def shard(world: World) -> AsyncIterator[AccountShard]:
 
 async def test_a_key_opens_an_account_and_replaces_the_one_before(world: World, shard: AccountShard) -> None:
     """Interface, "States and transitions": durable before the answer, the old key invalid with it."""
+    await world.store.add_referral(Referral("FRIEND", 500, 0, None, ""))
     first = await shard.issue_key(world.wallet(ALICE), "FRIEND")
     assert first.body is not None and first.body["ok"] and first.credits_remaining == 0
     row = world.store.rows[ALICE]

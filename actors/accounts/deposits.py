@@ -1,0 +1,142 @@
+"""What a deposit gives an account, and how a payment that never became final is taken back.
+
+Implements: interface, "Credits are organised in batches that expire" and `ref_code`; decisions, money rules 4, 6 and 7
+and section 3.6 (a payment that then fails to finalize is taken back by an `adjustment`).
+Pure. Which transfers are deposits, and whose, is not decided here; that an operation is new, the caller has made sure.
+"""
+
+from actors.accounts.account import (
+    SIGNATURE_BYTES,
+    Account,
+    Deposit,
+    MarkKind,
+    Moment,
+    Moved,
+    Return,
+    adjust_key,
+    deposit_key,
+)
+from actors.accounts.core import make_mark, moved
+from actors.accounts.credits import Moves, Source, plan_grant, plan_spend
+from actors.accounts.ledger import EntryType
+
+UNITS_PER_USDC = 1_000_000
+BPS = 10_000
+INDEX_MAX = 2**32 - 1
+OPERATION_BYTES = SIGNATURE_BYTES + 4
+ASSIGN, RETURN = b"assign:", b"return:"  # What their entries' operations begin with, before the deposit's own.
+
+
+def deposit_operation(signature: bytes, index: int) -> bytes:
+    """Names one token transfer for ever. index: which one of its transaction (deposits/transfers.py numbers them)."""
+    assert len(signature) == SIGNATURE_BYTES, len(signature)
+    assert 0 <= index <= INDEX_MAX, index
+    return signature + index.to_bytes(4, "big")
+
+
+def credits_for(base_units: int, credits_per_usdc: int) -> int:
+    """Whole credits, rounded down."""
+    return base_units * credits_per_usdc // UNITS_PER_USDC
+
+
+def bonus_for(credits: int, bonus_bps: int | None) -> int:
+    return credits * (bonus_bps or 0) // BPS
+
+
+def known_deposit(account: Account, operation: bytes) -> bool:
+    """Whether this was credited so recently that the store may not have it yet."""
+    return account.operations.get(deposit_key(operation)) is not None
+
+
+def known_return(account: Account, operation: bytes) -> bool:
+    return account.operations.get(adjust_key(RETURN + operation)) is not None
+
+
+def decide_deposit(
+    account: Account, operation: bytes, base_units: int, slot: int, credits_per_usdc: int, moment: Moment
+) -> tuple[Moved, ...]:
+    """The deposit's entry and batch; the bonus, where a referral code is linked, is decide_bonus, once this is true.
+
+    Nothing where the amount is worth less than a credit.
+    """
+    credits = credits_for(base_units, credits_per_usdc)
+    if credits == 0:
+        return ()
+    bonus = bonus_for(credits, account.profile.ref_bonus_bps)
+    deposit = Deposit(operation, base_units, credits_per_usdc, credits, bonus, slot, moment.wall_ms)
+    moves, fresh = plan_grant(
+        account.purse, Source.DEPOSIT, credits, moment.wall_ms // 1000, account.defaults.batch_seconds
+    )
+    text = f"deposit of {usdc_text(base_units)} USDC"
+    return (
+        moved(account, moment, EntryType.DEPOSIT, moves, operation, description=text, fresh=fresh, deposit=deposit),
+    )
+
+
+def decide_bonus(account: Account, deposit: Deposit, moment: Moment) -> tuple[Moved, ...]:
+    """Of a deposit that was just applied."""
+    if deposit.bonus == 0:
+        return ()
+    moves, fresh = plan_grant(
+        account.purse, Source.REFERRAL_BONUS, deposit.bonus, moment.wall_ms // 1000, account.defaults.batch_seconds
+    )
+    text = f"referral bonus, code {account.profile.ref_code}"
+    return (moved(account, moment, EntryType.BONUS, moves, deposit.operation, description=text, fresh=fresh),)
+
+
+def decide_assignment(
+    account: Account,
+    operation: bytes,
+    base_units: int,
+    slot: int,
+    credits_per_usdc: int,
+    reason: str,
+    moment: Moment,
+) -> tuple[Moved, ...]:
+    """A transfer that names no wallet, given to this account by the operator: an adjustment, without a bonus."""
+    credits = credits_for(base_units, credits_per_usdc)
+    if credits == 0:
+        return ()
+    deposit = Deposit(operation, base_units, credits_per_usdc, credits, 0, slot, moment.wall_ms, assigned=True)
+    moves, fresh = plan_grant(
+        account.purse, Source.ADJUSTMENT, credits, moment.wall_ms // 1000, account.defaults.batch_seconds
+    )
+    own = ASSIGN + operation
+    mark = make_mark(MarkKind.ADJUST, own, moment, credits)
+    text = f"deposit of {usdc_text(base_units)} USDC assigned by the operator: {reason}"
+    return (
+        moved(
+            account,
+            moment,
+            EntryType.ADJUSTMENT,
+            moves,
+            own,
+            description=text,
+            fresh=fresh,
+            mark=mark,
+            deposit=deposit,
+        ),
+    )
+
+
+def decide_return(account: Account, operation: bytes, amount: int, reason: str, moment: Moment) -> Moved:
+    """Take back `amount` credits of a deposit, at most what is available; the rest is recorded as uncollected.
+
+    An entry is made also when nothing is available: that the payment failed belongs into the ledger.
+    """
+    taken = min(amount, account.purse.available)
+    moves: Moves = plan_spend(account.purse, taken) if taken else ()
+    own = RETURN + operation
+    mark = make_mark(MarkKind.ADJUST, own, moment, -taken)
+    text = f"payment taken back: {reason}"
+    if taken < amount:
+        text += f"; {amount - taken} of {amount} credits uncollected"
+    returned = Return(operation, taken, amount - taken, moment.wall_ms)
+    return moved(account, moment, EntryType.ADJUSTMENT, moves, own, description=text, mark=mark, returned=returned)
+
+
+def usdc_text(base_units: int) -> str:
+    """A decimal string with two digits at least: 10,000 base units are "0.01"."""
+    whole, fraction = divmod(base_units, UNITS_PER_USDC)
+    digits = f"{fraction:06d}".rstrip("0").ljust(2, "0")
+    return f"{whole}.{digits}"

@@ -1,0 +1,148 @@
+"""Events that must be told at least once: kept with what they tell, until the sink has taken them.
+
+Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. `deposit.credited` is written by the
+very transaction that makes the deposit true; `credits.expiring` by a look at the batches, once each. Decides nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
+import base58
+import msgspec
+
+from actors.accounts.account import SIGNATURE_BYTES, Deposit
+from actors.accounts.credits import Batch
+from actors.events import CreditsExpiring, DepositCredited
+from actors.units import (
+    Credits,
+    Pubkey,
+    Signature,
+    Slot,
+    UnixSeconds,
+    UsdcUnits,
+    VirtualShard,
+    routing_bytes,
+    virtual_shard,
+)
+
+EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
+DEPOSIT_CREDITED, CREDITS_EXPIRING = "deposit.credited", "credits.expiring"
+
+
+class Announcement(NamedTuple):
+    id: int
+    event: DepositCredited | CreditsExpiring
+
+
+class Outbox(Protocol):
+    """All methods raise StoreUnavailable."""
+
+    async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
+        """Write an event for each batch that has come within 24 hours of its expiry; written before: nothing."""
+        ...
+
+    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
+        """Oldest first."""
+        ...
+
+    async def told(self, announcements: Sequence[int]) -> None:
+        """The sink has these. Until this is said they are told again."""
+        ...
+
+
+class PostgresOutbox:
+    def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._reading = reading
+
+    async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
+        async with self._reading() as connection:
+            await connection.execute(
+                "SELECT accounts_announce_expiring($1, $2, $3)", list(shards), now_ms, now_ms // 1000 + EXPIRING_SECONDS
+            )
+
+    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                "SELECT id, pubkey, kind, at_ms, body FROM account_events"
+                " WHERE NOT told AND virtual_shard = ANY ($1) ORDER BY id LIMIT $2",
+                list(shards),
+                limit,
+            )
+        return [announcement(*row) for row in rows]
+
+    async def told(self, announcements: Sequence[int]) -> None:
+        async with self._reading() as connection:
+            await connection.execute("UPDATE account_events SET told = true WHERE id = ANY ($1)", list(announcements))
+
+
+class MemoryOutbox:
+    """batches: of all accounts, spent ones too."""
+
+    def __init__(self, batches: Callable[[], Iterable[tuple[bytes, Batch]]]) -> None:
+        self._batches = batches
+        self._events: list[tuple[VirtualShard, Announcement]] = []
+        self._announced: set[tuple[bytes, int]] = set()
+        self._told: set[int] = set()
+
+    def credited(self, pubkey: bytes, deposit: Deposit) -> None:
+        """The store has written this deposit."""
+        at = UnixSeconds(deposit.at_ms // 1000)
+        self._add(pubkey, deposit_credited(pubkey, msgspec.structs.asdict(deposit), deposit.operation, at))
+
+    async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
+        await asyncio.sleep(0)
+        now, mine = UnixSeconds(now_ms // 1000), set(shards)
+        for pubkey, batch in self._batches():
+            near = now < batch.expires_at <= now + EXPIRING_SECONDS
+            if near and batch.remaining and (pubkey, batch.id) not in self._announced and _shard(pubkey) in mine:
+                self._announced.add((pubkey, batch.id))
+                account = Pubkey(base58.b58encode(pubkey).decode())
+                event = CreditsExpiring(account, batch.id, batch.source, batch.remaining, batch.expires_at, now)
+                self._add(pubkey, event)
+
+    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
+        await asyncio.sleep(0)
+        mine = set(shards)
+        return [row for shard, row in self._events if shard in mine and row.id not in self._told][:limit]
+
+    async def told(self, announcements: Sequence[int]) -> None:
+        await asyncio.sleep(0)
+        self._told.update(announcements)
+
+    def _add(self, pubkey: bytes, event: DepositCredited | CreditsExpiring) -> None:
+        self._events.append((_shard(pubkey), Announcement(len(self._events) + 1, event)))
+
+
+def _shard(pubkey: bytes) -> VirtualShard:
+    return virtual_shard(routing_bytes(pubkey))
+
+
+def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -> Announcement:
+    """From a row."""
+    account, at = Pubkey(base58.b58encode(pubkey).decode()), UnixSeconds(at_ms // 1000)
+    row = msgspec.json.decode(body)
+    if kind == CREDITS_EXPIRING:
+        return Announcement(
+            number,
+            CreditsExpiring(
+                account, row["batch"], row["source"], Credits(row["remaining"]), UnixSeconds(row["expires_at"]), at
+            ),
+        )
+    assert kind == DEPOSIT_CREDITED, kind
+    return Announcement(number, deposit_credited(pubkey, row, bytes.fromhex(row["operation"]), at))
+
+
+def deposit_credited(pubkey: bytes, row: Mapping[str, Any], operation: bytes, at: UnixSeconds) -> DepositCredited:
+    signature, index = operation[:SIGNATURE_BYTES], operation[SIGNATURE_BYTES:]
+    return DepositCredited(
+        Pubkey(base58.b58encode(pubkey).decode()),
+        Signature(base58.b58encode(signature).decode()),
+        int.from_bytes(index, "big"),
+        UsdcUnits(row["base_units"]),
+        Credits(row["credits"]),
+        Credits(row["bonus"]),
+        Slot(row["slot"]),
+        at,
+    )

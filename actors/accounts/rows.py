@@ -1,0 +1,163 @@
+"""How a group and an account look as rows and JSON of the database.
+
+Implements: the arguments of accounts_write() (schema.sql and the schema files after it). Pure.
+"""
+
+from typing import Any
+
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.account import Deposit, Mark, Profile
+from actors.accounts.credits import Batch, Source
+from actors.accounts.ledger import Entry
+from actors.accounts.writes import Head, Stored, Write
+from actors.units import Credits, UnixSeconds
+
+
+def group_arguments(group: Write) -> list[Any]:
+    """The group as accounts_write() takes it: the rare parts as JSON, then one array a column."""
+    entries = [
+        (
+            pubkey,
+            entry.at_ms,
+            entry.seq,
+            entry.type,
+            entry.outcome,
+            entry.amount,
+            entry.balance,
+            entry.operation,
+            entry.method,
+            entry.description,
+            entry.parcels,
+            after,
+        )
+        for pubkey, entry, after in group.entries
+    ]
+    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
+    arguments: list[Any] = [list(group.shards), _rare(group)]
+    for rows, width in ((group.heads, 8), (entries, 12), (left, 3)):
+        arguments += zip(*rows, strict=True) if rows else [()] * width
+    return arguments
+
+
+def _rare(group: Write) -> str | None:
+    if not (group.profiles or group.new_batches or group.marks):
+        return None  # A deposit makes a batch, and a return a mark.
+    profiles = [
+        {
+            "pubkey": pubkey.hex(),
+            "virtual_shard": shard,
+            "created_at": profile.created_at,
+            "status": profile.status,
+            "api_key_hash": None if profile.key_hash is None else profile.key_hash.hex(),
+            "key_prefix": profile.key_prefix,
+            "ref_code": profile.ref_code,
+            "ref_bonus_bps": profile.ref_bonus_bps,
+            "requests_per_second": profile.requests_per_second,
+            "concurrency": profile.concurrency,
+            "genesis": ledger.genesis(pubkey).hex(),
+        }
+        for pubkey, (shard, profile) in group.profiles.items()
+    ]
+    batches = [
+        {
+            "pubkey": pubkey.hex(),
+            "id": batch.id,
+            "source": batch.source,
+            "credits": batch.credits,
+            "created_at": batch.created_at,
+            "expires_at": batch.expires_at,
+        }
+        for pubkey, batch in group.new_batches
+    ]
+    marks = [
+        {
+            "pubkey": pubkey.hex(),
+            "kind": mark.kind,
+            "operation": mark.operation.hex(),
+            "at_ms": mark.at_ms,
+            "amount": mark.amount,
+        }
+        for pubkey, mark in group.marks
+    ]
+    parts: dict[str, Any] = {"profiles": profiles, "batches": batches, "marks": marks}
+    if group.deposits:
+        parts["deposits"] = [_deposit_row(pubkey, deposit) for pubkey, deposit in group.deposits]
+    if group.returns:
+        parts["returns"] = [
+            {
+                "operation": returned.operation.hex(),
+                "taken": returned.taken,
+                "uncollected": returned.uncollected,
+                "at_ms": returned.at_ms,
+            }
+            for _, returned in group.returns
+        ]
+    return msgspec.json.encode(parts).decode()
+
+
+def _deposit_row(pubkey: bytes, deposit: Deposit) -> dict[str, Any]:
+    return {
+        "pubkey": pubkey.hex(),
+        "operation": deposit.operation.hex(),
+        "base_units": deposit.base_units,
+        "credits_per_usdc": deposit.credits_per_usdc,
+        "credits": deposit.credits,
+        "bonus": deposit.bonus,
+        "slot": deposit.slot,
+        "at_ms": deposit.at_ms,
+        "assigned": deposit.assigned,
+    }
+
+
+def read_deposit(text: str | None) -> Deposit | None:
+    """accounts.last_deposit: the row above, as it was written."""
+    if text is None:
+        return None
+    row = msgspec.json.decode(text)
+    del row["pubkey"]
+    return Deposit(**row | {"operation": bytes.fromhex(row["operation"])})
+
+
+def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
+    profile = Profile(
+        row["created_at"],
+        row["status"],
+        row["api_key_hash"],
+        row["key_prefix"],
+        row["ref_code"],
+        row["requests_per_second"],
+        row["concurrency"],
+        row["ref_bonus_bps"],
+    )
+    head = Head(
+        row["pubkey"],
+        row["seq"],
+        row["seq"],
+        row["balance"],
+        row["total_consumed"],
+        row["last_batch"],
+        row["last_ms"],
+        row["head_hash"],
+    )
+    chained = [(Entry(*entry[:-1]), entry[-1]) for entry in map(tuple, entries)]
+    recent = [pair for pair in chained if pair[0].at_ms >= since_ms] or chained[-1:]
+    return Stored(
+        profile,
+        head,
+        [
+            Batch(
+                batch["id"],
+                Source(batch["source"]),
+                Credits(batch["credits"]),
+                Credits(batch["remaining"]),
+                UnixSeconds(batch["created_at"]),
+                UnixSeconds(batch["expires_at"]),
+            )
+            for batch in batches
+        ],
+        recent,
+        [Mark(*mark) for mark in marks],
+        read_deposit(row["last_deposit"]),
+    )

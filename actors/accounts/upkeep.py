@@ -1,0 +1,73 @@
+"""What an owner does now and then beside answering: telling events, looking for expiring batches, making room.
+
+Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`; ledger entries of type `expiry` for
+accounts that nobody asks for. A shell; part of AccountShard's tick. Whatever fails is tried again by a later tick.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from actors.accounts.activations import Activations
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.commits import GroupCommit
+from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.turns import Turns
+from actors.clock import Clock
+from actors.events import EventSink
+from actors.units import VirtualShard
+
+logger = logging.getLogger(__name__)
+
+_PREPARE_SECONDS = 86_400
+_LOOK_SECONDS = 60  # A batch is announced within a minute of coming within 24 hours of its expiry.
+_EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one look; those that are left are found by the next.
+_TOLD_AT_ONCE_MAX = 500
+
+
+class Upkeep:
+    def __init__(
+        self,
+        store: AccountStore,
+        clock: Clock,
+        commits: GroupCommit,
+        activations: Activations,
+        turns: Turns,
+        sink: EventSink,
+        shards: Sequence[VirtualShard],
+    ) -> None:
+        self._store, self._clock, self._commits = store, clock, commits
+        self._activations, self._turns, self._sink, self._shards = activations, turns, sink, shards
+        self._prepare_at = clock.now() + _PREPARE_SECONDS
+        self._look_at = 0
+
+    async def tick(self) -> None:
+        """Once a second."""
+        if not self._commits.open:
+            return
+        now = self._clock.now()
+        try:
+            if now >= self._prepare_at:
+                await self._store.prepare(self._clock.now_ms())
+                self._prepare_at = now + _PREPARE_SECONDS
+            if now >= self._look_at:
+                await self._store.outbox.announce_expiring(self._shards, self._clock.now_ms())
+                await self._expire(now)
+                self._look_at = now + _LOOK_SECONDS
+            await self._tell()
+        except (StoreUnavailable, OwnerUnavailable) as error:
+            logger.warning("upkeep is late, the next tick tries again: %s", error)
+
+    async def _expire(self, now: int) -> None:
+        """Accounts that are not in memory would keep credits past their date until somebody asks for them."""
+        for pubkey in await self._store.expired(self._shards, now, _EXPIRED_AT_ONCE_MAX):
+            account = await self._activations.load(pubkey)
+            if account is not None and self._turns.is_current(account):
+                self._turns.take_due(account, self._turns.moment())
+
+    async def _tell(self) -> None:
+        """At least once: said to be told only after the sink has it."""
+        untold = await self._store.outbox.untold(self._shards, _TOLD_AT_ONCE_MAX)
+        for announcement in untold:
+            self._sink.emit(announcement.event)
+        if untold:
+            await self._store.outbox.told([announcement.id for announcement in untold])
