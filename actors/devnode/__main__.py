@@ -33,7 +33,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, 
 def serve(
     context: typer.Context,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the chain; the chain in it is continued. Needed to run a node.")
+        Path | None, typer.Option(help="Folder of the chain; the chain in it is continued. Without it, nothing is kept.")
     ] = None,
     http_port: Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0 takes a free one.")] = 8899,
     ws_port: Annotated[
@@ -42,10 +42,16 @@ def serve(
             help="Second port for WebSockets; the HTTP port means none.", show_default="one above --http-port"
         ),
     ] = None,
+    tpu_port: Annotated[
+        int, typer.Option(help="UDP port of the TPU over QUIC; 0 takes a free one, which getClusterNodes tells.")
+    ] = 0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     slot_ms: Annotated[int, typer.Option(help="Length of a slot in milliseconds.")] = 400,
     root_depth: Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")] = 32,
-    seed: Annotated[int, typer.Option(help="Makes the keys of this chain, together with the folder's own salt.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Same seed, same chain: keys, hashes, faults. Without it every new chain is another."),
+    ] = None,
     retention_slots: Annotated[
         int, typer.Option(help="Slots whose blocks and transactions are kept; older ones are cleaned up.")
     ] = 216_000,
@@ -54,17 +60,23 @@ def serve(
         Path | None, typer.Option(help="Written (JSON: pid, url, keys) once calls are answered; removed at the end.")
     ] = None,
     parent_pid: Annotated[int | None, typer.Option(help="End when this process ends.")] = None,
+    faults: Annotated[
+        Path | None, typer.Option(help="Faults that hold from the start: the JSON that POST /admin/faults takes.")
+    ] = None,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    if data_dir is None:
-        _fail("--data-dir is needed: the folder that the chain lives in", EXIT_USAGE)
+    plan = FaultPlan() if faults is None else _faults_in(faults)
+    with contextlib.ExitStack() as stack:
+        if data_dir is None:
+            data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devnode-")))
     try:
         settings = Settings(
             data_dir=data_dir,
             host=host,
             http_port=http_port,
             ws_port=ws_port,
+            tpu_port=tpu_port,
             slot_ms=slot_ms,
             root_depth=root_depth,
             seed=seed,

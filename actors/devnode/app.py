@@ -23,11 +23,11 @@ from actors.devnode.admin import admin_routes
 from actors.devnode.archive import Archive
 from actors.devnode.chain import Birth, Chain
 from actors.devnode.faucet import Faucet
-from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts
+from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
 from actors.devnode.journal import Journal
 from actors.devnode.lock import FolderLock
 from actors.devnode.pacemaker import Pacemaker
-from actors.devnode.ports import BACKLOG, open_ports, port_of
+from actors.devnode.ports import BACKLOG, open_ports, open_udp, port_of
 from actors.devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.rpc.dispatch import Dispatcher
@@ -35,6 +35,7 @@ from actors.devnode.rpc.http import HttpDoor
 from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Settings
+from actors.devnode.tpu.door import TpuDoor
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
@@ -53,6 +54,8 @@ class Devnode:
         with contextlib.ExitStack() as opened:
             for listening in self._sockets:
                 opened.callback(listening.close)
+            self._tpu_socket = open_udp(settings.host, settings.tpu_port, "--tpu-port")
+            opened.callback(self._tpu_socket.close)
             lock = FolderLock(settings.data_dir)
             opened.callback(lock.release)
             self._journal = Journal(settings.data_dir, settings.retention_slots)
@@ -62,21 +65,23 @@ class Devnode:
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
+        self._tpu = TpuDoor(self.node, self._clock)
 
     def _open_chain(self) -> Node:
         settings, now = self.settings, self._clock.now()
         past = self._journal.restore()
         if past is not None:
-            if past.seed != settings.seed:
-                logger.warning("the chain in %s keeps its seed, %d", settings.data_dir, past.seed)
+            if settings.seed is not None and past.salt != seeded_salt(settings.seed):
+                logger.warning("the chain in %s was begun with another seed and keeps it", settings.data_dir)
             keys = chain_keys(past.seed, past.salt)
             chain = Chain.restored(past, now, settings.root_depth)
         else:
-            salt = secrets.token_bytes(SALT_BYTES)
-            keys = chain_keys(settings.seed, salt)
-            self._journal.begin(settings.seed, salt)
+            seed = settings.seed or 0
+            salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
+            keys = chain_keys(seed, salt)
+            self._journal.begin(seed, salt)
             chain = self._new_chain(Birth(salt, genesis_accounts(keys), now))
-        return Node(
+        node = Node(
             chain=chain,
             archive=Archive(settings.data_dir),
             keys=keys,
@@ -86,6 +91,8 @@ class Devnode:
             http_address=f"{settings.host}:{self.http_port}",
             pubsub_address=f"{settings.host}:{self.ws_port}",
         )
+        node.faults.set(settings.faults)
+        return node
 
     def _new_chain(self, birth: Birth) -> Chain:
         """Build the first blocks at once, so that finalized, confirmed and processed all exist from the start."""
@@ -121,6 +128,7 @@ class Devnode:
         if self.settings.parent_pid is not None:
             tasks.append(asyncio.create_task(_wait_for_end_of(self.settings.parent_pid), name="parent"))
         try:
+            await self._tpu.open(self._tpu_socket)
             await server.listening.wait()
             self._announce()
             if on_ready is not None:
@@ -135,6 +143,7 @@ class Devnode:
         await self._stop.wait()
 
     async def _close(self, server: "_Server", tasks: list[asyncio.Task[None]]) -> None:
+        self._tpu.close()
         server.should_exit = True
         with contextlib.suppress(TimeoutError, OSError):
             await asyncio.wait_for(asyncio.shield(tasks[1]), timeout=3)
@@ -179,6 +188,7 @@ class Devnode:
             "http_port": self.http_port,
             "ws_url": f"ws://{self.settings.host}:{self.ws_port}",
             "ws_port": self.ws_port,
+            "tpu_quic": self.node.tpu_quic_address,
             "faucet": str(self.node.faucet.pubkey),
             "identity": str(self.node.keys.identity.pubkey()),
         }

@@ -2,7 +2,7 @@
 
 Implements: the HTTP port, and beside it the port where clients look for the WebSocket: one above the HTTP port, which
 is what web3.js 1.x makes of a URL with a port. Both serve the same; a second port that was not asked for by name is
-done without when it is taken, since the HTTP port serves WebSockets too.
+done without when it is taken, since the HTTP port serves WebSockets too. And the UDP port of the TPU.
 Not here: what is served (app.py).
 """
 
@@ -33,6 +33,19 @@ def open_ports(host: str, http_port: int, ws_port: int | None) -> list[socket.so
     except PortTaken:
         first.close()
         raise
+
+
+def open_udp(host: str, port: int, flag: str) -> socket.socket:
+    """A bound UDP socket; port 0 takes a free one. Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        listening.setblocking(False)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise PortTaken(f"cannot listen on {host}:{port}/udp ({error.strerror}); give another {flag}") from error
+    return listening
 
 
 def port_of(listening: socket.socket) -> int:

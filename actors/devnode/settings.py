@@ -1,9 +1,10 @@
 """What one devnode is told at start. Pure; every field is checked here, all mistakes are reported together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.devnode.blockhashes import BLOCKHASHES_KEPT
+from actors.devnode.faults_plan import FaultPlan
 
 RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # Below this, statuses that still guard against replay would be dropped.
 
@@ -18,20 +19,23 @@ class Settings:
     host: str = "127.0.0.1"
     http_port: int = 8899
     ws_port: int | None = None  # None: one above the HTTP port.
+    tpu_port: int = 0  # UDP; 0 takes a free one, which getClusterNodes tells.
     slot_ms: int = 400
     root_depth: int = 32
-    seed: int = 0
+    seed: int | None = None  # None: every new chain is another.
     retention_slots: int = 216_000  # A day of 400 ms slots.
     parent_pid: int | None = None
     ready_file: Path | None = None
+    faults: FaultPlan = field(default_factory=FaultPlan)  # Those that hold from the start.
 
     def __post_init__(self) -> None:
         ranges = {
             "http-port": (self.http_port, 0, 65_535),
             "ws-port": (self.ws_port or 0, 0, 65_535),
+            "tpu-port": (self.tpu_port, 0, 65_535),
             "slot-ms": (self.slot_ms, 10, 60_000),
             "root-depth": (self.root_depth, 2, 150),
-            "seed": (self.seed, 0, 2**63 - 1),
+            "seed": (self.seed or 0, 0, 2**63 - 1),
             "retention-slots": (self.retention_slots, RETENTION_SLOTS_MIN, 100_000_000),
         }
         mistakes = [

@@ -1,0 +1,1 @@
+"""The embedded chain's transaction port over QUIC, as a validator presents it."""

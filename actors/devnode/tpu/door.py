@@ -1,0 +1,126 @@
+"""The TPU: where transactions are sent straight to the leader, over QUIC.
+
+Implements: ALPN `solana-tpu`, the node's identity as certificate, admission, and handing what comes to the chain. The
+sender hears nothing of what becomes of a transaction, here as on any validator.
+Not here: a connection's life (connection.py), what the limits are (admission.py).
+"""
+
+import asyncio
+import itertools
+import socket
+from typing import Any
+
+from aioquic.asyncio.server import QuicServer
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import NetworkAddress, QuicConnection
+from aioquic.quic.packet import QuicPacketType, pull_quic_header
+from solders.pubkey import Pubkey
+
+from actors.clock import Clock
+from actors.devnode.chain import Source
+from actors.devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
+from actors.devnode.rpc.node import Node
+from actors.devnode.tpu.admission import Admission, Admitted, Arrivals, Limits, Peer, Throttle, TooMany
+from actors.devnode.tpu.certificate import node_certificate
+from actors.devnode.tpu.connection import CLOSE_DROPPED, TpuConnection
+from actors.devnode.tpu.streams import STREAM_BYTES_MAX
+
+ALPN = "solana-tpu"
+IDLE_SECONDS = 30.0
+_LONG_HEADER = 0x80
+
+
+class TpuDoor:
+    def __init__(self, node: Node, clock: Clock, limits: Limits | None = None) -> None:
+        self._node, self._clock = node, clock
+        self._limits = limits if limits is not None else Limits()
+        self._admission = Admission(self._limits, {node.keys.identity.pubkey(): ACTIVATED_STAKE_LAMPORTS})
+        self._arrivals = Arrivals(self._limits)
+        self._throttles: dict[Peer, Throttle] = {}
+        self._numbers = itertools.count()
+        self._connections: dict[int, TpuConnection] = {}
+        self._number_of: dict[TpuConnection, int] = {}
+        self._peers: dict[int, Peer] = {}
+        self._server: _Server | None = None
+
+    async def open(self, listening: socket.socket) -> None:
+        """Serve on a bound UDP socket, which is the door's from now on."""
+        certificate, key = node_certificate(self._node.keys.identity)
+        configuration = QuicConfiguration(
+            is_client=False,
+            alpn_protocols=[ALPN],
+            idle_timeout=IDLE_SECONDS,
+            max_stream_data=STREAM_BYTES_MAX,
+            max_data=STREAM_BYTES_MAX * self._limits.staked_streams_max,
+        )
+        configuration.certificate, configuration.private_key = certificate, key
+        loop = asyncio.get_running_loop()
+        _, self._server = await loop.create_datagram_endpoint(lambda: _Server(configuration, self), sock=listening)
+        host, port = listening.getsockname()[:2]
+        self._node.tpu_quic_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def close(self) -> None:
+        self._node.tpu_quic_address = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def may_arrive(self, address: str) -> bool:
+        return self._arrivals.allows(address, self._clock.monotonic())
+
+    # What connections ask.
+
+    def admit(self, connection: TpuConnection, identity: Pubkey | None, address: str) -> Admitted | TooMany:
+        number = next(self._numbers)
+        peer = identity if identity is not None else address
+        result = self._admission.admit(number, peer)
+        if isinstance(result, Admitted):
+            self._connections[number], self._number_of[connection], self._peers[number] = connection, number, peer
+            for evicted in result.evicted:
+                self._connections[evicted].close_with(CLOSE_DROPPED)
+        return result
+
+    def throttle(self, identity: Pubkey | None, address: str) -> Throttle:
+        """One for all connections of a peer."""
+        peer = identity if identity is not None else address
+        staked = self._admission.stake_share(peer) > 0
+        limit = None if staked else self._limits.unstaked_streams_per_interval
+        return self._throttles.setdefault(peer, Throttle(limit))
+
+    def left(self, connection: TpuConnection) -> None:
+        number = self._number_of.pop(connection, None)
+        if number is None:
+            return
+        self._admission.leave(number)
+        del self._connections[number]
+        peer = self._peers.pop(number)
+        if peer not in self._peers.values():
+            self._throttles.pop(peer, None)
+
+    def take(self, raw: bytes) -> None:
+        self._node.chain.submit(raw, Source.TPU)
+
+
+class _Server(QuicServer):
+    """aioquic's, with new connections counted before anything is spent on them."""
+
+    def __init__(self, configuration: QuicConfiguration, door: TpuDoor) -> None:
+        def create(quic: QuicConnection, **rest: Any) -> TpuConnection:
+            return TpuConnection(quic, door, **rest)
+
+        super().__init__(configuration=configuration, create_protocol=create)
+        self._door = door
+
+    def datagram_received(self, data: bytes | str, addr: NetworkAddress) -> None:
+        assert isinstance(data, bytes), type(data)
+        if data[:1] and data[0] & _LONG_HEADER and self._begins_connection(data) and not self._door.may_arrive(addr[0]):
+            return
+        super().datagram_received(data, addr)
+
+    def _begins_connection(self, data: bytes) -> bool:
+        try:
+            header = pull_quic_header(Buffer(data=data), host_cid_length=self._configuration.connection_id_length)
+        except ValueError:
+            return False
+        return header.packet_type == QuicPacketType.INITIAL and header.destination_cid not in self._protocols

@@ -1,0 +1,68 @@
+"""Transactions on their way in: the streams of one connection.
+
+Implements: one transaction is one stream; its bytes come in pieces and end with the stream. At most 4,096 bytes, and no
+pause of more than two seconds: what stalls is dropped.
+Pure: times are arguments. Not here: QUIC (connection.py), what becomes of a transaction (chain.py).
+"""
+
+from dataclasses import dataclass, field
+
+STREAM_BYTES_MAX = 4_096
+PAUSE_SECONDS_MAX = 2.0
+
+
+class StreamTooLong(Exception):
+    """More bytes than any transaction has."""
+
+
+@dataclass(slots=True)
+class _Partial:
+    data: bytearray
+    at_seconds: float
+
+
+@dataclass(slots=True)
+class Streams:
+    _open: dict[int, _Partial] = field(default_factory=dict)
+    _dropped: set[int] = field(default_factory=set)
+
+    @property
+    def has_open(self) -> bool:
+        return bool(self._open)
+
+    def receive(self, stream: int, data: bytes, ends: bool, now_seconds: float) -> bytes | None:
+        """The whole transaction once its stream has ended. Raises StreamTooLong."""
+        if stream in self._dropped:
+            if ends:
+                self._dropped.discard(stream)
+            return None
+        partial = self._open.get(stream)
+        size = len(data) + (0 if partial is None else len(partial.data))
+        if size > STREAM_BYTES_MAX:
+            raise StreamTooLong
+        if ends:
+            if partial is None:
+                return data
+            del self._open[stream]
+            return bytes(partial.data) + data
+        if partial is None:
+            self._open[stream] = _Partial(bytearray(data), now_seconds)
+        else:
+            partial.data += data
+            partial.at_seconds = now_seconds
+        return None
+
+    def forget(self, stream: int) -> bool:
+        """The peer took the stream back. False: nothing of it was waiting."""
+        self._dropped.discard(stream)
+        return self._open.pop(stream, None) is not None
+
+    def drop_stalled(self, now_seconds: float) -> list[int]:
+        """Give up on streams that paused too long; what still comes of them is ignored."""
+        stalled = [
+            stream for stream, partial in self._open.items() if now_seconds - partial.at_seconds > PAUSE_SECONDS_MAX
+        ]
+        for stream in stalled:
+            del self._open[stream]
+            self._dropped.add(stream)
+        return stalled

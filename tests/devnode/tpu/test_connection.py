@@ -1,0 +1,197 @@
+"""What a client of the TPU meets, with aioquic on the other end as its registry ships it."""
+
+import dataclasses
+
+import pytest
+from aioquic.quic.connection import Limit
+from aioquic.quic.packet import QuicFrameType
+from solders.keypair import Keypair
+from solders.message import MessageV1, TransactionConfig
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.tpu.connection import StreamCredit
+from actors.devnode.tpu.streams import STREAM_BYTES_MAX
+
+from ..test_wire import memo
+from .conftest import ROOMY, OpenTpu, TpuFactory, client_configuration, nameless_certificate
+
+
+async def test_a_transaction_sent_on_a_stream_lands(tpu: OpenTpu) -> None:
+    (payment,) = tpu.payments(1)
+    async with tpu.client() as client:
+        client.send(bytes(payment))
+        assert await tpu.landed() == str(payment.signatures[0])
+
+
+async def test_the_certificate_shows_the_nodes_identity(tpu: OpenTpu) -> None:
+    """A client can check that it talks to the leader it meant."""
+    async with tpu.client() as client:
+        certificate = client._quic.tls._peer_certificate
+        assert certificate is not None
+        key = certificate.public_key().public_bytes_raw()  # type: ignore[union-attr]
+        assert key == bytes(tpu.local.keys.identity.pubkey())
+
+
+async def test_no_stream_may_be_opened_before_admission(tpu: OpenTpu) -> None:
+    """The handshake promises none; credit comes after it, and one for each transaction that was taken."""
+    (payment,) = tpu.payments(1)
+    async with tpu.client() as client:
+        assert client.credit == 0
+        client.send(bytes(payment))  # Waits in the client until it may.
+        await tpu.landed()
+        assert client.credit == ROOMY.unstaked_streams
+
+
+async def test_a_stream_that_comes_in_pieces_is_one_transaction(tpu: OpenTpu) -> None:
+    (payment,) = tpu.payments(1)
+    raw = bytes(payment)
+    async with tpu.client() as client:
+        stream = client.send(raw[:10], ends=False)
+        await client.ping()
+        client.more(stream, raw[10:])
+        assert await tpu.landed() == str(payment.signatures[0])
+
+
+async def test_v1_is_taken_up_to_its_own_size(tpu: OpenTpu) -> None:
+    payer = tpu.wallet()
+    config = TransactionConfig(compute_unit_limit=400_000, loaded_accounts_data_size_limit=1_000_000)
+    message = MessageV1.try_compile(payer.pubkey(), [memo(3_000)], tpu.local.blockhash(), config=config)
+    large = VersionedTransaction(message, [payer])
+    assert len(bytes(large)) > 3_000
+    async with tpu.client() as client:
+        client.send(bytes(large))
+        assert await tpu.landed() == str(large.signatures[0])
+
+
+async def test_more_bytes_than_any_transaction_has_end_the_connection(tpu: OpenTpu) -> None:
+    async with tpu.client() as client:
+        client.send(bytes(STREAM_BYTES_MAX + 1))
+        end = await client.end()
+    assert (end.error_code, end.reason_phrase) == (5, "invalid_stream")
+
+
+async def test_garbage_is_taken_without_a_word(tpu: OpenTpu) -> None:
+    """Nobody answers a stream, and one bad transaction does not cost the next one its place."""
+    (payment,) = tpu.payments(1)
+    async with tpu.client() as client:
+        client.send(b"not a transaction")
+        client.send(bytes(payment))
+        assert await tpu.landed() == str(payment.signatures[0])
+        assert not client.ended.done()
+
+
+async def test_a_client_without_certificate_is_refused(tpu: OpenTpu) -> None:
+    """TLS alert 116, certificate required, as a transport error."""
+    async with tpu.client(configuration=client_configuration(None)) as client:
+        end = await client.end()
+    assert (end.error_code, end.frame_type) == (0x100 + 116, QuicFrameType.CRYPTO)
+
+
+async def test_a_certificate_without_identity_is_a_peer_by_address(tpu: OpenTpu) -> None:
+    (payment,) = tpu.payments(1)
+    configuration = client_configuration(None)
+    configuration.certificate, configuration.private_key = nameless_certificate()
+    async with tpu.client(configuration=configuration) as client:
+        client.send(bytes(payment))
+        await tpu.landed()
+
+
+async def test_another_protocol_is_refused(tpu: OpenTpu) -> None:
+    """TLS alert 120, no application protocol."""
+    configuration = client_configuration(Keypair())
+    configuration.alpn_protocols = ["h3"]
+    with pytest.raises(ConnectionError):
+        async with tpu.client(configuration=configuration):
+            raise AssertionError("connected")
+
+
+async def test_a_ninth_connection_of_one_peer_is_too_many(tpu_with: TpuFactory) -> None:
+    """And what the others had stays theirs."""
+    async with tpu_with(dataclasses.replace(ROOMY, connections_per_unstaked_peer=1)) as tpu:
+        (payment,) = tpu.payments(1)
+        identity = Keypair()
+        async with tpu.client(identity) as first:
+            async with tpu.client(identity) as second:
+                end = await second.end()
+            assert (end.error_code, end.reason_phrase) == (4, "too_many")
+            async with tpu.client():  # Another peer may still come.
+                first.send(bytes(payment))
+                await tpu.landed()
+
+
+async def test_a_full_table_drops_its_oldest(tpu_with: TpuFactory) -> None:
+    limits = dataclasses.replace(ROOMY, unstaked_connections_max=2)
+    async with tpu_with(limits) as tpu, tpu.client() as oldest, tpu.client(), tpu.client():
+        end = await oldest.end()
+    assert (end.error_code, end.reason_phrase) == (1, "dropped")
+
+
+async def test_an_identity_with_stake_gets_more_at_once(tpu: OpenTpu) -> None:
+    """All stake is the node's own: whoever shows its key has the most streams there are."""
+    (payment,) = tpu.payments(1)
+    async with tpu.client(tpu.local.keys.identity) as client:
+        client.send(bytes(payment))
+        await tpu.landed()
+        assert client.credit == ROOMY.staked_streams_max
+
+
+async def test_streams_above_the_rate_wait_and_land(tpu_with: TpuFactory) -> None:
+    """More than the window and far above the rate: nothing is lost, and credit is withheld meanwhile."""
+    limits = dataclasses.replace(ROOMY, unstaked_streams=4, unstaked_streams_per_interval=6)
+    async with tpu_with(limits) as tpu:
+        sent = tpu.payments(20)
+        async with tpu.client() as client:
+            for payment in sent:
+                client.send(bytes(payment))
+            landed = [await tpu.landed() for _ in sent]
+    assert sorted(landed) == sorted(str(payment.signatures[0]) for payment in sent)
+
+
+async def test_what_came_whole_is_taken_though_the_sender_left(tpu_with: TpuFactory) -> None:
+    """A client that sends and closes at once has sent."""
+    limits = dataclasses.replace(ROOMY, unstaked_streams_per_interval=1)
+    async with tpu_with(limits) as tpu:
+        sent = tpu.payments(3)
+        async with tpu.client() as client:
+            for payment in sent:
+                client.send(bytes(payment))
+            await client.ping()
+        assert {await tpu.landed() for _ in sent} == {str(payment.signatures[0]) for payment in sent}
+
+
+async def test_a_stream_taken_back_gives_its_place_back(tpu: OpenTpu) -> None:
+    async with tpu.client() as client:
+        stream = client.send(b"half", ends=False)
+        await client.ping()
+        server = next(iter(tpu.door._connections.values()))
+        assert server._streams.has_open
+        client._quic.reset_stream(stream, 0)
+        client.transmit()
+        await client.ping()
+        assert not server._streams.has_open
+        assert server.credit.value == ROOMY.unstaked_streams + 1
+
+
+async def test_an_address_that_connects_too_often_is_ignored(tpu_with: TpuFactory) -> None:
+    """As if its packets were lost: the client hears nothing at all, until there is room again."""
+    async with tpu_with(dataclasses.replace(ROOMY, connections_per_address_and_minute=1)) as tpu:
+        async with tpu.client():
+            pass
+        configuration = client_configuration(Keypair())
+        configuration.idle_timeout = 0.2
+        with pytest.raises(ConnectionError):
+            async with tpu.client(configuration=configuration):
+                raise AssertionError("connected")
+        tpu.local.clock.advance(60)
+        async with tpu.client():
+            pass
+
+
+def test_credit_is_given_by_the_door_alone() -> None:
+    """aioquic adds one for each closed stream on its own account: that is not heard."""
+    credit = StreamCredit(Limit(0, "streams", 128))
+    assert credit.value == 0
+    credit.value += 1
+    assert credit.value == 0
+    credit.grant(5)
+    assert (credit.value, credit.sent) == (5, 0)
