@@ -21,6 +21,8 @@ from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import headers, jsonrpc, replies, terms
 from actors.gateway.departures import Departure
+from actors.gateway.paid_requests import has_credentials, is_offer, refused_for_free, under_session, without_credentials
+from actors.gateway.payments import Paid, PaymentDoor
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
@@ -28,6 +30,7 @@ from actors.gateway.routes import Routes, StatusPages
 from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
 from actors.identity.store import IdentityStore
+from actors.settlements import BlockhashHint, PaymentDesk
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class Dependencies:
     # A request that carries X-Request-Id got it from a layer of ours outside, which answers with it too; on all others
     # this door makes the id. False: whatever a request carries is a stranger's.
     ids_from_edge: bool = False
+    payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
 
 
 class HttpDoor:
@@ -67,7 +71,9 @@ class HttpDoor:
         self._body_bytes_max = config.gateway.body_bytes_max
         self._payments = config.payments
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
-        self._terms_by_path: dict[bytes, Terms] = {}
+        self._desk = dependencies.payment_desk
+        self._payment_door = PaymentDoor(config.payments, self._desk, dependencies.accounts)
+        self._terms_by_path: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
         self._pipeline = Pipeline(
             dependencies.accounts, dependencies.node, self._clock, edge, config.gateway.calls_in_flight_max
         )
@@ -79,6 +85,7 @@ class HttpDoor:
             self._clock,
             dependencies.randomness,
             self._terms,
+            self._payment_door,
         )
         self._request_prefix = edge.hex()[:10] + "-"
         self._requests = 0
@@ -135,7 +142,10 @@ class HttpDoor:
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         query: bytes = scope["query_string"]
-        proof = prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
+        paid = await self._pay_for_calls(scope, path, body, request_id) if looks.pays else None
+        if isinstance(paid, Response):
+            return paid
+        proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
         if proof is None:
             return self._without_credentials(path, body, request_id)
         if isinstance(proof, Refusal):
@@ -161,8 +171,51 @@ class HttpDoor:
             response = self._single_response(done, call.id, path, request_id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
-        if query and uses_url_key(sent, query):
+        if paid:
+            response.headers += paid.headers
+        elif query and uses_url_key(sent, query):
             response.headers += headers.DEPRECATED_URL_KEY
+        return response
+
+    async def _pay_for_calls(self, scope: Scope, path: bytes, body: bytes, request_id: str) -> Paid | Response | None:
+        """The payment that came with these calls, settled. None: payments are not taken, credentials decide."""
+        if not self._payment_door.takes_payments:
+            return None
+        parsed = jsonrpc.parse(body)
+        if isinstance(parsed, Refusal):
+            return replies.plain(parsed, request_id)
+        raw_id = jsonrpc.NO_ID if isinstance(parsed, list) else parsed.id
+        free = refused_for_free(parsed)
+        if free is not None and isinstance(parsed, list):
+            return self._batch_response(free, path, request_id)
+        if free is not None:
+            return self._single_response(free, raw_id, path, request_id)
+
+        def refuse(refusal: Refusal, page: Terms) -> Response:
+            if isinstance(parsed, list):
+                return replies.plain(refusal, request_id, page)
+            return replies.single(refusal, raw_id, request_id, page)
+
+        request = _request(scope, path, request_id)
+        return await self._routes.over_limit(request) or await self._payment_door.take(
+            request.headers, self._terms(path), refuse
+        )
+
+    async def _answer_paid(self, request: Request) -> Response:
+        """Of the other paths: the payment is taken where a stranger would be asked for one, and only there."""
+        unpaid = await self._routes.answer(without_credentials(request))
+        if not is_offer(unpaid):
+            return await self._routes.answer(request) if has_credentials(request) else unpaid
+        refused = None if self._routes.is_limited(request.path) else await self._routes.over_limit(request)
+        if refused is not None:
+            return refused
+        paid = await self._payment_door.take(
+            request.headers, self._terms(request.path), lambda refusal, page: replies.plain(refusal, request.id, page)
+        )
+        if isinstance(paid, Response):
+            return paid
+        response = await self._routes.answer(under_session(request, paid.token))
+        response.headers += paid.headers
         return response
 
     async def _other(
@@ -177,9 +230,8 @@ class HttpDoor:
         sent = scope["headers"]
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
-        peer = scope["client"][0] if scope.get("client") else None
         query: bytes = scope["query_string"]
-        request = Request(method, path, query, sent, b"", request_id, peer)
+        request = _request(scope, path, request_id)
         if self._routes.is_limited(path):
             refused = await self._routes.over_limit(request)
             if refused is not None:
@@ -193,7 +245,8 @@ class HttpDoor:
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         request.body = body
-        response = await self._routes.answer(request)
+        pays = looks.pays and self._payment_door.takes_payments and not path.startswith((b"/auth/", b"/x402/"))
+        response = await (self._answer_paid(request) if pays else self._routes.answer(request))
         if query and uses_url_key(sent, query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response
@@ -233,16 +286,22 @@ class HttpDoor:
         return response
 
     def _terms(self, path: bytes) -> Terms:
-        """Made when first asked for. Only paths that are served ask, so there are few."""
-        page = self._terms_by_path.get(path)
-        if page is None:
-            page = terms.build(self._payments, self._public_url, path.decode("ascii"))
-            self._terms_by_path[path] = page
+        """Made when first asked for, and when the blockhash in it is another. Only paths that are served ask: few."""
+        hint = None if self._desk is None else self._desk.hint()
+        known, page = self._terms_by_path.get(path, (None, None))
+        if page is None or known != hint:
+            page = terms.build(self._payments, self._public_url, path.decode("ascii"), hint)
+            self._terms_by_path[path] = (hint, page)
         return page
 
 
 def build_app(dependencies: Dependencies) -> HttpDoor:
     return HttpDoor(dependencies)
+
+
+def _request(scope: Scope, path: bytes, request_id: str) -> Request:
+    peer = scope["client"][0] if scope.get("client") else None
+    return Request(scope["method"], path, scope["query_string"], scope["headers"], b"", request_id, peer)
 
 
 def _item(reply: Reply, request_id: str, page: Terms) -> bytes:

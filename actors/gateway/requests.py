@@ -17,7 +17,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_WATCHED = frozenset((b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"))
+_PAYMENTS = frozenset((b"payment-signature", b"x-payment"))
+_WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
@@ -48,6 +49,7 @@ class Looks(msgspec.Struct):
     browser: bool = False  # It sent an Origin.
     fault: Refusal | None = None  # Of the body's framing.
     edge_id: bytes = b""
+    pays: bool = False  # It came with an x402 payment, of either version.
 
 
 def look(headers: list[tuple[bytes, bytes]]) -> Looks:
@@ -65,6 +67,8 @@ def look(headers: list[tuple[bytes, bytes]]) -> Looks:
                 looks.edge_id = value
             elif name == b"transfer-encoding":
                 chunked = True
+            elif name in _PAYMENTS:
+                looks.pays = True
             else:
                 compressed = value.strip().lower() not in (b"", b"identity")
     if lengths + chunked > 1:

@@ -16,7 +16,8 @@ from actors.calls import Figures, Proof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import headers, replies
+from actors.gateway import headers, replies, terms
+from actors.gateway.payments import PaymentDoor
 from actors.gateway.replies import Response
 from actors.gateway.requests import Request, counted_address
 from actors.gateway.terms import Terms
@@ -29,6 +30,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
+# What /.well-known/x402.json lists: where a call can be paid for as it is made.
+_PAYABLE = (("POST", "/"), ("POST", "/rpc"))
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
@@ -55,13 +58,16 @@ class Routes:
         status: StatusPages,
         clock: Clock,
         randomness: Callable[[int], bytes],
-        terms: Callable[[bytes], Terms],
+        terms_of: Callable[[bytes], Terms],
+        payments: PaymentDoor,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
         self._identity = config.identity
         self._accounts, self._store, self._status = accounts, identity_store, status
-        self._clock, self._randomness, self._terms = clock, randomness, terms
+        self._clock, self._randomness, self._terms = clock, randomness, terms_of
+        self._payments, self._payment_settings = payments, config.payments
+        self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._trusted = TrustedProxies(config.identity.trusted_proxies)
         self._counts = Counts()  # Of this process alone, for while the shared store is away.
         self._table: dict[bytes, tuple[str, Handler]] = {
@@ -72,6 +78,8 @@ class Routes:
             b"/auth/challenge": ("POST", self._challenge),
             b"/auth/verify": ("POST", self._verify),
             b"/auth/logout": ("POST", self._logout),
+            b"/x402/settle": ("POST", self._settle),
+            b"/.well-known/x402.json": ("GET", self._discovery),
             b"/health": ("GET", self._health),
             b"/pricing": ("GET", self._pricing),
             b"/capabilities": ("GET", self._capabilities),
@@ -85,7 +93,7 @@ class Routes:
     @staticmethod
     def is_limited(path: bytes) -> bool:
         """Whether requests count against the limit of their address, existing path or not."""
-        return path.startswith((b"/account/", b"/auth/"))
+        return path.startswith((b"/account/", b"/auth/", b"/x402/"))
 
     async def answer(self, request: Request) -> Response:
         """The answer to a request whose path and method serves() confirmed."""
@@ -168,6 +176,14 @@ class Routes:
             return replies.plain(fault, request.id)
         return self._shaped(await self._accounts.close_session(proof), request, endpoints.logout_reply())
 
+    # --- payments
+
+    async def _settle(self, request: Request) -> Response:
+        return await self._payments.settle(request.body)
+
+    async def _discovery(self, request: Request) -> Response:
+        return _json(terms.discovery(self._payment_settings, self._public_url, _PAYABLE))
+
     # --- public pages
 
     async def _health(self, request: Request) -> Response:
@@ -195,7 +211,9 @@ class Routes:
         )
         if isinstance(proof, Refusal):
             return replies.plain(proof, request.id)
-        return proof or replies.plain(_NO_CREDENTIALS, request.id, self._terms(request.path))
+        # Where only a wallet's signature or a session's end is taken, a payment could not stand in for it.
+        page = self._terms(request.path)
+        return proof or replies.plain(_NO_CREDENTIALS, request.id, page if accept is Accept.ANY else page.bare())
 
     def _shaped(self, answer: Answer, request: Request, body: dict[str, Any] | None = None) -> Response:
         if answer.refusal is not None:

@@ -2,7 +2,7 @@
 
 Implements: interface specification, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
 on SVM; decisions 1 (network ids) and 3.6.
-Pure: made once per path from configuration. Reading payments is not done here.
+Pure: made per path from configuration and the newest blockhash. Reading payments is payments.py's.
 
 Version 2 clients read the PAYMENT-REQUIRED header (standard base64, padded) and nothing else; version 1 clients read
 `x402Version: 1` and `accepts` at the top of the body. Both are always sent together: one current client chokes on
@@ -10,13 +10,14 @@ the body without the header.
 """
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from actors.config import PaymentsConfig
-from actors.settlements import Network, mint_of, network_of
+from actors.settlements import BlockhashHint, Network, mint_of, network_of
 
 # The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
 AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)
@@ -34,11 +35,16 @@ class Terms:
     v1_accepts: list[dict[str, Any]]
     header: bytes  # Value of PAYMENT-REQUIRED.
 
+    def bare(self) -> "Terms":
+        """Where to deposit, and no offer: for those who may have paid already, and for paths that take no payment."""
+        return Terms(self.deposit, {}, [], b"")
 
-def build(payments: PaymentsConfig, public_url: str, path: str) -> Terms:
+
+def build(payments: PaymentsConfig, public_url: str, path: str, hint: BlockhashHint | None = None) -> Terms:
     """public_url: origin that clients see, without a slash at its end; path: starts with one.
 
     payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered.
+    hint: saves payers of version 2 a question to a node; it is another one every few seconds.
     """
     network = network_of(payments)
     mint = mint_of(payments)
@@ -59,7 +65,7 @@ def build(payments: PaymentsConfig, public_url: str, path: str) -> Terms:
         "x402Version": 2,
         "error": "payment required",
         "resource": {"url": url, "description": _DESCRIPTION, "mimeType": "application/json"},
-        "accepts": [{**common, "network": network.v2, "amount": str(amount)} for amount in amounts],
+        "accepts": [_hinted({**common, "network": network.v2, "amount": str(amount)}, hint) for amount in amounts],
     }
     v1 = {
         **common,
@@ -70,6 +76,32 @@ def build(payments: PaymentsConfig, public_url: str, path: str) -> Terms:
         "mimeType": "application/json",
     }
     return Terms(deposit, v2, [v1], base64.b64encode(orjson.dumps(v2)))
+
+
+def discovery(payments: PaymentsConfig, public_url: str, resources: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """GET /.well-known/x402.json: what can be paid for, and how. resources: HTTP method and path of each."""
+    listed = []
+    for method, path in resources:
+        page = build(payments, public_url, path)
+        if page.v2:
+            listed.append({"type": "http", "method": method, **page.v2["resource"], "accepts": page.v2["accepts"]})
+    base = public_url.rstrip("/")
+    return {
+        "x402Version": 2,
+        "versions": [1, 2],
+        "enabled": bool(listed),
+        "resources": listed,
+        "settle": f"{base}/x402/settle",
+        "pricing": f"{base}/pricing",
+        "deposit": build(payments, public_url, "/").deposit,
+    }
+
+
+def _hinted(accept: dict[str, Any], hint: BlockhashHint | None) -> dict[str, Any]:
+    if hint is None:
+        return accept
+    known = {"recentBlockhash": hint.blockhash, "lastValidBlockHeight": str(hint.last_valid_block_height)}
+    return {**accept, "extra": {**accept["extra"], **known}}
 
 
 def usdc_text(base_units: int) -> str:

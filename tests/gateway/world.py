@@ -24,6 +24,7 @@ from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.gateway.pipeline import Node
 from actors.hotlink_edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
+from actors.settlements import PaymentDesk
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 
 from .doubles import ScriptedNode
@@ -123,11 +124,19 @@ class Wallet:
 
 
 class World:
-    def __init__(self, node: Node | None = None, identity_store: IdentityStore | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        node: Node | None = None,
+        identity_store: IdentityStore | None = None,
+        desk: PaymentDesk | None = None,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock()
         self.config = Config(
             storage=StorageConfig(cluster_secret=SecretStr("s" * 32)),
-            payments=PaymentsConfig(network="devnet", deposit_wallet=DEPOSIT_WALLET, sponsor_pubkey=SPONSOR),
+            payments=PaymentsConfig(
+                network="devnet", deposit_wallet=DEPOSIT_WALLET, sponsor_pubkey=SPONSOR, **settings.get("payments", {})
+            ),
             accounts=AccountsConfig(**settings.get("accounts", {})),
             identity=IdentityConfig(**settings.get("identity", {})),
             gateway=GatewayConfig(**settings.get("gateway", {})),
@@ -149,7 +158,9 @@ class World:
         )
         self.accounts = InProcessAccounts(self.shard)
         self.door: HttpDoor = build_app(
-            Dependencies(self.config, self.accounts, self.node, self.identity_store, Pages(), self.clock)
+            Dependencies(
+                self.config, self.accounts, self.node, self.identity_store, Pages(), self.clock, payment_desk=desk
+            )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")
         self._wallets = itertools.count(1)
@@ -208,10 +219,13 @@ def constant(response: httpx.Response) -> str:
 
 @contextlib.asynccontextmanager
 async def a_world(
-    node: Node | None = None, identity_store: IdentityStore | None = None, **settings: Any
+    node: Node | None = None,
+    identity_store: IdentityStore | None = None,
+    desk: PaymentDesk | None = None,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """settings: by branch, as `accounts={"concurrency": 3}`."""
-    world = World(node, identity_store, **settings)
+    world = World(node, identity_store, desk, **settings)
     await world.shard.start()
     try:
         yield world

@@ -1,0 +1,282 @@
+"""Payments that come with a call: their headers read, settled by the desk, turned into a proof of who paid.
+
+Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
+The door's side: it reads and writes headers and bodies. What a payment must be on the chain, and what becomes of it,
+is deposits' (the port is settlements.PaymentDesk).
+
+The payment decides who calls: credentials beside it are not looked at, since a client whose key has no credits would
+otherwise pay and be refused again. The call goes through the pipeline under a session of the payer, opened once for
+each payment, so holds and charges are those of any call. The session's token is told in the receipt of this one
+exchange: before it nobody but the payer had the transaction in a form that could be sent.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import orjson
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import SessionProof
+from actors.config import PaymentsConfig
+from actors.errors import Err, Refusal
+from actors.gateway import headers
+from actors.gateway.headers import HeaderList
+from actors.gateway.replies import Response
+from actors.gateway.terms import Terms
+from actors.identity import keys
+from actors.settlements import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
+from actors.units import routing_bytes
+
+logger = logging.getLogger(__name__)
+
+HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
+HEADERS = frozenset((HEADER_V2, HEADER_V1))
+_RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
+_HEADER_BYTES_MAX = 16_384
+_PRIVATE = (b"cache-control", b"private")
+_TRANSACTION_BYTES_MAX = 1_232
+_PAID_BUT = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the payment is credited; the call could not be made, and is not charged"
+)
+Refuse = Callable[[Refusal, Terms], Response]
+# HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
+_STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """A payment as its header says it: not looked at beyond what the header itself must agree with."""
+
+    version: int
+    transaction: bytes
+    least_base_units: int
+
+
+class Paid(msgspec.Struct, frozen=True):
+    """proof: of the payer, for this call. headers: the receipt, for whatever answer the call gets."""
+
+    proof: SessionProof
+    token: str
+    headers: HeaderList
+
+
+class PaymentDoor:
+    """desk None: no payments are taken, and their headers are not looked at."""
+
+    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None, accounts: AccountsClient) -> None:
+        self._payments, self._desk, self._accounts = payments, desk, accounts
+        self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
+
+    @property
+    def takes_payments(self) -> bool:
+        return self._desk is not None and self._payments.sponsor_pubkey is not None
+
+    async def take(self, sent: list[tuple[bytes, bytes]], page: Terms, refuse: Refuse) -> Paid | Response:
+        """Settle what the headers of this request offer. A response when the call cannot be made under it.
+
+        refuse: gives a refusal the body that the route's clients expect, with these terms.
+        """
+        assert self._desk is not None, "asked without payments"
+        offered = read_offer(sent, self._payments)
+        if isinstance(offered, Refusal):
+            response = refuse(offered, page)
+            if response.status == 400 and page.header:
+                response.headers.append((b"payment-required", page.header))
+            return response
+        settled = await self._desk.pay(offered.transaction, offered.least_base_units)
+        if isinstance(settled, NotSettled):
+            return self._refused(offered.version, settled, page, refuse)
+        return await self._under_session(offered.version, settled, page, refuse)
+
+    async def _under_session(self, version: int, settled: Settled, page: Terms, refuse: Refuse) -> Paid | Response:
+        """Opened once for each payment: the message's hash is burned like a challenge that was signed."""
+        receipt: dict[str, Any] = {
+            "success": True,
+            "transaction": settled.signature,
+            "network": self._networks[version],
+            "payer": settled.payer,
+            "amount": str(settled.amount_base_units),
+            "extra": {
+                "account": settled.payer,
+                "credits_added": settled.credits_added,
+                "balance": settled.balance,
+            },
+        }
+        try:
+            answer = await self._accounts.open_session(settled.pubkey, settled.message_hash)
+        except OwnerUnavailable:
+            answer = None
+        if answer is None or answer.body is None:
+            logger.warning("payment %s is credited, and no session could be opened for its call", settled.signature)
+            response = refuse(_PAID_BUT, page)
+            response.headers += self._receipt(version, receipt)
+            return response
+        token = str(answer.body["token"])
+        if self._payments.x402_session_in_receipt:
+            receipt["extra"] |= {"session_token": token, "expires_in": answer.body["expires_in"]}
+        proof = SessionProof(keys.token_hash(token), routing_bytes(settled.pubkey))
+        return Paid(proof, token, self._receipt(version, receipt))
+
+    def _refused(self, version: int, lack: NotSettled, page: Terms, refuse: Refuse) -> Response:
+        receipt: dict[str, Any] = {
+            "success": False,
+            "transaction": lack.signature,
+            "network": self._networks[version],
+            "errorReason": lack.reason,
+            "errorMessage": lack.message,
+        }
+        if lack.payer:
+            receipt["payer"] = lack.payer
+        status = _STATUS.get(lack.lack, 402)
+        err = {503: Err.SERVICE_TEMPORARILY_UNAVAILABLE, 429: Err.RATE_LIMITED}.get(status, Err.PAYMENT_REQUIRED)
+        # Fresh terms would ask for the same money again while the first payment may still land.
+        response = refuse(Refusal(err, lack.message), page.bare() if lack.lack is Lack.PENDING else page)
+        response.headers += self._receipt(version, receipt, private=False)
+        return response
+
+    def _receipt(self, version: int, receipt: dict[str, Any], private: bool = True) -> HeaderList:
+        found: HeaderList = [(_RECEIPTS[version], base64.b64encode(orjson.dumps(receipt)))]
+        return [*found, _PRIVATE] if private else found
+
+    # --- POST /x402/settle
+
+    async def settle(self, body: bytes) -> Response:
+        """Interface, "Payment settlement"."""
+        if not self.takes_payments:
+            return self._settle_answer(503, "settlement_not_configured", "this service settles no payments")
+        assert self._desk is not None
+        transaction = _read_settle_body(body)
+        if isinstance(transaction, str):
+            return self._settle_answer(400, "invalid_request", transaction)
+        settled = await self._desk.relay(transaction)
+        if isinstance(settled, Settled):
+            document = {
+                "success": True,
+                "status": "confirmed",
+                "transaction": settled.signature,
+                "network": self._networks[2],
+                "message": "settled; POST /account/confirm-deposit with this signature credits it once it is final",
+            }
+            return Response(200, orjson.dumps(document), [headers.NO_STORE])
+        if settled.lack is Lack.PENDING:
+            document = {
+                "success": True,
+                "status": "pending",
+                "transaction": settled.signature,
+                "network": self._networks[2],
+                "message": settled.message,
+            }
+            return Response(202, orjson.dumps(document), [headers.NO_STORE])
+        status = {Lack.INVALID: 400, Lack.DUPLICATE: 400, Lack.REJECTED: 502}.get(settled.lack)
+        status = status or _STATUS.get(settled.lack, 503)
+        return self._settle_answer(status, settled.reason, settled.message, settled.signature)
+
+    def _settle_answer(self, status: int, reason: str, message: str, signature: str = "") -> Response:
+        document = {
+            "success": False,
+            "transaction": signature,
+            "network": self._networks[2],
+            "message": message,
+            "error": f"{reason}: {message}",
+        }
+        added: HeaderList = [headers.NO_STORE]
+        if status in (429, 503):
+            added.append(headers.retry_after(60 if status == 429 else 5))
+        return Response(status, orjson.dumps(document), added)
+
+
+def read_offer(sent: list[tuple[bytes, bytes]], payments: PaymentsConfig) -> Offered | Refusal:
+    """The payment of the version 2 header, else of the version 1 one; wallets that send both send the same twice."""
+    for name, version in ((HEADER_V2, 2), (HEADER_V1, 1)):
+        values = [value for header, value in sent if header == name]
+        if len(values) > 1:
+            return _invalid("the payment header came more than once")
+        if values:
+            return _read_header(values[0], version, payments)
+    raise AssertionError("no payment header")
+
+
+def _read_header(value: bytes, version: int, payments: PaymentsConfig) -> Offered | Refusal:
+    if len(value) > _HEADER_BYTES_MAX:
+        return _invalid(f"the payment header is longer than {_HEADER_BYTES_MAX} bytes")
+    try:
+        offer = orjson.loads(base64.b64decode(value, validate=True))
+    except (binascii.Error, ValueError):  # orjson's own error is a ValueError.
+        return _invalid("the payment header is not JSON in padded base64")
+    if not isinstance(offer, dict) or offer.get("x402Version") != version:
+        return _invalid(f"wanted x402Version {version} in this header")
+    payload = offer.get("payload")
+    text = payload.get("transaction") if isinstance(payload, dict) else None
+    transaction = _decode(text)
+    if transaction is None:
+        return _invalid("payload.transaction must be a transaction in base64")
+    least = _least_of_v2(offer, payments) if version == 2 else _least_of_v1(offer, payments)
+    return least if isinstance(least, Refusal) else Offered(version, transaction, least)
+
+
+def _least_of_v2(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
+    """What the accepted element promises, when it is one of ours: any amount from the minimum on, all else as offered.
+
+    `extra` may hold more than was offered; the blockhash hint in it is another one in every answer.
+    """
+    accepted = offer.get("accepted")
+    if not isinstance(accepted, dict):
+        return _invalid("accepted is missing")
+    extra = accepted.get("extra")
+    wanted = {
+        "scheme": "exact",
+        "network": network_of(payments).v2,
+        "asset": mint_of(payments),
+        "payTo": payments.deposit_wallet,
+    }
+    if any(accepted.get(name) != value for name, value in wanted.items()):
+        return _not_offered("scheme, network, asset or payTo")
+    if not isinstance(extra, dict) or extra.get("feePayer") != payments.sponsor_pubkey:
+        return _not_offered("extra.feePayer")
+    amount = accepted.get("amount")
+    if not isinstance(amount, str) or not amount.isascii() or not amount.isdigit() or len(amount) > 20:
+        return _invalid("accepted.amount must be a whole number as text")
+    if int(amount) < payments.minimum_deposit_base_units:
+        return _not_offered("the amount")
+    return int(amount)
+
+
+def _least_of_v1(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
+    """Version 1 echoes no terms: the smallest deposit is enough, and what arrives is credited."""
+    if offer.get("scheme") != "exact" or offer.get("network") != network_of(payments).v1:
+        return _not_offered("scheme or network")
+    return payments.minimum_deposit_base_units
+
+
+def _read_settle_body(body: bytes) -> bytes | str:
+    """The wire bytes, or what is wrong with the body."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return 'the body must be JSON: {"transaction": "<base64>"}'
+    text = value.get("transaction") if isinstance(value, dict) else None
+    if not isinstance(text, str) or not text:
+        return 'the body must be {"transaction": "<base64>"}'
+    transaction = _decode(text)
+    return "transaction is not base64, or longer than a transaction can be" if transaction is None else transaction
+
+
+def _decode(text: Any) -> bytes | None:
+    """Measured before it is decoded."""
+    if not isinstance(text, str) or len(text) > _TRANSACTION_BYTES_MAX * 4 // 3 + 4:
+        return None
+    try:
+        return base64.b64decode(text, validate=True) or None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _invalid(detail: str) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, detail)
+
+
+def _not_offered(what: str) -> Refusal:
+    return Refusal(Err.PAYMENT_REQUIRED, f"the payment is for other terms than this service's: {what}")

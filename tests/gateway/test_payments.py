@@ -1,0 +1,321 @@
+"""Payments that come with a call: who is credited, who pays, what the answer says; and /x402/settle's answers."""
+
+import base64
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+
+from actors.config import PaymentsConfig
+from actors.gateway.payments import HEADER_V1, HEADER_V2, Offered, read_offer
+from actors.settlements import Lack, NotSettled
+
+from .payment_doubles import HINT, Desk, accepted, header_v1, header_v2, receipt
+from .world import DEPOSIT_WALLET, SPONSOR, World, a_world, call, constant
+
+PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet=DEPOSIT_WALLET, sponsor_pubkey=SPONSOR)
+V2 = "PAYMENT-SIGNATURE"
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+async def world(desk: Desk) -> AsyncIterator[World]:
+    async with a_world(desk=desk) as made:
+        desk.world, desk.payer = made, await made.customer(account=False)
+        yield made
+
+
+async def test_a_stranger_pays_and_is_answered(world, desk):
+    """Decisions 3.6: settled, credited to the payer, and the call answered in the same response, charged once."""
+    refused = await world.rpc(None, call())
+    assert refused.status_code == 402
+    response = await world.rpc(None, call(), **{V2: header_v2()})
+    assert response.status_code == 200 and response.json()["result"] == "ok"
+    told = receipt(response)
+    assert (told["success"], told["payer"], told["amount"]) == (True, desk.payer.text, "100000")
+    assert told["extra"]["credits_added"] == told["extra"]["balance"] == 10_000
+    assert response.headers["x-credits-remaining"] == "9999"
+    assert response.headers["cache-control"] == "private"
+    assert desk.paid == [(b"a transaction", 100_000)]
+
+
+async def test_the_receipt_carries_a_session_of_the_payer(world, desk):
+    """What a stock client has no other way to get: further calls without further payments."""
+    told = receipt(await world.rpc(None, call(), **{V2: header_v2()}))["extra"]
+    again = await world.rpc(None, call(), Authorization=f"Bearer {told['session_token']}")
+    assert again.status_code == 200
+    assert again.headers["x-credits-remaining"] == "9998"
+    assert told["expires_in"] == 3_600
+
+
+async def test_the_session_stays_out_of_the_receipt_where_the_operator_says_so(desk):
+    """The call is made all the same."""
+    async with a_world(desk=desk, payments={"x402_session_in_receipt": False}) as world:
+        desk.world, desk.payer = world, await world.customer(account=False)
+        response = await world.rpc(None, call(), **{V2: header_v2()})
+        assert response.status_code == 200
+        assert "session_token" not in receipt(response)["extra"]
+
+
+async def test_version_1_is_answered_in_version_1(world, desk):
+    """X-PAYMENT in, X-PAYMENT-RESPONSE out, with version 1's network name; clients of it are still published."""
+    response = await world.rpc(None, call(), **{"X-PAYMENT": header_v1()})
+    assert response.status_code == 200
+    assert receipt(response, "x-payment-response")["network"] == "solana-devnet"
+    assert "payment-response" not in response.headers
+    assert desk.paid == [(b"a transaction", 10_000)]
+
+
+async def test_both_headers_are_one_payment(world, desk):
+    """Some wallets send both: the newer one is read, and it is settled once."""
+    response = await world.rpc(None, call(), **{V2: header_v2(), "X-PAYMENT": header_v1(b"another")})
+    assert response.status_code == 200
+    assert [transaction for transaction, _ in desk.paid] == [b"a transaction"]
+
+
+async def test_the_payment_decides_who_calls(world, desk):
+    """Beside an API key: the payer is credited and charged, and the key's account is not touched."""
+    customer = await world.customer(credits=50)
+    response = await world.rpc(customer, call(), **{V2: header_v2()})
+    assert response.status_code == 200 and response.headers["x-credits-remaining"] == "9999"
+    assert await world.balance(customer) == 50
+
+
+async def test_a_payment_that_buys_too_little_still_credits(world, desk):
+    """-32010 with a successful receipt: the money is in the account."""
+    desk.amount = 10  # One credit, and the call costs more.
+    response = await world.rpc(None, call("getBlock", 1), **{V2: header_v2()})
+    assert response.status_code == 402 and constant(response) == "INSUFFICIENT_CREDITS"
+    assert receipt(response)["success"] is True
+    assert "payment-required" in response.headers
+
+
+async def test_a_batch_is_paid_for_at_once(world, desk):
+    """One payment, then each item is billed by itself."""
+    response = await world.rpc(None, [call(id=1), call(id=2), call("nonsense", id=3)], **{V2: header_v2()})
+    assert response.status_code == 200
+    assert ["result" in item for item in response.json()] == [True, True, False]
+    assert response.headers["x-credits-remaining"] == "9998"
+    assert len(desk.paid) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", call("nonsense"), call("getProgramAccounts"), {"jsonrpc": "2.0", "method": "getSlot"}, [call("x")]],
+)
+async def test_no_payment_is_taken_for_what_is_refused_for_free(world, desk, body):
+    """Malformed, unknown or denied: nobody should pay to hear it."""
+    response = await world.rpc(None, body, **{V2: header_v2()})
+    assert response.status_code in (200, 400)
+    assert desk.paid == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "not base64!",
+        base64.b64encode(b"not json").decode(),
+        base64.b64encode(b"[]").decode(),
+        header_v2(x402Version=1),
+        header_v2(payload={}),
+        header_v2(payload={"transaction": 7}),
+        header_v2(payload={"transaction": "A" * 2_000}),
+        header_v2(accepted=None),
+        header_v2(accepted=accepted(amount="1e5")),
+        "A" * 20_000,
+    ],
+)
+async def test_a_malformed_payment_is_400_with_the_terms(world, desk, header):
+    """Nothing is settled, and the client can read how it is done."""
+    response = await world.rpc(None, call(), **{V2: header})
+    assert response.status_code == 400
+    assert "payment-required" in response.headers and "payment-response" not in response.headers
+    assert desk.paid == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"},
+        {"scheme": "upto"},
+        {"asset": SPONSOR},
+        {"payTo": SPONSOR},
+        {"extra": {"feePayer": DEPOSIT_WALLET}},
+        {"extra": {}},
+        {"amount": "9999"},
+    ],
+)
+async def test_terms_that_were_not_offered_are_refused(world, desk, changes):
+    """The echo must be ours; only the amount may be another, from the minimum on."""
+    response = await world.rpc(None, call(), **{V2: header_v2(accepted=accepted(**changes))})
+    assert response.status_code == 402 and "payment-required" in response.headers
+    assert desk.paid == []
+
+
+def test_the_echo_may_hold_more_than_was_offered():
+    """Clients echo the blockhash hint, which is another one in every answer, and keys of their own."""
+    more = accepted(12_345, extra={"feePayer": SPONSOR, "recentBlockhash": "x", "lastValidBlockHeight": "1", "a": 1})
+    found = read_offer([(HEADER_V2, header_v2(accepted=more).encode())], PAYMENTS)
+    assert found == Offered(2, b"a transaction", 12_345)
+    assert isinstance(read_offer([(HEADER_V1, header_v1().encode())], PAYMENTS), Offered)
+
+
+async def test_a_payment_header_that_comes_twice_is_refused(world, desk):
+    """Which one is meant is not guessed."""
+    sent = [(V2, header_v2()), (V2, header_v2(b"another"))]
+    response = await world.http.post("/", content=orjson.dumps(call()), headers=sent)
+    assert response.status_code == 400
+    assert desk.paid == []
+
+
+@pytest.mark.parametrize(
+    ("lack", "status", "offers"),
+    [
+        (NotSettled(Lack.INVALID, "some_reason", "why"), 402, True),
+        (NotSettled(Lack.DUPLICATE, "duplicate_settlement", "why", "earlier"), 402, True),
+        (NotSettled(Lack.REJECTED, "settlement_failed", "why", "failed"), 402, True),
+        (NotSettled(Lack.PENDING, "settlement_pending", "why", "sent"), 402, False),
+        (NotSettled(Lack.UNAVAILABLE, "settlement_unavailable", "why"), 503, False),
+        (NotSettled(Lack.TOO_MANY, "rate_limited", "why"), 429, False),
+    ],
+)
+async def test_what_was_not_settled_is_told_with_a_receipt(world, desk, lack, status, offers):
+    """Hostile inputs 24 and 25: the reason and the signature; where it may yet land, no fresh offer beside it."""
+    desk.lack = lack
+    response = await world.rpc(None, call(id="x"), **{V2: header_v2()})
+    assert response.status_code == status
+    told = receipt(response)
+    assert (told["success"], told["errorReason"], told["transaction"]) == (False, lack.reason, lack.signature)
+    assert ("payment-required" in response.headers) == offers
+    assert ("accepts" in response.json()) == offers
+    assert response.json()["id"] == "x"
+    assert world.node.calls == []
+
+
+async def test_a_session_is_opened_once_for_each_payment(world, desk):
+    """Whatever the desk says the second time, a repeated payment makes no second call and no second token."""
+    assert (await world.rpc(None, call(), **{V2: header_v2()})).status_code == 200
+    again = await world.rpc(None, call(), **{V2: header_v2()})
+    assert again.status_code == 503
+    assert "session_token" not in receipt(again)["extra"]
+    assert len(world.node.calls) == 1
+
+
+async def test_other_paths_take_payments_where_they_ask_for_them(world, desk):
+    """GET /account/info of a stranger is an offer; the retry is answered under the payer's account."""
+    assert (await world.http.get("/account/info")).status_code == 402
+    response = await world.http.get("/account/info", headers={V2: header_v2()})
+    assert response.status_code == 200 and response.json()["pubkey"] == desk.payer.text
+    assert receipt(response)["success"] is True
+
+
+async def test_paths_that_ask_for_no_payment_take_none(world, desk):
+    """Public pages, session paths, and the path that only a wallet's own signature opens, which offers nothing."""
+    assert (await world.http.get("/pricing", headers={V2: header_v2()})).status_code == 200
+    unpayable = await world.http.post("/account/api-key", content=b"{}", headers={V2: header_v2()})
+    assert unpayable.status_code == 402 and "payment-required" not in unpayable.headers
+    wallet = await world.customer(account=False)
+    signed = wallet.headers("POST", "/account/api-key", b"{}")
+    response = await world.http.post("/account/api-key", content=b"{}", headers=signed | {V2: header_v2()})
+    assert response.status_code == 200
+    assert desk.paid == []
+
+
+async def test_payments_count_against_the_limit_of_their_address(world, desk):
+    """Each costs the sponsor a fee at worst, and a simulation always."""
+    desk.lack = NotSettled(Lack.INVALID, "some_reason", "why")
+    statuses = [(await world.rpc(None, call(), **{V2: header_v2()})).status_code for _ in range(61)]
+    assert set(statuses[:60]) == {402} and statuses[60] == 429
+    assert len(desk.paid) == 60
+
+
+async def test_without_a_desk_payment_headers_are_not_looked_at():
+    """Credentials decide as ever."""
+    async with a_world() as world:
+        customer = await world.customer(credits=5)
+        assert (await world.rpc(customer, call(), **{V2: "nonsense"})).status_code == 200
+        settle = await world.http.post("/x402/settle", json={"transaction": "AAAA"})
+        assert settle.status_code == 503 and settle.json()["success"] is False
+
+
+async def test_the_newest_blockhash_is_in_the_offer(world, desk):
+    """It saves the payer a question to a node; the terms are made again when it changes."""
+    first = (await world.rpc(None, call())).json()["error"]["data"]["x402"]["accepts"][0]["extra"]
+    assert first == {"feePayer": SPONSOR}
+    desk.hinted = HINT
+    second = (await world.rpc(None, call())).json()["error"]["data"]["x402"]["accepts"][0]["extra"]
+    assert second == {"feePayer": SPONSOR, "recentBlockhash": HINT.blockhash, "lastValidBlockHeight": "321"}
+
+
+async def test_settle_answers_as_the_interface_has_it(world, desk):
+    """Interface, "Payment settlement": success, transaction, network, message; nothing is credited."""
+    body = {"transaction": base64.b64encode(b"a transaction").decode()}
+    response = await world.http.post("/x402/settle", json=body)
+    told = response.json()
+    assert response.status_code == 200
+    assert told["success"] is True and told["transaction"] and told["message"]
+    assert told["network"] == "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
+    assert desk.relayed == [b"a transaction"] and desk.paid == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"{}", b'{"transaction": 1}', b'{"transaction": "*"}', b'{"transaction": ""}']
+)
+async def test_settle_refuses_bodies_that_are_none(world, desk, body):
+    """400 with a descriptive `error`."""
+    response = await world.http.post("/x402/settle", content=body)
+    assert response.status_code == 400 and response.json()["error"]
+    assert desk.relayed == []
+
+
+@pytest.mark.parametrize(
+    ("lack", "status"),
+    [
+        (NotSettled(Lack.INVALID, "r", "why"), 400),
+        (NotSettled(Lack.DUPLICATE, "duplicate_settlement", "why", "earlier"), 400),
+        (NotSettled(Lack.REJECTED, "r", "why"), 502),
+        (NotSettled(Lack.UNAVAILABLE, "r", "why"), 503),
+        (NotSettled(Lack.NOT_CONFIGURED, "r", "why"), 503),
+        (NotSettled(Lack.TOO_MANY, "r", "why"), 429),
+    ],
+)
+async def test_settle_errors(world, desk, lack, status):
+    """Interface: 400 for what is wrong with the transaction, 502 for what the network refused, 503 where it is off."""
+    desk.lack = lack
+    response = await world.http.post("/x402/settle", json={"transaction": "AAAA"})
+    told = response.json()
+    assert response.status_code == status
+    assert (told["success"], told["transaction"]) == (False, lack.signature)
+    assert lack.reason in told["error"] and lack.message in told["error"]
+    assert (status in (429, 503)) == ("retry-after" in response.headers)
+
+
+async def test_settle_says_pending_when_the_verdict_is_unknown(world, desk):
+    """Hostile input 25: never failed, always with the signature."""
+    desk.lack = NotSettled(Lack.PENDING, "settlement_pending", "not yet", "sent")
+    response = await world.http.post("/x402/settle", json={"transaction": "AAAA"})
+    told = response.json()
+    assert response.status_code == 202
+    assert (told["status"], told["transaction"], told["success"]) == ("pending", "sent", True)
+    assert "error" not in told and "payment-required" not in response.headers
+
+
+async def test_settle_needs_no_credentials_and_is_limited_by_address(world, desk):
+    """Interface: unauthenticated; decisions: 60 a minute for each address."""
+    statuses = [(await world.http.post("/x402/settle", json={"transaction": "AAAA"})).status_code for _ in range(61)]
+    assert set(statuses[:60]) == {200} and statuses[60] == 429
+
+
+async def test_the_discovery_document_lists_what_can_be_paid_for(world):
+    """GET /.well-known/x402.json: public, and the same terms as the 402's."""
+    response = await world.http.get("/.well-known/x402.json")
+    told = response.json()
+    assert response.status_code == 200 and told["enabled"] is True
+    assert [resource["url"].rpartition("8080")[2] for resource in told["resources"]] == ["/", "/rpc"]
+    offered = (await world.rpc(None, call())).json()["error"]["data"]["x402"]
+    assert told["resources"][0]["accepts"] == offered["accepts"]
+    assert told["settle"].endswith("/x402/settle")
