@@ -24,6 +24,8 @@ from actors.devnode.archive import Archive
 from actors.devnode.chain import Birth, Chain
 from actors.devnode.faucet import Faucet
 from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
+from actors.devnode.geyser.hub import Hub as GeyserHub
+from actors.devnode.geyser.server import GeyserServer
 from actors.devnode.journal import Journal
 from actors.devnode.lock import FolderLock
 from actors.devnode.pacemaker import Pacemaker
@@ -66,6 +68,8 @@ class Devnode:
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
         self._tpu = TpuDoor(self.node, self._clock)
+        self._geyser_hub = GeyserHub(self.node, settings.geyser.replay_slots)
+        self.geyser = GeyserServer(self.node, self._geyser_hub, settings.geyser, settings.host, settings.data_dir)
 
     def _open_chain(self) -> Node:
         settings, now = self.settings, self._clock.now()
@@ -123,12 +127,14 @@ class Devnode:
             asyncio.create_task(self.pacemaker.run(), name="pacemaker"),
             asyncio.create_task(server.serve(sockets=self._sockets), name="http"),
             asyncio.create_task(self._hub.run(), name="pubsub"),
+            asyncio.create_task(self._geyser_hub.run(), name="geyser"),
             asyncio.create_task(self._stopped(), name="stop"),
         ]
         if self.settings.parent_pid is not None:
             tasks.append(asyncio.create_task(_wait_for_end_of(self.settings.parent_pid), name="parent"))
         try:
             await self._tpu.open(self._tpu_socket)
+            await self.geyser.start()
             await server.listening.wait()
             self._announce()
             if on_ready is not None:
@@ -144,6 +150,7 @@ class Devnode:
 
     async def _close(self, server: "_Server", tasks: list[asyncio.Task[None]]) -> None:
         self._tpu.close()
+        await self.geyser.stop()
         server.should_exit = True
         with contextlib.suppress(TimeoutError, OSError):
             await asyncio.wait_for(asyncio.shield(tasks[1]), timeout=3)
@@ -189,6 +196,9 @@ class Devnode:
             "ws_url": f"ws://{self.settings.host}:{self.ws_port}",
             "ws_port": self.ws_port,
             "tpu_quic": self.node.tpu_quic_address,
+            "grpc_url": f"http://{self.settings.host}:{self.geyser.port}",
+            "grpc_tls_url": f"https://{self.settings.host}:{self.geyser.tls_port}",
+            "grpc_ca_file": None if self.geyser.ca_file is None else str(self.geyser.ca_file.absolute()),
             "faucet": str(self.node.faucet.pubkey),
             "identity": str(self.node.keys.identity.pubkey()),
         }

@@ -5,8 +5,11 @@ from pathlib import Path
 
 from actors.devnode.blockhashes import BLOCKHASHES_KEPT
 from actors.devnode.faults_plan import FaultPlan
+from actors.devnode.geyser.settings import GeyserSettings
 
 RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # Below this, statuses that still guard against replay would be dropped.
+
+GRPC_REPLAY_SLOTS_MAX = 10_000  # They live in memory.
 
 
 class SettingsError(Exception):
@@ -27,12 +30,16 @@ class Settings:
     parent_pid: int | None = None
     ready_file: Path | None = None
     faults: FaultPlan = field(default_factory=FaultPlan)  # Those that hold from the start.
+    geyser: GeyserSettings = field(default_factory=GeyserSettings)
 
     def __post_init__(self) -> None:
         ranges = {
             "http-port": (self.http_port, 0, 65_535),
             "ws-port": (self.ws_port or 0, 0, 65_535),
             "tpu-port": (self.tpu_port, 0, 65_535),
+            "grpc-port": (self.geyser.port or 0, 0, 65_535),
+            "grpc-tls-port": (self.geyser.tls_port or 0, 0, 65_535),
+            "grpc-replay-slots": (self.geyser.replay_slots, 0, GRPC_REPLAY_SLOTS_MAX),
             "slot-ms": (self.slot_ms, 10, 60_000),
             "root-depth": (self.root_depth, 2, 150),
             "seed": (self.seed or 0, 0, 2**63 - 1),
@@ -43,5 +50,7 @@ class Settings:
             for name, (value, least, most) in ranges.items()
             if not least <= value <= most
         ]
+        if (self.geyser.tls_cert is None) != (self.geyser.tls_key is None):
+            mistakes.append("--grpc-tls-cert and --grpc-tls-key: only one of them, wanted both or none")
         if mistakes:
             raise SettingsError("\n".join(mistakes))

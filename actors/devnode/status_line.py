@@ -21,8 +21,11 @@ def show_status(devnode: "Devnode") -> None:
     """Called once the node answers."""
     url = f"http://{devnode.settings.host}:{devnode.http_port}"
     logger.info(
-        "listening on %s, slot %d, faucet %s",
+        "listening on %s, gRPC %s:%d and with TLS %d, slot %d, faucet %s",
         url,
+        devnode.settings.host,
+        devnode.geyser.port,
+        devnode.geyser.tls_port,
         devnode.node.chain.levels.building.slot,
         devnode.node.faucet.pubkey,
     )
@@ -39,7 +42,7 @@ async def _follow(devnode: "Devnode", url: str) -> None:
         while True:
             chain = devnode.node.chain
             status.update(
-                f"[bold]devnode[/bold] {url}  slot {chain.levels.building.slot:,}  "
+                f"[bold]devnode[/bold] {url}  gRPC {devnode.geyser.port}  slot {chain.levels.building.slot:,}  "
                 f"transactions {chain.transaction_count:,}  (Ctrl-C stops)"
             )
             await asyncio.sleep(REFRESH_SECONDS)

@@ -1,0 +1,97 @@
+"""The calls of the service that get one answer.
+
+Implements: Ping, GetSlot, GetBlockHeight, GetLatestBlockhash, IsBlockhashValid, GetVersion and SubscribeReplayInfo, as
+Yellowstone servers answer them: from blocks, so `processed` is the newest block that is complete; a blockhash counts
+as valid for 300 blocks, and `last_valid_block_height` is announced accordingly, which is more than JSON-RPC's 150.
+Reads only. Not here: the wire (service.py).
+"""
+
+import importlib.metadata
+from typing import Any
+
+import orjson
+from solders.hash import Hash
+
+from actors.devnode.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
+from actors.devnode.geyser.filters import LEVELS
+from actors.devnode.geyser.hub import Hub
+from actors.devnode.geyser.refusals import NO_BLOCK, End, unknown_commitment
+from actors.devnode.rpc.node import SOLANA_CORE_VERSION, Node
+from actors.geyser_proto import geyser_pb2
+
+PROTO_VERSION = "12.6.0"  # Of the public format that the .proto files follow.
+PACKAGE = "ledger-gateway"
+
+
+class Refused(Exception):
+    """The call is answered with a status."""
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.text)
+        self.end = end
+
+
+class Calls:
+    def __init__(self, node: Node, hub: Hub) -> None:
+        self._node, self._hub = node, hub
+
+    def ping(self, request: geyser_pb2.PingRequest) -> geyser_pb2.PongResponse:
+        return geyser_pb2.PongResponse(count=request.count)
+
+    def get_slot(self, request: geyser_pb2.GetSlotRequest) -> geyser_pb2.GetSlotResponse:
+        return geyser_pb2.GetSlotResponse(slot=self._newest(request).slot)
+
+    def get_block_height(self, request: geyser_pb2.GetBlockHeightRequest) -> geyser_pb2.GetBlockHeightResponse:
+        return geyser_pb2.GetBlockHeightResponse(block_height=self._newest(request).height)
+
+    def get_latest_blockhash(
+        self, request: geyser_pb2.GetLatestBlockhashRequest
+    ) -> geyser_pb2.GetLatestBlockhashResponse:
+        newest = self._newest(request)
+        return geyser_pb2.GetLatestBlockhashResponse(
+            slot=newest.slot,
+            blockhash=str(newest.blockhash),
+            last_valid_block_height=newest.height + BLOCKHASHES_KEPT,
+        )
+
+    def is_blockhash_valid(self, request: geyser_pb2.IsBlockhashValidRequest) -> geyser_pb2.IsBlockhashValidResponse:
+        """Text that is no hash is no valid one either."""
+        newest = self._newest(request)
+        try:
+            asked = Hash.from_string(request.blockhash)
+        except ValueError:
+            is_valid = False
+        else:
+            known = (entry.blockhash for entry in self._node.chain.blockhashes.entries() if entry.slot <= newest.slot)
+            is_valid = asked in known
+        return geyser_pb2.IsBlockhashValidResponse(slot=newest.slot, valid=is_valid)
+
+    def get_version(self, request: geyser_pb2.GetVersionRequest) -> geyser_pb2.GetVersionResponse:
+        """What does not exist here (a build of Rust code) is empty."""
+        version = {
+            "package": f"{PACKAGE}-devnode",
+            "version": importlib.metadata.version(PACKAGE),
+            "proto": PROTO_VERSION,
+            "solana": SOLANA_CORE_VERSION,
+            "git": "",
+            "rustc": "",
+            "buildts": "",
+        }
+        text = orjson.dumps({"version": version, "extra": {"hostname": "devnode"}}).decode()
+        return geyser_pb2.GetVersionResponse(version=text)
+
+    def subscribe_replay_info(
+        self, request: geyser_pb2.SubscribeReplayInfoRequest
+    ) -> geyser_pb2.SubscribeReplayInfoResponse:
+        return geyser_pb2.SubscribeReplayInfoResponse(first_available=self._hub.logs.first_slot)
+
+    def _newest(self, request: Any) -> RecentBlockhash:
+        """The newest complete block at the level asked for. Raises Refused."""
+        level = LEVELS.get(request.commitment)
+        if level is None:
+            raise Refused(unknown_commitment(request.commitment))
+        chain = self._node.chain
+        newest = chain.blockhashes.latest_at(chain.levels.at(level).slot)
+        if newest.height < 0:  # The hash that the first block builds on belongs to no block.
+            raise Refused(NO_BLOCK)
+        return newest

@@ -1,0 +1,214 @@
+"""Between the chain's bus and all subscribers.
+
+Implements: at which commitment each subscriber is told what: at processed everything as it happens, every write of an
+account; at the other levels a slot's contents when it reaches them, with the last write of each account. Statuses of
+slots go to all, whatever they asked for. If the hub itself falls behind the bus, every stream ends and says so.
+Runs in the loop of the chain; no locks. Not here: the wire (service.py), who wants what (filters.py).
+"""
+
+import asyncio
+import logging
+
+from actors.devnode.bus import (
+    AccountWritten,
+    Closed,
+    Event,
+    Lagged,
+    SlotConfirmed,
+    SlotDead,
+    SlotFinalized,
+    SlotOpened,
+    SlotsAbandoned,
+    SlotSealed,
+    TransactionLanded,
+)
+from actors.devnode.commitment import Commitment
+from actors.devnode.faults_plan import Stream
+from actors.devnode.geyser.filters import Filter
+from actors.devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
+from actors.devnode.geyser.outbox import Outbox
+from actors.devnode.geyser.refusals import LAGGED_RECEIVING, End
+from actors.devnode.geyser.replays import refusal, replay
+from actors.devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
+from actors.devnode.geyser.subscription import Subscription
+from actors.devnode.records import Block
+from actors.devnode.rpc.node import Node
+from actors.geyser_proto import geyser_pb2
+
+logger = logging.getLogger("devnode")
+_KINDS: tuple[type, ...] = (
+    AccountWritten,
+    TransactionLanded,
+    SlotOpened,
+    SlotSealed,
+    SlotDead,
+    SlotsAbandoned,
+    SlotConfirmed,
+    SlotFinalized,
+)
+
+
+class Hub:
+    def __init__(self, node: Node, replay_slots: int = REPLAY_SLOTS) -> None:
+        self._node = node
+        self.logs = SlotLogs(replay_slots)
+        self._subscriptions: dict[Subscription, asyncio.Task[None] | None] = {}  # With the replay that goes on.
+        self._heard = node.chain.bus.subscribe(*_KINDS)
+        self.logs.open(node.chain.levels.building.slot, None)  # Nothing has happened in it yet.
+
+    # Subscribers.
+
+    def join(self, outbox: Outbox) -> Subscription:
+        """It hears nothing but statuses it asks for, until it subscribes."""
+        subscription = Subscription(outbox)
+        self._subscriptions[subscription] = None
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        going_on = self._subscriptions.pop(subscription, None)
+        if going_on is not None:
+            going_on.cancel()
+
+    def subscribe(self, subscription: Subscription, wanted: Filter, from_slot: int | None) -> None:
+        """Replace what the subscriber asked for before; a replay of that ends where it is."""
+        self.pump()  # What happened before is told to those who listened then.
+        going_on = self._subscriptions[subscription]
+        if going_on is not None:
+            going_on.cancel()
+            self._subscriptions[subscription] = None
+        subscription.subscribe(wanted, from_slot)
+        if from_slot is None:
+            return
+        end = refusal(self.logs, subscription, from_slot)
+        if end is not None:
+            subscription.outbox.end(end)
+            return
+        going_on = self._subscriptions[subscription] = asyncio.create_task(replay(self.logs, subscription))
+        subscription.outbox.follow(going_on)
+
+    def end_all(self, end: End) -> None:
+        for subscription in self._subscriptions:
+            subscription.outbox.end(end)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the stream is sound; else those who listen now miss what happens, but replays have it."""
+        return self._node.faults.tells(Stream.GRPC)
+
+    # Events.
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        while True:
+            try:
+                event = await self._heard.next()
+            except Closed:
+                return
+            except Lagged:
+                self._start_over()
+            else:
+                self._handle(event)
+                self.pump()
+
+    def pump(self) -> None:
+        """Handle all events that are there."""
+        try:
+            events = self._heard.drain()
+        except Lagged:
+            self._start_over()
+        else:
+            for event in events:
+                self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case AccountWritten():
+                self._on_write(event)
+            case TransactionLanded(record):
+                log = self.logs.get(record.slot)
+                if log is not None:
+                    update = TransactionUpdate(record, self._node.clock.now_ms())
+                    log.add_transaction(update)
+                    self._tell(update, Commitment.PROCESSED)
+            case SlotOpened(slot, parent):
+                self._on_opened(slot, parent)
+            case SlotSealed(block):
+                self._on_sealed(block)
+            case SlotDead(slot, error):
+                log = self.logs.get(slot)
+                self._status(slot, None if log is None else log.parent, geyser_pb2.SLOT_DEAD, log, error)
+            case SlotsAbandoned(slots):
+                for slot in slots:
+                    if (log := self.logs.get(slot)) is not None:
+                        log.is_abandoned = True
+            case SlotConfirmed(slot):
+                self._on_reached(slot, Commitment.CONFIRMED, geyser_pb2.SLOT_CONFIRMED)
+            case SlotFinalized(slot):
+                self._on_reached(slot, Commitment.FINALIZED, geyser_pb2.SLOT_FINALIZED)
+
+    def _on_write(self, event: AccountWritten) -> None:
+        log = self.logs.get(event.slot)
+        if log is None:
+            return  # Begun before the hub fell behind: half of it would be worse than nothing.
+        signature = None if event.transaction is None else event.transaction.signature
+        created_ms = self._node.clock.now_ms()
+        update = AccountUpdate(event.slot, event.pubkey, event.account, event.write_version, signature, created_ms)
+        log.add_account(update)
+        self._tell(update, Commitment.PROCESSED)
+
+    def _on_opened(self, slot: int, parent: int) -> None:
+        log = self.logs.open(slot, parent)
+        self._status(slot, None, geyser_pb2.SLOT_FIRST_SHRED_RECEIVED, log)
+        self._status(slot, parent, geyser_pb2.SLOT_CREATED_BANK, log)
+
+    def _on_sealed(self, block: Block) -> None:
+        log = self.logs.get(block.slot)
+        self._status(block.slot, None, geyser_pb2.SLOT_COMPLETED, log)
+        if log is not None:
+            log.seal(block, self._node.clock.now_ms())
+            self._tell_block(log, Commitment.PROCESSED)
+        self._status(block.slot, block.parent_slot, geyser_pb2.SLOT_PROCESSED, log)
+
+    def _on_reached(self, slot: int, level: Commitment, status: geyser_pb2.SlotStatus) -> None:
+        log = self.logs.reach(slot, level)
+        if log is not None:
+            for update in log.writes_and_transactions():
+                self._tell(update, level)
+            self._tell_block(log, level)
+            self._status(slot, log.parent, status, log)
+            return
+        stored = self._node.archive.block(slot)
+        self._status(slot, None if stored is None else stored.parent_slot, status, None)
+
+    # Telling.
+
+    def _tell_block(self, log: SlotLog, level: Commitment) -> None:
+        wants_entries = any(one.filter.entries and one.filter.level is level for one in self._subscriptions)
+        for update in log.block(wants_entries):
+            self._tell(update, level)
+
+    def _status(
+        self,
+        slot: int,
+        parent: int | None,
+        status: geyser_pb2.SlotStatus,
+        log: SlotLog | None,
+        error: str | None = None,
+    ) -> None:
+        update = SlotUpdate(slot, parent, status, self._node.clock.now_ms(), error)
+        if log is not None:
+            log.statuses.append(update)
+        self._tell(update, *Commitment)
+
+    def _tell(self, update: Update, *levels: Commitment) -> None:
+        if self._subscriptions and self.tells:
+            for subscription in self._subscriptions:
+                if subscription.filter.level in levels:
+                    subscription.hear(update)
+            update.forget()
+
+    def _start_over(self) -> None:
+        logger.warning("the gRPC streams fell behind the chain: all of them are ended")
+        self.end_all(LAGGED_RECEIVING)
+        self.logs.clear()
+        self._heard = self._node.chain.bus.subscribe(*_KINDS)

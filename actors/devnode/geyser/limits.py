@@ -1,0 +1,106 @@
+"""How much one subscription may ask for.
+
+Implements: the section `filters` of the Yellowstone plugin's configuration, with its names and its defaults, which
+allow everything; so a provider's published limits can be tried here as they stand. Pure.
+Not here: what the filters mean (filters.py and others).
+"""
+
+from typing import Any
+
+import msgspec
+from solders.pubkey import Pubkey
+
+FILTER_NAME_BYTES_MAX = 128
+_ANY_NUMBER = 2**63 - 1
+_Keys = frozenset[str]
+
+
+class BadFilter(Exception):
+    """The subscription asks for something that cannot be, or may not; the text says what."""
+
+
+class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One section. Its `max` is the number of filters of that kind."""
+
+    max: int = _ANY_NUMBER
+
+
+class AccountLimits(_Limits, frozen=True, kw_only=True):
+    any: bool = True
+    account_max: int = _ANY_NUMBER
+    account_reject: _Keys = frozenset()
+    owner_max: int = _ANY_NUMBER
+    owner_reject: _Keys = frozenset()
+    data_slice_max: int = _ANY_NUMBER
+    cuckoo_max_size: int = _ANY_NUMBER
+
+
+class TransactionLimits(_Limits, frozen=True, kw_only=True):
+    any: bool = True
+    account_include_max: int = _ANY_NUMBER
+    account_include_reject: _Keys = frozenset()
+    account_exclude_max: int = _ANY_NUMBER
+    account_required_max: int = _ANY_NUMBER
+    cuckoo_max_size: int = _ANY_NUMBER
+
+
+class BlockLimits(_Limits, frozen=True, kw_only=True):
+    account_include_max: int = _ANY_NUMBER
+    account_include_any: bool = True
+    account_include_reject: _Keys = frozenset()
+    include_transactions: bool = True
+    include_accounts: bool = True
+    include_entries: bool = True
+    cuckoo_max_size: int = _ANY_NUMBER
+
+
+class FilterLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    accounts: AccountLimits = AccountLimits()
+    slots: _Limits = _Limits()
+    transactions: TransactionLimits = TransactionLimits()
+    transactions_status: TransactionLimits = TransactionLimits()
+    blocks: BlockLimits = BlockLimits()
+    blocks_meta: _Limits = _Limits()
+    entries: _Limits = _Limits()
+
+
+NO_LIMITS = FilterLimits()
+
+
+def read_limits(text: bytes) -> FilterLimits:
+    """The JSON of a `filters` section, or of a whole plugin configuration. Raises msgspec.DecodeError, whose text
+    says what is wrong."""
+    document: Any = msgspec.json.decode(text)
+    if isinstance(document, dict) and isinstance(document.get("grpc"), dict):
+        document = document["grpc"].get("filters", {})
+    return msgspec.convert(document, FilterLimits)
+
+
+def check_count(count: int, most: int) -> None:
+    if count > most:
+        raise BadFilter(f"Max amount of filters/data_slices reached, only {most} allowed")
+
+
+def check_names(names: list[str]) -> None:
+    for name in names:
+        size = len(name.encode())
+        if size > FILTER_NAME_BYTES_MAX:
+            raise BadFilter(f"oversized filter name (max allowed size {FILTER_NAME_BYTES_MAX}), found {size}")
+
+
+def check_any(is_empty: bool, allowed: bool) -> None:
+    if is_empty and not allowed:
+        raise BadFilter("Subscribe on full stream with `any` is not allowed, at least one filter required")
+
+
+def read_keys(texts: list[str], most: int, rejected: _Keys = frozenset()) -> frozenset[Pubkey]:
+    if len(texts) > most:
+        raise BadFilter(f"Max amount of Pubkeys reached, only {most} allowed")
+    try:
+        keys = frozenset(Pubkey.from_string(text) for text in texts)
+    except ValueError as error:
+        raise BadFilter(str(error)) from error
+    for key in keys:
+        if str(key) in rejected:
+            raise BadFilter(f"Pubkey {key} in filters is not allowed")
+    return keys

@@ -1,0 +1,102 @@
+"""The ports of the stream: plaintext and TLS, in the node's own process.
+
+Implements: listening, the standard health service beside the stream's own, and an orderly end. A port that was not
+asked for by name gives way to a free one where it is taken.
+Not here: what is served (service.py).
+"""
+
+import contextlib
+import logging
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from actors.clock import Clock
+from actors.devnode.geyser.calls import Calls
+from actors.devnode.geyser.certificates import Identity, own_identity
+from actors.devnode.geyser.hub import Hub
+from actors.devnode.geyser.refusals import SHUTTING_DOWN
+from actors.devnode.geyser.service import Service
+from actors.devnode.geyser.settings import GeyserSettings
+from actors.devnode.ports import PortTaken
+from actors.devnode.rpc.node import Node
+from actors.geyser_proto.api import SERVICE
+
+logger = logging.getLogger("devnode")
+PORT = 10_000  # Upstream's default.
+STOP_SECONDS = 1.0
+REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Upstream's default; updates have no limit, so clients raise theirs.
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),  # A second node on the port must fail, not share it.
+    # Clients may ping as often as they like, as upstream; the default drops them for it.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+class GeyserServer:
+    """`start`, then `stop`; the ports and the certificate's authority are known from the start on."""
+
+    def __init__(self, node: Node, hub: Hub, settings: GeyserSettings, host: str, data_dir: Path) -> None:
+        self._node, self._hub, self._settings = node, hub, settings
+        self._host, self._data_dir = host, data_dir
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+        self.tls_port = 0
+        self.ca_file: Path | None = None  # None: the certificate was given, and its authority is not ours to know.
+
+    async def start(self) -> None:
+        """Raises PortTaken, and OSError where a given certificate cannot be read."""
+        settings, node = self._settings, self._node
+        server = grpc.aio.server(options=_OPTIONS)
+        service = Service(self._hub, Calls(node, self._hub), node.clock, settings.limits, settings.token)
+        healthy = health.aio.HealthServicer()
+        server.add_generic_rpc_handlers((service.handler(),))
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        for name in ("", SERVICE):
+            await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
+        credentials = self._credentials(node.clock)
+        self.port = self._listen(server, settings.port, PORT, "--grpc-port", None)
+        self.tls_port = self._listen(server, settings.tls_port, self.port + 1, "--grpc-tls-port", credentials)
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Streams end with a word; a second time changes nothing."""
+        self._hub.end_all(SHUTTING_DOWN)
+        if self._server is not None:
+            await self._server.stop(STOP_SECONDS)
+
+    def _credentials(self, clock: Clock) -> grpc.ServerCredentials:
+        settings = self._settings
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            return grpc.ssl_server_credentials([(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())])
+        identity: Identity = own_identity(self._data_dir, self._host, clock)
+        self.ca_file = identity.ca_file
+        return grpc.ssl_server_credentials([(identity.key, identity.chain)])
+
+    def _listen(
+        self,
+        server: grpc.aio.Server,
+        wanted: int | None,
+        usual: int,
+        flag: str,
+        credentials: grpc.ServerCredentials | None,
+    ) -> int:
+        if wanted is None:
+            with contextlib.suppress(RuntimeError):
+                return self._add(server, usual, credentials)
+        try:
+            return self._add(server, wanted or 0, credentials)
+        except RuntimeError as error:
+            raise PortTaken(f"cannot listen on {self._host}:{wanted}; give another {flag}") from error
+
+    def _add(self, server: grpc.aio.Server, port: int, credentials: grpc.ServerCredentials | None) -> int:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        address = f"{host}:{port}"
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)

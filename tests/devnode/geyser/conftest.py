@@ -1,0 +1,11 @@
+"""The embedded chain's stream: a hub on a chain stepped by hand."""
+
+import pytest
+
+from ..local_node import LocalNode
+from .listening import Streaming
+
+
+@pytest.fixture
+def streaming(local: LocalNode) -> Streaming:
+    return Streaming(local)

@@ -1,0 +1,57 @@
+"""A subscriber without a wire: what it asks for goes to the hub, what it is told is decoded."""
+
+from typing import Any
+
+from actors.devnode.geyser.filters import read_filter
+from actors.devnode.geyser.hub import Hub
+from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits
+from actors.devnode.geyser.outbox import Ended, Outbox
+from actors.devnode.geyser.refusals import End
+from actors.geyser_proto import geyser_pb2
+
+from ..local_node import LocalNode
+
+Request = geyser_pb2.SubscribeRequest
+Update = geyser_pb2.SubscribeUpdate
+
+
+class Listener:
+    def __init__(self, hub: Hub, limits: FilterLimits = NO_LIMITS, outbox: Outbox | None = None) -> None:
+        self.hub, self.limits = hub, limits
+        self.subscription = hub.join(outbox or Outbox())
+
+    def ask(self, request: Request) -> None:
+        from_slot = request.from_slot if request.HasField("from_slot") else None
+        self.hub.subscribe(self.subscription, read_filter(request, self.limits), from_slot)
+
+    async def heard(self) -> list[Update]:
+        self.hub.pump()
+        outbox = self.subscription.outbox
+        return [Update.FromString(await outbox.next()) for _ in range(len(outbox))]
+
+    async def end(self) -> End:
+        """How the stream ended; whatever waits is let go."""
+        await self.heard()
+        try:
+            await self.subscription.outbox.next()
+        except Ended as ended:
+            return ended.end
+        raise AssertionError("the stream did not end")
+
+
+class Streaming:
+    """A chain stepped by hand, and a hub that listens to it."""
+
+    def __init__(self, local: LocalNode, **settings: Any) -> None:
+        self.local = local
+        self.hub = Hub(local.node, **settings)
+
+    def listen(self, request: Request | None = None, **outbox: Any) -> Listener:
+        listener = Listener(self.hub, outbox=Outbox(**outbox))
+        if request is not None:
+            listener.ask(request)
+        return listener
+
+
+def kinds(updates: list[Update]) -> list[str]:
+    return [str(update.WhichOneof("update_oneof")) for update in updates]
