@@ -1,9 +1,10 @@
 """Every method of the interface: its handler, and how many parameters it takes.
 
-Implements: the list of methods that Agave registers, less the certificate method of a consensus that is not here.
+Implements: the list of methods that Agave registers, less the certificate method of a consensus that is not here,
+and simulateBundle, which jito-solana adds.
 """
 
-from actors.devnode.rpc import accounts, blocks, cluster, sending, tokens, transactions
+from actors.devnode.rpc import accounts, blocks, bundles, cluster, sending, tokens, transactions
 from actors.devnode.rpc.dispatch import Method
 
 METHODS: dict[str, Method] = {
@@ -58,5 +59,6 @@ METHODS: dict[str, Method] = {
     "minimumLedgerSlot": Method(blocks.get_first_available_block, 0, 0),
     "requestAirdrop": Method(sending.request_airdrop, 2, 3),
     "sendTransaction": Method(sending.send_transaction, 1, 2),
+    "simulateBundle": Method(bundles.simulate_bundle, 1, 2),
     "simulateTransaction": Method(sending.simulate_transaction, 1, 2),
 }

@@ -16,7 +16,8 @@ getFeeForMessage getStakeMinimumDelegation getRecentPrioritizationFees
 
 
 def test_every_method_of_a_node_is_here() -> None:
-    assert set(METHODS) == set(AGAVE.split())
+    """And the one that jito-solana adds."""
+    assert set(METHODS) == {*AGAVE.split(), "simulateBundle"}
 
 
 def test_no_method_fails_in_an_unforeseen_way(local: LocalNode) -> None:
