@@ -221,7 +221,9 @@ class PricingConfig(Branch):
 class DevnodeConfig(Branch):
     http_port: _Port = Field(8899, description="JSON-RPC port of the embedded chain; WebSocket is beside it")
     slot_ms: int = Field(400, ge=10, le=60_000, description="length of a slot")
-    seed: int = Field(0, ge=0, description="randomness of the embedded chain")
+    seed: int | None = Field(
+        None, ge=0, description="makes a new embedded chain the same as every other of this seed; else each is another"
+    )
 
 
 class TelemetryConfig(Branch):

@@ -8,6 +8,7 @@ import decimal
 import json
 import logging
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from actors.devnode.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
+from actors.devnode.faults_plan import FaultPlan, PlanError, read_plan
 from actors.devnode.settings import Settings, SettingsError
 
 EXIT_USAGE = 2
@@ -33,7 +35,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, 
 def serve(
     context: typer.Context,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the chain; the chain in it is continued. Without it, nothing is kept.")
+        Path | None,
+        typer.Option(help="Folder of the chain, which is continued. Without it, nothing is kept."),
     ] = None,
     http_port: Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0 takes a free one.")] = 8899,
     ws_port: Annotated[
@@ -66,13 +69,10 @@ def serve(
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    plan = FaultPlan() if faults is None else _faults_in(faults)
-    with contextlib.ExitStack() as stack:
-        if data_dir is None:
-            data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devnode-")))
+    passing = None if data_dir is not None else tempfile.TemporaryDirectory(prefix="devnode-")
     try:
         settings = Settings(
-            data_dir=data_dir,
+            data_dir=data_dir or Path(passing.name if passing else ""),
             host=host,
             http_port=http_port,
             ws_port=ws_port,
@@ -83,10 +83,22 @@ def serve(
             retention_slots=retention_slots,
             parent_pid=parent_pid,
             ready_file=ready_file,
+            faults=_faults_in(faults),
         )
+        _run(settings, reset)
     except SettingsError as error:
         _fail(str(error), EXIT_USAGE)
-    _run(settings, reset)
+    finally:
+        if passing is not None:
+            passing.cleanup()
+
+
+def _faults_in(path: Path | None) -> FaultPlan:
+    """Raises SettingsError."""
+    try:
+        return FaultPlan() if path is None else read_plan(json.loads(path.read_bytes()))
+    except (OSError, ValueError, PlanError) as error:
+        raise SettingsError(f"--faults {path}: {error}") from None
 
 
 def _run(settings: Settings, reset: bool) -> None:

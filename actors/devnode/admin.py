@@ -1,7 +1,10 @@
-"""The operator's door beside JSON-RPC: POST /admin/fund. Fault switches join the table here.
+"""The operator's door beside JSON-RPC: POST /admin/fund, and the switches of the faults.
 
-Implements: funding over HTTP for callers on this machine. Refuses other machines, and anything that is not declared
-as JSON, which a web page in a local browser cannot send without permission.
+Implements, for callers on this machine:
+- GET /admin/faults: the plan that holds; POST changes it by a JSON merge patch; DELETE takes all of it back;
+- POST /admin/faults/once: what happens a single time, with the next seal or at once.
+Refuses other machines, and bodies that are not declared as JSON, which a web page in a local browser cannot send
+without permission. A verb other than GET and POST needs that permission as well.
 """
 
 import ipaddress
@@ -12,14 +15,15 @@ import orjson
 from solders.pubkey import Pubkey
 
 from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
-from actors.devnode.rpc.http import Reply, Route, Scope
+from actors.devnode.faults_plan import FaultPlan, PlanError, changed, read_once
+from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.node import Node
 
 Action = Callable[[Node, dict[str, Any]], Reply]
 
 
 def admin_routes(node: Node) -> dict[tuple[str, str], Route]:
-    return {("POST", path): _guarded(node, action) for path, action in _ACTIONS.items()}
+    return {place: _guarded(node, action) for place, action in _ACTIONS.items()}
 
 
 def _guarded(node: Node, action: Action) -> Route:
@@ -27,6 +31,8 @@ def _guarded(node: Node, action: Action) -> Route:
         client = scope.get("client")
         if client is None or not ipaddress.ip_address(client[0]).is_loopback:
             return _refusal(403, "admin calls are taken from this machine only")
+        if scope["method"] != "POST":
+            return action(node, {})
         content_type = dict(scope["headers"]).get(b"content-type", b"")
         if content_type.split(b";")[0].strip().lower() != b"application/json":
             return _refusal(415, "send content-type: application/json")
@@ -67,6 +73,38 @@ def _fund(node: Node, fields: dict[str, Any]) -> Reply:
     return Reply(200, orjson.dumps(body))
 
 
+def _show_faults(node: Node, fields: dict[str, Any]) -> Reply:
+    return _shown(node.faults.plan)
+
+
+def _change_faults(node: Node, fields: dict[str, Any]) -> Reply:
+    """Settings that are not named stay; null takes one back. Calls are counted anew. Returns the whole plan."""
+    try:
+        plan = changed(node.faults.plan, fields)
+    except PlanError as error:
+        return _refusal(400, str(error))
+    node.faults.set(plan)
+    return _shown(plan)
+
+
+def _clear_faults(node: Node, fields: dict[str, Any]) -> Reply:
+    node.faults.set(FaultPlan())
+    return _shown(node.faults.plan)
+
+
+def _fault_once(node: Node, fields: dict[str, Any]) -> Reply:
+    try:
+        once = read_once(fields)
+    except PlanError as error:
+        return _refusal(400, str(error))
+    node.faults.do_once(once)
+    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot}))
+
+
+def _shown(plan: FaultPlan) -> Reply:
+    return Reply(200, orjson.dumps({"ok": True, "faults": plan.as_json()}))
+
+
 def _within(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
@@ -75,4 +113,10 @@ def _refusal(status: int, text: str) -> Reply:
     return Reply(status, orjson.dumps({"ok": False, "error": text}))
 
 
-_ACTIONS: dict[str, Action] = {"/admin/fund": _fund}
+_ACTIONS: dict[tuple[str, str], Action] = {
+    ("POST", "/admin/fund"): _fund,
+    ("GET", "/admin/faults"): _show_faults,
+    ("POST", "/admin/faults"): _change_faults,
+    ("DELETE", "/admin/faults"): _clear_faults,
+    ("POST", "/admin/faults/once"): _fault_once,
+}

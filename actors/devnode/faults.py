@@ -14,7 +14,7 @@ from itertools import count
 
 from actors.devnode import faults_plan
 from actors.devnode.chain import Chain, Source
-from actors.devnode.faults_plan import CallFate, FaultPlan, Late, Legs, Once, Passes, SendFate, Stream
+from actors.devnode.faults_plan import CallFate, CallFaults, FaultPlan, Late, Legs, Once, Passes, SendFate, Stream
 from actors.devnode.wire import Decoded
 
 _LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # The faucet's gifts always arrive.
@@ -61,7 +61,7 @@ class Faults:
             lost: int = getattr(once.lost_slots, stream.value)
             if lost:
                 self._silent_until[stream] = self.slot + lost
-        self._once = once
+        self._once = self._once.joined(once)
 
     def next_seal(self) -> Once:
         """What happens with the seal of the slot that is being built, by what was asked for once and by the plan."""
@@ -113,6 +113,14 @@ class Faults:
         number = self._calls[method]
         self._calls[method] += 1
         return faults_plan.call_fate(self._plan, method, number)
+
+    @property
+    def befall_calls(self) -> bool:
+        """Whether any method has faults at all."""
+        return bool(self._plan.calls)
+
+    def call_faults(self, method: str) -> CallFaults | None:
+        return faults_plan.call_faults(self._plan, method)
 
     def tells(self, stream: Stream) -> bool:
         """Whether the stream tells what happens in the slot that is being built."""

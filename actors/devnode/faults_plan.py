@@ -112,6 +112,15 @@ class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     purge_before_slot: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
     lost_slots: LostSlots = LostSlots()
 
+    def joined(self, later: "Once") -> "Once":
+        """Both, where two are asked for between the same two seals; the later one decides where they differ."""
+        return Once(
+            skip_slots=later.skip_slots or self.skip_slots,
+            fork_blocks=later.fork_blocks or self.fork_blocks,
+            dead_block=later.dead_block or self.dead_block,
+            purge_before_slot=later.purge_before_slot or self.purge_before_slot,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Passes:

@@ -1,6 +1,7 @@
 """The first contents of a new chain, and the keys derived from it.
 
-Implements: faucet, identity and vote keys that depend on seed and salt alone; the USDC and wrapped-SOL mints, which
+Implements: the salt of a chain that was asked for by its seed; faucet, identity and vote keys that depend on seed and
+salt alone; the USDC and wrapped-SOL mints, which
 the VM does not bring along. Pure: the salt is an argument.
 """
 
@@ -37,6 +38,12 @@ class ChainKeys:
     faucet: Keypair
     identity: Keypair
     vote: Keypair
+
+
+def seeded_salt(seed: int) -> bytes:
+    """Two chains of one seed are the same chain: same keys, and same blockhashes as long as the same things land in
+    the same slots. What was signed for one is good on the other."""
+    return hashlib.sha256(f"devnode salt {seed}".encode()).digest()
 
 
 def chain_keys(seed: int, salt: bytes) -> ChainKeys:

@@ -91,7 +91,8 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
     command = (
         *(sys.executable, "-m", "actors.devnode"),
         *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
-        *("--slot-ms", str(config.devnode.slot_ms), "--seed", str(config.devnode.seed)),
+        *("--slot-ms", str(config.devnode.slot_ms)),
+        *(() if config.devnode.seed is None else ("--seed", str(config.devnode.seed))),
     )
     return Child(
         name="devnode",

@@ -8,6 +8,7 @@ from solders.token.associated import get_associated_token_address
 
 from actors.devnode.addresses import USDC_MINT
 from actors.devnode.admin import admin_routes
+from actors.devnode.faults_plan import FaultPlan, Once
 from actors.devnode.rpc.http import HttpDoor
 
 from .local_node import LocalNode
@@ -74,3 +75,47 @@ async def test_a_web_page_cannot_ask(client: Client) -> None:
 async def test_a_gift_that_cannot_land_says_why(client: Client) -> None:
     reply = await client("127.0.0.1").post("/admin/fund", json={"pubkey": str(WALLET), "lamports": 1})
     assert reply.status_code == 500 and "insufficient funds for rent" in reply.json()["error"]
+
+
+async def test_faults_are_seen_changed_and_cleared(client: Client, local: LocalNode) -> None:
+    """GET shows the whole plan, POST changes what it names, DELETE takes everything back."""
+    operator = client("127.0.0.1")
+    assert (await operator.get("/admin/faults")).json() == {"ok": True, "faults": FaultPlan().as_json()}
+    set_reply = await operator.post("/admin/faults", json={"seed": 7, "sends": {"rpc": {"drop_share": 1}}})
+    assert set_reply.json()["faults"]["sends"]["rpc"]["drop_share"] == 1.0
+    await operator.post("/admin/faults", json={"node": {"lag_slots": 3}})
+    plan = local.node.faults.plan
+    assert (plan.seed, plan.sends.rpc.drop_share, plan.node.lag_slots) == (7, 1.0, 3)
+    assert (await operator.get("/admin/faults")).json()["faults"] == plan.as_json()
+    assert (await operator.delete("/admin/faults")).json()["faults"] == FaultPlan().as_json()
+    assert local.node.faults.plan == FaultPlan() and not local.chain.levels.is_lagging
+
+
+async def test_a_bad_setting_changes_nothing(client: Client, local: LocalNode) -> None:
+    operator = client("127.0.0.1")
+    reply = await operator.post("/admin/faults", json={"seed": 1, "slots": {"skip_share": 2}})
+    assert reply.status_code == 400 and "$.slots.skip_share" in reply.json()["error"]
+    reply = await operator.post("/admin/faults/once", json={"skip_slots": -1})
+    assert reply.status_code == 400 and "skip_slots" in reply.json()["error"]
+    assert local.node.faults.plan == FaultPlan()
+
+
+async def test_single_acts_wait_for_the_next_seal(client: Client, local: LocalNode) -> None:
+    """Two of them between the same two seals both happen."""
+    operator = client("127.0.0.1")
+    reply = await operator.post("/admin/faults/once", json={"skip_slots": 2})
+    assert reply.json() == {"ok": True, "slot": local.chain.levels.building.slot}
+    await operator.post("/admin/faults/once", json={"fork_blocks": 1})
+    assert local.node.faults.next_seal() == Once(skip_slots=2, fork_blocks=1)
+    assert local.node.faults.next_seal() == Once()
+
+
+async def test_strangers_turn_no_switch(client: Client, local: LocalNode) -> None:
+    stranger = client("10.0.0.7")
+    for verb, path in (("GET", ""), ("POST", ""), ("DELETE", ""), ("POST", "/once")):
+        assert (await stranger.request(verb, f"/admin/faults{path}", json={"seed": 3})).status_code == 403
+    page = await client("127.0.0.1").post(
+        "/admin/faults", content=b'{"seed":3}', headers={"content-type": "text/plain"}
+    )
+    assert page.status_code == 415
+    assert local.node.faults.plan == FaultPlan()

@@ -60,7 +60,7 @@ def test_the_same_subject_has_the_same_fate(share: float, seed: int, slot: int) 
     assert fates[:20] == fates[:19:-1]
 
 
-def test_shares_are_kept() -> None:
+def test_shares_of_many_are_kept() -> None:
     """Nearly the share of many is hit, another seed hits others, and none and all mean it."""
 
     def dropped(share: float, seed: int = 0) -> set[str]:
@@ -78,7 +78,7 @@ def test_a_retry_in_a_later_slot_is_thrown_for_anew() -> None:
     assert fates == {Lost(), Passes()}
 
 
-def test_legs_fail_apart() -> None:
+def test_legs_fail_each_apart() -> None:
     plan = read_plan({"sends": {"bundle": {"drop_share": 1}, "tpu": {"delay_share": 1, "delay_slots": 9}}})
     assert faults_plan.send_fate(plan, "bundle", 1, "x") == Lost()
     assert faults_plan.send_fate(plan, "tpu", 1, "x") == Late(9)
@@ -124,7 +124,7 @@ def test_streams_go_silent_apart() -> None:
     assert 200 < sum(faults_plan.loses(jumpy, Stream.PUBSUB, slot) for slot in range(1_000)) < 400
 
 
-def test_plans_are_values() -> None:
+def test_plans_are_frozen_values() -> None:
     """A plan that could be changed in place could change under a decision."""
     with pytest.raises(AttributeError):
         FaultPlan().seed = 1  # type: ignore[misc]

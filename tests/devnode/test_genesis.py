@@ -1,7 +1,7 @@
 from solders.token.state import Mint
 
 from actors.devnode.addresses import NATIVE_MINT, USDC_MINT
-from actors.devnode.genesis import chain_keys, genesis_accounts
+from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
 
 SALT = bytes(32)
 
@@ -21,3 +21,7 @@ def test_only_the_faucet_mints_usdc_and_nobody_freezes() -> None:
     assert (usdc.mint_authority, usdc.decimals, usdc.freeze_authority) == (keys.faucet.pubkey(), 6, None)
     native = Mint.from_bytes(accounts[NATIVE_MINT].data)
     assert (native.mint_authority, native.decimals) == (None, 9)
+
+
+def test_a_seed_is_a_salt_of_its_own() -> None:
+    assert seeded_salt(7) == seeded_salt(7) != seeded_salt(8) and len(seeded_salt(7)) == SALT_BYTES

@@ -1,10 +1,15 @@
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 from solders.pubkey import Pubkey
+
+from actors.devnode.journal import FILE_NAME
 
 from .conftest import StartDevnode
 
@@ -17,13 +22,56 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_tells_the_gaps_and_every_flag() -> None:
     shown = run("--help").stdout
     assert "Known gaps" in shown
-    for flag in ("--data-dir", "--http-port", "--slot-ms", "--seed", "--reset", "--ready-file", "--parent-pid"):
+    for flag in ("--data-dir", "--http-port", "--slot-ms", "--seed", "--reset", "--faults", "--ready-file"):
         assert flag in shown
 
 
-def test_a_folder_is_needed() -> None:
-    refused = run()
-    assert refused.returncode == 2 and "--data-dir is needed" in refused.stderr
+def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
+    """It runs all the same, on a folder that is gone with it."""
+    ready = tmp_path / "ready"
+    command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--ready-file", str(ready)]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        deadline = time.monotonic() + 20
+        while not ready.exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        (folder,) = tmp_path.glob("devnode-*")
+        assert (folder / FILE_NAME).exists()
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+    assert list(tmp_path.glob("devnode-*")) == []
+
+
+def test_faults_of_a_file_hold_from_the_start(start_devnode: StartDevnode, tmp_path: Path) -> None:
+    """The same JSON that the admin door takes; what cannot be read ends the start with its place."""
+    plan = tmp_path / "faults.json"
+    plan.write_text('{"seed": 7, "calls": {"getSlot": {"too_many_share": 1, "retry_after_seconds": 3}}}')
+    process = start_devnode("chain", "--faults", str(plan))
+    reply = httpx.post(process.url, json={"jsonrpc": "2.0", "id": 1, "method": "getSlot"})
+    assert reply.status_code == 429 and reply.headers["retry-after"] == "3"
+    assert httpx.get(f"{process.url}/admin/faults").json()["faults"]["seed"] == 7
+    for text in ('{"calls": {"getSlot": {"hang": 1}}}', "{", "[]"):
+        plan.write_text(text)
+        refused = run("--faults", str(plan))
+        assert refused.returncode == 2 and "--faults" in refused.stderr and "Traceback" not in refused.stderr
+    assert run("--faults", str(tmp_path / "absent")).returncode == 2
+
+
+def test_the_same_seed_begins_the_same_chain(start_devnode: StartDevnode) -> None:
+    """Faucet, identity and the first blockhashes; without a seed, or with another, all of it is different."""
+    method = {"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": [1_001, {"transactionDetails": "none"}]}
+
+    def beginning(name: str, *flags: str) -> tuple[str, str, str]:
+        process = start_devnode(name, *flags)
+        block = httpx.post(process.url, json=method).json()["result"]["blockhash"]
+        process.kill()
+        return process.facts["faucet"], process.facts["identity"], block
+
+    seven = beginning("one", "--seed", "7")
+    assert beginning("two", "--seed", "7") == seven
+    for others in (beginning("three", "--seed", "8"), beginning("four"), beginning("five")):
+        assert not set(others) & set(seven)
+    assert beginning("one", "--seed", "8") == seven
 
 
 def test_bad_flags_are_all_named(tmp_path: Path) -> None:

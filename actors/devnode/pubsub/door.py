@@ -11,7 +11,7 @@ from typing import Any
 from actors.devnode.pubsub.connection import QUEUE_CHARACTERS_MAX, QUEUE_MESSAGES_MAX, Connection
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.pubsub.session import Session
-from actors.devnode.rpc.http import Receive, Scope, Send
+from actors.devnode.rpc.asgi import Receive, Scope, Send
 from actors.devnode.rpc.node import Node
 
 MESSAGE_BYTES_MAX = 4_096  # Agave's limit for messages and frames.

@@ -5,37 +5,15 @@ origin, as on a node; other routes give no such permission.
 Not here: what the routes do.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
+from actors.devnode.faults_door import answer_faultily
+from actors.devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.errors import RpcError
 from actors.devnode.rpc.node import Health
 
 BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    status: int
-    body: bytes
-    content_type: bytes = b"application/json"
-
-
-Route = Callable[[Scope, bytes], Reply]
-
-_CORS = [
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-methods", b"POST, GET, OPTIONS"),
-    (b"access-control-allow-headers", b"*"),
-    (b"access-control-max-age", b"86400"),
-]
 
 
 class TooLarge(Exception):
@@ -68,21 +46,37 @@ class HttpDoor:
         route = self._routes.get((verb, path))
         try:
             if route is not None:
-                await _send(send, route(scope, await _body(receive)))
+                await send_reply(send, route(scope, await _body(receive)))
             elif verb == "POST" and path == "/":
-                answer = self._dispatcher.answer(await _body(receive))
-                await _send(send, Reply(200, answer or b""), cors=True)
+                await self._call(await _body(receive), receive, send)
             elif verb == "GET" and path == "/health":
-                await _send(send, Reply(200, self._health_text(), b"text/plain"), cors=True)
+                await send_reply(send, Reply(200, self._health_text(), b"text/plain"), cors=True)
             elif verb == "OPTIONS" and path == "/":
-                await _send(send, Reply(204, b"", b"text/plain"), cors=True)
+                await send_reply(send, Reply(204, b"", b"text/plain"), cors=True)
             elif path in ("/", "/health") or any(path == known for _, known in self._routes):
-                await _send(send, Reply(405, b"method not allowed\n", b"text/plain"))
+                await send_reply(send, Reply(405, b"method not allowed\n", b"text/plain"))
             else:
-                await _send(send, Reply(404, b"not found\n", b"text/plain"))
+                await send_reply(send, Reply(404, b"not found\n", b"text/plain"))
         except TooLarge:
             text = f"request body is larger than {BODY_BYTES_MAX} bytes\n".encode()
-            await _send(send, Reply(413, text, b"text/plain"))
+            await send_reply(send, Reply(413, text, b"text/plain"))
+
+    async def _call(self, body: bytes, receive: Receive, send: Send) -> None:
+        faults = self._health.faults
+        if faults.befall_calls and await answer_faultily(faults, body, self._dispatcher.answer, receive, send):
+            return
+        await send_reply(send, Reply(200, self._dispatcher.answer(body) or b""), cors=True)
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether `answer` is all there is to a call: no fault makes anybody wait."""
+        return not self._health.faults.befall_calls
+
+    def answer(self, body: bytes) -> bytes:
+        """The reply to the body of a JSON-RPC call, empty for notifications. Raises TooLarge."""
+        if len(body) > BODY_BYTES_MAX:
+            raise TooLarge
+        return self._dispatcher.answer(body) or b""
 
     def _health_text(self) -> bytes:
         try:
@@ -107,11 +101,3 @@ async def _body(receive: Receive) -> bytes:
         if size > BODY_BYTES_MAX:
             raise TooLarge
     return b"".join(parts)
-
-
-async def _send(send: Send, reply: Reply, cors: bool = False) -> None:
-    headers = [(b"content-type", reply.content_type), (b"content-length", str(len(reply.body)).encode())]
-    if cors:
-        headers += _CORS if reply.status == 204 else _CORS[:1]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

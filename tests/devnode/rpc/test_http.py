@@ -5,7 +5,8 @@ import httpx
 import pytest
 
 from actors.devnode.faults_plan import read_plan
-from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor, Reply, Scope
+from actors.devnode.rpc.asgi import Reply, Scope
+from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
 
 from ..local_node import LocalNode
 
