@@ -47,6 +47,7 @@ from actors.devnode.fee_cache import FeeCache
 from actors.devnode.genesis import FIRST_SLOT
 from actors.devnode.indexes import AccountIndexes
 from actors.devnode.journal import Restored, SealedSlot
+from actors.devnode.launchpad.imitation import LaunchImitation
 from actors.devnode.performance import PerformanceSampler
 from actors.devnode.records import Block, TransactionRecord
 from actors.devnode.status_cache import StatusCache
@@ -100,6 +101,7 @@ class Chain:
 
     def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
         self.vm = Vm()
+        self.vm.detour = LaunchImitation(self.vm)
         self.bus = Bus()
         self.levels = SlotLevels(root_depth, building)
         self.history = AccountHistory()
@@ -160,14 +162,17 @@ class Chain:
             return decoded
         return self.submit_decoded(decoded, source)
 
-    def submit_decoded(self, decoded: Decoded, source: Source, signatures_checked: bool = False) -> SubmitResult:
-        """signatures_checked: the caller has just had them verified (preflight), so they are not verified again."""
+    def submit_decoded(
+        self, decoded: Decoded, source: Source, signatures_checked: bool = False, past_gates: bool = False
+    ) -> SubmitResult:
+        """signatures_checked: the caller has just had them verified (preflight), so they are not verified again.
+        past_gates: the caller has asked for the fate of all that belongs together, so the gates are not asked."""
         slot = self.levels.building.slot
         if self.bus.wants(SignatureReceived):
             self.bus.publish(SignatureReceived(slot, str(decoded.signature)))
-        if not all(gate(decoded, source) for gate in self.gates):
+        if not past_gates and not all(gate(decoded, source) for gate in self.gates):
             return Dropped()
-        reason = self._refusal_now(decoded)
+        reason = self.refusal_now(decoded)
         if reason is not None:
             return Refused("SignatureFailure" if not signatures_checked and not _signed(decoded) else reason)
         result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
@@ -185,7 +190,7 @@ class Chain:
             return "AlreadyProcessed"
         return None
 
-    def _refusal_now(self, decoded: Decoded) -> str | None:
+    def refusal_now(self, decoded: Decoded) -> str | None:
         """The same of the bank that is being built, however far the node lags in what it shows."""
         if not self._is_fresh(decoded, self.levels.building, self.vm.account):
             return "BlockhashNotFound"
