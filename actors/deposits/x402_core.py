@@ -1,0 +1,139 @@
+"""What becomes of an x402 payment once it was claimed: send again, credit, finish, fail, take back.
+
+Implements: decisions 3.6 (credited on confirmed commitment, taken back when it never becomes final); hostile inputs 24
+and 25.
+Pure: the network's words come in as values, a step goes out. Whoever restarts goes on from the record alone.
+
+| State | Means | Next |
+|---|---|---|
+| CLAIMED | nobody else may sign it; not signed yet, so never sent | SENT, or ABANDONED when its settler died |
+| SENT | signed by all and perhaps sent; the network's verdict is open | CREDITED, FINAL, FAILED |
+| CREDITED | landed at the commitment waited for, credited, not final yet | FINAL, TAKEN_BACK, UNPROVEN |
+| FINAL | final on the chain | |
+| FAILED | landed with an error, or can never land any more; nothing was credited | |
+| TAKEN_BACK | was credited, can never become final; the credits were taken back | |
+| UNPROVEN | was credited, and the node keeps too little history to say whether it is final: for the operator | |
+| ABANDONED | never signed | |
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum, unique
+
+ABANDON_MS = 60_000  # A settler that has not signed by then is gone: signing takes milliseconds.
+# A blockhash is good for 150 blocks; the newest one at the time of the claim bounds that of any payment.
+BLOCKHASH_BLOCKS = 150
+
+
+@unique
+class Kind(IntEnum):
+    """Numbers are the database's."""
+
+    STANDARD = 0  # Paid with a call; credited here.
+    SPONSORED = 1  # Relayed, co-signed; its payer confirms the deposit.
+    SELF_PAID = 2  # Relayed as it came.
+
+
+@unique
+class State(IntEnum):
+    """Numbers are the database's; those from 10 on are ends."""
+
+    CLAIMED = 0
+    SENT = 1
+    CREDITED = 2
+    FINAL = 10
+    FAILED = 11
+    TAKEN_BACK = 12
+    UNPROVEN = 13
+    ABANDONED = 14
+
+    @property
+    def open(self) -> bool:
+        return self < State.FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A payment as it is kept. transaction: whole, once it is SENT; before that, as it came."""
+
+    message_hash: bytes
+    kind: Kind
+    state: State
+    payer: bytes
+    amount_base_units: int
+    transaction: bytes
+    signature: bytes  # Of the fee payer, the name under which the chain knows it; empty before it is SENT.
+    last_valid_height: int  # It cannot land in a block higher than this.
+    created_at_ms: int
+    slot: int = 0  # In which it was seen, 0 before.
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a node says of a signature. error: of a transaction that landed and failed."""
+
+    slot: int
+    error: str | None
+    confirmed: bool
+    finalized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Heights:
+    """Of the same node, at finalized: its block height, and the oldest slot that it can still tell about."""
+
+    finalized: int
+    first_slot: int
+
+
+@unique
+class Step(Enum):
+    WAIT = "wait"
+    SEND_AGAIN = "send again"
+    CREDIT = "credit"
+    FINISH = "finish"
+    FAIL = "fail"
+    TAKE_BACK = "take back"
+    GIVE_UP = "give up"  # Closed as UNPROVEN.
+    ABANDON = "abandon"
+
+
+def next_step(
+    record: Record, sighting: Sighting | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
+) -> Step:
+    """sighting None: the node does not know the signature. heights None: it did not say, so nothing ends for time."""
+    if record.state is State.CLAIMED:
+        return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
+    if sighting is None:
+        return _unseen(record, heights)
+    if record.state is State.CREDITED:
+        if not sighting.finalized:
+            return Step.WAIT
+        return Step.FINISH if sighting.error is None else Step.TAKE_BACK
+    if sighting.error is not None:
+        # What failed in one fork may still succeed in another; only a final failure is the end of it.
+        return Step.FAIL if sighting.finalized else Step.WAIT
+    if not has_landed(sighting, wait_for_finalized):
+        return Step.WAIT
+    return Step.CREDIT if record.kind is Kind.STANDARD else Step.FINISH
+
+
+def has_landed(sighting: Sighting, wait_for_finalized: bool) -> bool:
+    """Without an error, at the commitment that settlement waits for."""
+    reached = sighting.finalized if wait_for_finalized else sighting.confirmed or sighting.finalized
+    return reached and sighting.error is None
+
+
+def has_failed(sighting: Sighting) -> bool:
+    """For the answer to the payer: more than half of the stake has seen it fail."""
+    return sighting.error is not None and (sighting.confirmed or sighting.finalized)
+
+
+def _unseen(record: Record, heights: Heights | None) -> Step:
+    if heights is None or heights.finalized <= record.last_valid_height:
+        return Step.SEND_AGAIN
+    if record.state is State.SENT:
+        # Should it have landed after all, unseen by a node without history, the deposits' own search credits it.
+        return Step.FAIL
+    # It was credited: only a node that could still show it proves by its silence that it is gone.
+    return Step.TAKE_BACK if heights.first_slot <= record.slot else Step.GIVE_UP

@@ -1,0 +1,161 @@
+"""What the settling of x402 payments asks of the node, and what its answers mean for a payment.
+
+Implements: hostile input 25 (a send whose answer is lost is neither done nor failed); decisions 3.5.
+The shell around one node: every question has a time limit, every silence is a value, nothing raises. What follows
+from an answer is x402_core.py's.
+"""
+
+import base64
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Any, Protocol
+
+import base58
+import orjson
+
+from actors.deposits.x402_core import Heights, Sighting
+from actors.settlements import BlockhashHint
+from actors.upstream.replies import AnswerKind, NodeAnswer
+
+STATUSES_MAX = 256  # Of one getSignatureStatuses.
+_QUICK_MS, _WORK_MS = 1_000, 1_500
+# JSON-RPC errors of sendTransaction after which this node has not passed the transaction on: preflight, signature,
+# parameters. After any other it may have.
+_REFUSED_CODES = frozenset((-32002, -32003, -32600, -32602))
+_TOKEN_INSUFFICIENT_FUNDS = 1  # The token program's own error number.
+
+
+class Node(Protocol):
+    """upstream.client.NodeClient, or a pool of them."""
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
+
+
+@unique
+class Trial(Enum):
+    """How a simulation ended."""
+
+    GOOD = "good"
+    ALREADY_LANDED = "already landed"
+    NO_FEE_MONEY = "no fee money"  # The fee payer cannot pay the fee.
+    NO_FUNDS = "no funds"  # The payer's token account does not hold the amount.
+    BAD = "bad"
+    NO_ANSWER = "no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    trial: Trial
+    error: str = ""
+
+
+@unique
+class Sent(Enum):
+    TAKEN = "taken"
+    REFUSED = "refused"  # Not passed on: it can only land if somebody else sends it.
+    UNKNOWN = "unknown"
+
+
+class PaymentNetwork:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def latest_blockhash(self) -> BlockhashHint | None:
+        found = await self._ask("getLatestBlockhash", [{"commitment": "confirmed"}], _QUICK_MS)
+        try:
+            return BlockhashHint(str(found["value"]["blockhash"]), int(found["value"]["lastValidBlockHeight"]))
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def simulate(self, transaction: bytes) -> Tried:
+        """Signatures are not looked at: the sponsor's is not there yet, and the payer's was checked."""
+        config = {"encoding": "base64", "sigVerify": False, "commitment": "processed"}
+        answer = await self._call("simulateTransaction", [_base64(transaction), config], _WORK_MS)
+        if answer.kind is AnswerKind.ERROR:
+            return Tried(Trial.BAD, answer.error_message[:200])
+        found = _value(answer)
+        if not isinstance(found, dict) or not isinstance(found.get("value"), dict):
+            return Tried(Trial.NO_ANSWER)
+        error = found["value"].get("err")
+        return Tried(Trial.GOOD) if error is None else Tried(_trial_of(error), orjson.dumps(error).decode()[:200])
+
+    async def send(self, transaction: bytes) -> Sent:
+        """Without another preflight: it was simulated just now. The node goes on sending it by itself for a while."""
+        config = {"encoding": "base64", "skipPreflight": True}
+        answer = await self._call("sendTransaction", [_base64(transaction), config], _WORK_MS)
+        if answer.kind is AnswerKind.RESULT:
+            return Sent.TAKEN
+        if answer.kind is AnswerKind.ERROR and answer.error_code in _REFUSED_CODES:
+            return Sent.REFUSED
+        return Sent.UNKNOWN
+
+    async def sightings(self, signatures: list[bytes]) -> list[Sighting | None] | None:
+        """One for each signature, None for one that the node does not know; None when the node did not say."""
+        assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
+        texts = [base58.b58encode(signature).decode() for signature in signatures]
+        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": True}], _QUICK_MS)
+        try:
+            rows = found["value"]
+            return [_sighting(row) for row in rows] if len(rows) == len(signatures) else None
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def heights(self) -> Heights | None:
+        height = await self._ask("getBlockHeight", [{"commitment": "finalized"}], _QUICK_MS)
+        first = await self._ask("getFirstAvailableBlock", [], _QUICK_MS)
+        return Heights(height, first) if isinstance(height, int) and isinstance(first, int) else None
+
+    async def lamports(self, pubkey: str) -> int | None:
+        found = await self._ask("getBalance", [pubkey, {"commitment": "confirmed"}], _QUICK_MS)
+        try:
+            return int(found["value"])
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def _call(self, method: str, params: list[Any], timeout_ms: int) -> NodeAnswer:
+        return await self._node.call(method, orjson.dumps(params), timeout_ms)
+
+    async def _ask(self, method: str, params: list[Any], timeout_ms: int) -> Any:
+        """The result as Python values; None when there is none."""
+        return _value(await self._call(method, params, timeout_ms))
+
+
+def _value(answer: NodeAnswer) -> Any:
+    if answer.kind is not AnswerKind.RESULT:
+        return None
+    try:
+        return orjson.loads(answer.value())
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _trial_of(error: Any) -> Trial:
+    if error == "AlreadyProcessed":
+        return Trial.ALREADY_LANDED
+    # The fee payer has no account, or too little in it.
+    if error in ("AccountNotFound", "InsufficientFundsForFee") or _names(error, "InsufficientFundsForRent"):
+        return Trial.NO_FEE_MONEY
+    if _names(error, "InstructionError"):
+        why = error["InstructionError"][-1] if isinstance(error["InstructionError"], list) else None
+        if why == {"Custom": _TOKEN_INSUFFICIENT_FUNDS} or why == "InsufficientFunds":
+            return Trial.NO_FUNDS
+    return Trial.BAD
+
+
+def _names(error: Any, variant: str) -> bool:
+    return isinstance(error, dict) and variant in error
+
+
+def _sighting(row: Any) -> Sighting | None:
+    if row is None:
+        return None
+    level = row.get("confirmationStatus")
+    if level is None:  # Nodes of old told finality by the absence of a count.
+        level = "finalized" if row.get("confirmations") is None else "processed"
+    error = row.get("err")
+    text = None if error is None else orjson.dumps(error).decode()[:200]
+    return Sighting(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized")
+
+
+def _base64(transaction: bytes) -> str:
+    return base64.b64encode(transaction).decode()

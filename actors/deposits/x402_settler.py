@@ -1,0 +1,283 @@
+"""Settles one x402 payment while its payer waits: checked, tried, claimed, co-signed, sent, seen, credited.
+
+Implements: actors/settlements.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25.
+The shell: it awaits and stores. What a payment must be is x402_svm.py's, what becomes of it x402_core.py's.
+
+The order is the promise. The claim is in the database before the sponsor signs, so one message is signed once, by one
+process, whoever restarts. The whole transaction is in the database before it is sent, so whoever restarts can find
+out what became of it. From the claim on nothing depends on the caller: one who leaves changes nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import base58
+from solders.signature import Signature
+
+from actors.accounts.api import AccountsClient, DepositCredit, OwnerUnavailable
+from actors.clock import Clock
+from actors.deposits.transfers import transfer_index
+from actors.deposits.x402_core import BLOCKHASH_BLOCKS, Kind, Record, Sighting, State, has_failed, has_landed
+from actors.deposits.x402_network import PaymentNetwork, Sent, Trial, Tried
+from actors.deposits.x402_sponsor import Sponsor
+from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
+from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
+from actors.errors import Err
+from actors.settlements import BlockhashHint, Lack, NotSettled, Settled
+
+logger = logging.getLogger(__name__)
+
+HINT_SECONDS = 5.0  # An older blockhash is not offered: payers have a minute from its making.
+TRANSFER_INDEX = transfer_index(2)  # A payment that is credited here is the third instruction (x402_svm.py).
+_UNDER_WAY_MAX = 256
+_POLL_SECONDS = 0.2
+_GRACE_MS = 5_000  # After the wait: nobody else looks after a payment while its settler may still be at it.
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    wait_ms: int  # For the commitment; the payer's patience is 5 s in one official client.
+    attempts_per_minute: int  # Sponsored payments of one payer.
+    wait_for_finalized: bool
+
+
+class Settler:
+    """Belongs to one event loop. sponsor None: only self-paid transactions are relayed."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        limits: Limits,
+        sponsor: Sponsor | None,
+        store: PaymentStore,
+        network: PaymentNetwork,
+        accounts: AccountsClient,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        assert rules.sponsor == (None if sponsor is None else sponsor.pubkey), "one key, named in the rules"
+        self._rules, self._limits, self._sponsor = rules, limits, sponsor
+        self._store, self._network, self._accounts, self._clock = store, network, accounts, clock
+        self._sleep = sleep
+        self._under_way: dict[bytes, asyncio.Task[Settled | NotSettled]] = {}
+        self._hint: BlockhashHint | None = None
+        self._hint_at = 0.0
+
+    # --- what doors ask
+
+    def hint(self) -> BlockhashHint | None:
+        fresh = self._hint is not None and self._clock.monotonic() - self._hint_at <= HINT_SECONDS
+        return self._hint if fresh else None
+
+    async def refresh_hint(self) -> None:
+        found = await self._network.latest_blockhash()
+        if found is not None:
+            self._hint, self._hint_at = found, self._clock.monotonic()
+
+    async def pay(self, transaction: bytes, least_base_units: int) -> Settled | NotSettled:
+        if self._sponsor is None:
+            return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
+        return await self._settle(check_standard(transaction, self._rules, least_base_units), Kind.STANDARD)
+
+    async def relay(self, transaction: bytes) -> Settled | NotSettled:
+        if self._sponsor is None:
+            return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
+        found = check_relayed(transaction, self._rules)
+        sponsored = isinstance(found, Payment) and found.sponsored
+        return await self._settle(found, Kind.SPONSORED if sponsored else Kind.SELF_PAID)
+
+    async def drain(self) -> None:
+        """Until every payment under way has its answer."""
+        while self._under_way:
+            await asyncio.wait(list(self._under_way.values()))
+
+    # --- one payment
+
+    async def _settle(self, payment: Payment | Unfit, kind: Kind) -> Settled | NotSettled:
+        if isinstance(payment, Unfit):
+            return NotSettled(Lack.INVALID, payment.reason, payment.message)
+        key = payment.message_hash
+        if key in self._under_way:
+            return _duplicate("", str(payment.payer), "this payment is being settled right now")
+        if len(self._under_way) >= _UNDER_WAY_MAX:
+            return _unavailable("too many payments are being settled at the moment")
+        task = asyncio.create_task(self._carry_out(payment, kind))
+        self._under_way[key] = task
+        task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        return await asyncio.shield(task)  # The payer may leave; the payment goes on.
+
+    async def _carry_out(self, payment: Payment, kind: Kind) -> Settled | NotSettled:
+        give_up_at = self._clock.monotonic() + self._limits.wait_ms / 1000
+        try:
+            refused = await self._refuse_early(payment, kind)
+            if refused is not None:
+                return refused
+            record = await self._claim(payment, kind)
+        except PaymentsUnavailable as error:
+            logger.warning("a payment was not tried: %s", error)
+            return _unavailable("the payment cannot be recorded at the moment")
+        if isinstance(record, NotSettled):
+            return record
+        record = self._signed(record, payment)
+        try:
+            await self._store.move(record, self._look_at_ms())
+        except PaymentsUnavailable as error:
+            # Whether it was kept is not known, so neither is whether somebody will send it.
+            logger.error("payment %s may be sent later: %s", _text(record.signature), error)
+            return _pending(record)
+        return await self._send_and_see(record, give_up_at)
+
+    async def _refuse_early(self, payment: Payment, kind: Kind) -> NotSettled | None:
+        """Everything that can be said before anything is kept or signed."""
+        earlier = await self._store.find(payment.message_hash)
+        if earlier is not None:
+            return _taken_before(earlier)
+        payer = bytes(payment.payer)
+        if payment.sponsored:
+            since = self._clock.now_ms() - _MINUTE_MS
+            if await self._store.attempts(payer, since) >= self._limits.attempts_per_minute:
+                return NotSettled(
+                    Lack.TOO_MANY, "rate_limited", "too many payments of this wallet in one minute", payer=_text(payer)
+                )
+        return self._judge_trial(await self._network.simulate(bytes(payment.transaction)), payment, kind)
+
+    def _judge_trial(self, tried: Tried, payment: Payment, kind: Kind) -> NotSettled | None:
+        payer = str(payment.payer)
+        match tried.trial:
+            case Trial.GOOD:
+                return None
+            case Trial.NO_ANSWER:
+                return _unavailable("the node does not answer at the moment; nothing was signed or sent")
+            case Trial.ALREADY_LANDED:
+                if kind is Kind.SELF_PAID:
+                    return None  # Its payer sent it too; what became of it is looked up.
+                return _duplicate("", payer, "this payment has landed before")
+            case Trial.NO_FEE_MONEY if payment.sponsored:
+                logger.error("the sponsor %s cannot pay network fees: send it SOL", self._rules.sponsor)
+                return _unavailable("the service cannot pay network fees at the moment; nothing was signed or sent")
+            case Trial.NO_FUNDS:
+                return NotSettled(
+                    Lack.REJECTED, "insufficient_funds", "the payer's token account holds too little", payer=payer
+                )
+        message = f"the network would refuse this transaction: {tried.error}; nothing was signed or sent"
+        return NotSettled(Lack.REJECTED, "transaction_simulation_failed", message, payer=payer)
+
+    async def _claim(self, payment: Payment, kind: Kind) -> Record | NotSettled:
+        hint = self.hint() or await self._network.latest_blockhash()
+        if hint is None:
+            return _unavailable("the node does not answer at the moment; nothing was signed or sent")
+        record = Record(
+            payment.message_hash,
+            kind,
+            State.CLAIMED,
+            bytes(payment.payer),
+            payment.amount_base_units,
+            bytes(payment.transaction),
+            b"",
+            hint.last_valid_block_height + BLOCKHASH_BLOCKS,
+            self._clock.now_ms(),
+        )
+        if await self._store.claim(record, self._look_at_ms()):
+            return record
+        earlier = await self._store.find(payment.message_hash)
+        return _unavailable("the payment cannot be recorded") if earlier is None else _taken_before(earlier)
+
+    def _signed(self, record: Record, payment: Payment) -> Record:
+        """The one place where the sponsor signs. The record is claimed, and nobody else comes here with it."""
+        whole = payment.transaction
+        if payment.sponsored:
+            assert self._sponsor is not None, "a sponsored payment without a sponsor"
+            whole = payment.signed_by_sponsor(self._sponsor.sign(payment.message))
+        assert whole.signatures[0] != Signature.default(), "unsigned"
+        return replace(record, state=State.SENT, transaction=bytes(whole), signature=bytes(whole.signatures[0]))
+
+    async def _send_and_see(self, record: Record, give_up_at: float) -> Settled | NotSettled:
+        sent = await self._network.send(record.transaction)
+        if sent is Sent.REFUSED:
+            await self._move_quietly(replace(record, state=State.FAILED, reason="the node refused it"))
+            return _rejected(record, "the network refused the transaction")
+        while True:
+            seen = await self._network.sightings([record.signature])
+            sighting = seen[0] if seen else None
+            if sighting is not None and has_failed(sighting):
+                return _rejected(record, f"the transaction landed and failed: {sighting.error}")
+            if sighting is not None and has_landed(sighting, self._limits.wait_for_finalized):
+                return await self.landed(record, sighting)
+            if self._clock.monotonic() + _POLL_SECONDS > give_up_at:
+                logger.warning("payment %s is pending: the network has not confirmed it yet", _text(record.signature))
+                return _pending(record)
+            await self._sleep(_POLL_SECONDS)
+
+    async def landed(self, record: Record, sighting: Sighting) -> Settled | NotSettled:
+        """Credit it where that is ours to do. Asked again it changes nothing: a transfer is credited once."""
+        record = replace(record, slot=sighting.slot)
+        settled = Settled(
+            _text(record.signature),
+            _text(record.payer),
+            record.payer,
+            record.amount_base_units,
+            message_hash=record.message_hash,
+        )
+        if record.kind is not Kind.STANDARD:
+            await self._move_quietly(replace(record, state=State.FINAL))
+            return settled
+        credit = DepositCredit(record.signature, TRANSFER_INDEX, record.amount_base_units, sighting.slot)
+        try:
+            answer = await self._accounts.credit_deposit(record.payer, credit)
+        except OwnerUnavailable:
+            return _pending(record)
+        if answer.refusal == Err.INVALID_REQUEST.name:  # Worth less than a credit, by the operator's rate.
+            await self._move_quietly(replace(record, state=State.FINAL, reason=answer.detail))
+            return settled
+        if answer.refusal is not None or answer.body is None:
+            return _pending(record)
+        await self._move_quietly(replace(record, state=State.CREDITED))
+        logger.info("payment %s of %d base units is credited", settled.signature, settled.amount_base_units)
+        added, balance = int(answer.body["credits_added"]), int(answer.body["new_balance"])
+        return replace(settled, credits_added=added, balance=balance)
+
+    async def _move_quietly(self, record: Record) -> None:
+        """What the store misses is done again by whoever looks after the payment next."""
+        try:
+            await self._store.move(record, self._look_at_ms())
+        except PaymentsUnavailable as error:
+            logger.warning("payment %s could not be kept as %s: %s", _text(record.signature), record.state.name, error)
+
+    def _look_at_ms(self) -> int:
+        return self._clock.now_ms() + self._limits.wait_ms + _GRACE_MS
+
+
+def _text(raw: bytes) -> str:
+    return str(base58.b58encode(raw), "ascii")
+
+
+def _duplicate(signature: str, payer: str, message: str) -> NotSettled:
+    return NotSettled(Lack.DUPLICATE, "duplicate_settlement", message, signature, payer)
+
+
+def _taken_before(record: Record) -> NotSettled:
+    ends = {
+        State.FAILED: "this payment was taken before and failed; make a new one",
+        State.ABANDONED: "this payment was taken before and never sent; make a new one",
+    }
+    message = ends.get(record.state, "this payment was taken before; it is not settled twice")
+    return _duplicate(_text(record.signature), _text(record.payer), message)
+
+
+def _pending(record: Record) -> NotSettled:
+    message = (
+        "the payment was sent and the network has not confirmed it yet; do not pay again: it is credited when it "
+        "lands, and POST /account/confirm-deposit with its signature tells"
+    )
+    return NotSettled(Lack.PENDING, "settlement_pending", message, _text(record.signature), _text(record.payer))
+
+
+def _rejected(record: Record, message: str) -> NotSettled:
+    return NotSettled(Lack.REJECTED, "settlement_failed", message, _text(record.signature), _text(record.payer))
+
+
+def _unavailable(message: str) -> NotSettled:
+    return NotSettled(Lack.UNAVAILABLE, "settlement_unavailable", message)

@@ -1,0 +1,187 @@
+"""What must survive of x402 payments: who claimed which, and how far it has come.
+
+Implements: decisions 3.6; hostile input 24 (the same transaction twenty times before it confirms).
+A port and its two stores, which pass one suite. Decides nothing. Every replica has its own client of one database, so
+a claim counts for all of them, and outlives them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+import asyncpg
+
+from actors.deposits.x402_core import Kind, Record, State
+
+_COLUMNS = (
+    "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
+    "slot, reason"
+)
+
+
+class PaymentsUnavailable(Exception):
+    """The store did not do what was asked, or it is not known whether it did."""
+
+
+class PaymentStore(Protocol):
+    async def find(self, message_hash: bytes) -> Record | None: ...
+
+    async def claim(self, record: Record, look_at_ms: int) -> bool:
+        """Keep a new payment. False: there is one with this message already, and it stays as it is."""
+        ...
+
+    async def move(self, record: Record, look_at_ms: int) -> None:
+        """State, transaction, signature, slot and reason are from now on those of this record."""
+        ...
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
+        """The open payments whose time has come, those that wait longest; until look_at_ms nobody else gets them."""
+        ...
+
+    async def attempts(self, payer: bytes, since_ms: int) -> int:
+        """How many payments of this payer were claimed since then."""
+        ...
+
+    async def forget(self, before_ms: int) -> int:
+        """Remove ended payments that were claimed before then; how many there were."""
+        ...
+
+
+class MemoryPaymentStore:
+    """For tests and single processes."""
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, Record] = {}
+        self._look_at: dict[bytes, int] = {}
+
+    async def find(self, message_hash: bytes) -> Record | None:
+        return self.records.get(message_hash)
+
+    async def claim(self, record: Record, look_at_ms: int) -> bool:
+        if record.message_hash in self.records:
+            return False
+        self.records[record.message_hash] = record
+        self._look_at[record.message_hash] = look_at_ms
+        return True
+
+    async def move(self, record: Record, look_at_ms: int) -> None:
+        kept = self.records[record.message_hash]
+        self.records[record.message_hash] = replace(
+            kept,
+            state=record.state,
+            transaction=record.transaction,
+            signature=record.signature,
+            slot=record.slot,
+            reason=record.reason,
+        )
+        self._look_at[record.message_hash] = look_at_ms
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
+        waiting = sorted(
+            (at, key) for key, at in self._look_at.items() if at <= now_ms and self.records[key].state.open
+        )
+        for _, key in waiting[:limit]:
+            self._look_at[key] = look_at_ms
+        return [self.records[key] for _, key in waiting[:limit]]
+
+    async def attempts(self, payer: bytes, since_ms: int) -> int:
+        return sum(record.payer == payer and record.created_at_ms >= since_ms for record in self.records.values())
+
+    async def forget(self, before_ms: int) -> int:
+        old = [
+            key for key, record in self.records.items() if record.created_at_ms < before_ms and not record.state.open
+        ]
+        for key in old:
+            del self.records[key], self._look_at[key]
+        return len(old)
+
+
+class PostgresPaymentStore:
+    """Every failure of the database is PaymentsUnavailable."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def find(self, message_hash: bytes) -> Record | None:
+        with _unavailable_on_failure():
+            row = await self._pool.fetchrow(
+                f"SELECT {_COLUMNS} FROM x402_payments WHERE message_hash = $1",  # noqa: S608 - our own names.
+                message_hash,
+            )
+        return None if row is None else _record(row)
+
+    async def claim(self, record: Record, look_at_ms: int) -> bool:
+        with _unavailable_on_failure():
+            claimed = await self._pool.fetchval(
+                f"INSERT INTO x402_payments ({_COLUMNS}, look_at_ms) "  # noqa: S608 - our own names.
+                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) "
+                "ON CONFLICT (message_hash) DO NOTHING RETURNING true",
+                record.message_hash,
+                record.kind.value,
+                record.state.value,
+                record.payer,
+                record.amount_base_units,
+                record.transaction,
+                record.signature,
+                record.last_valid_height,
+                record.created_at_ms,
+                record.slot,
+                record.reason,
+                look_at_ms,
+            )
+        return claimed is True
+
+    async def move(self, record: Record, look_at_ms: int) -> None:
+        with _unavailable_on_failure():
+            done = await self._pool.execute(
+                "UPDATE x402_payments SET state = $2, transaction = $3, signature = $4, slot = $5, reason = $6, "
+                "look_at_ms = $7 WHERE message_hash = $1",
+                record.message_hash,
+                record.state.value,
+                record.transaction,
+                record.signature,
+                record.slot,
+                record.reason,
+                look_at_ms,
+            )
+        assert done == "UPDATE 1", (done, record.message_hash.hex())
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
+        with _unavailable_on_failure():
+            rows = await self._pool.fetch(
+                "UPDATE x402_payments SET look_at_ms = $2 WHERE message_hash IN ("  # noqa: S608 - our own names.
+                "SELECT message_hash FROM x402_payments WHERE state < 10 AND look_at_ms <= $1 "
+                f"ORDER BY look_at_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}",
+                now_ms,
+                look_at_ms,
+                limit,
+            )
+        return [_record(row) for row in rows]
+
+    async def attempts(self, payer: bytes, since_ms: int) -> int:
+        with _unavailable_on_failure():
+            count = await self._pool.fetchval(
+                "SELECT count(*) FROM x402_payments WHERE payer = $1 AND created_at_ms >= $2", payer, since_ms
+            )
+        return int(count)
+
+    async def forget(self, before_ms: int) -> int:
+        with _unavailable_on_failure():
+            done = await self._pool.execute(
+                "DELETE FROM x402_payments WHERE state >= 10 AND created_at_ms < $1", before_ms
+            )
+        return int(done.rpartition(" ")[2])
+
+
+def _record(row: Any) -> Record:
+    kind, state, rest = Kind(row["kind"]), State(row["state"]), tuple(row)
+    return Record(rest[0], kind, state, *rest[3:])
+
+
+@contextmanager
+def _unavailable_on_failure() -> Iterator[None]:
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise PaymentsUnavailable(f"{type(error).__name__}: {error}") from error

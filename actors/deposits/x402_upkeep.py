@@ -1,0 +1,162 @@
+"""What time does to x402 payments: those left open are carried to their end, and the sponsor's money is watched.
+
+Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; the durable
+follow-up of whoever was killed. The shell: x402_core.py says what the next step is.
+
+Every replica does this; a payment that is due is given to one of them at a time.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import base58
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.clock import Clock
+from actors.deposits.x402_core import Heights, Record, Sighting, State, Step, next_step
+from actors.deposits.x402_network import PaymentNetwork
+from actors.deposits.x402_settler import TRANSFER_INDEX, Limits, Settler
+from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
+from actors.errors import Err
+
+logger = logging.getLogger(__name__)
+
+_BEAT_SECONDS = 2.0
+_BALANCE_BEATS = 15  # Between two looks at the sponsor's balance.
+_FORGET_BEATS = 1_800
+_LOOK_AGAIN_MS = 4_000  # Finality takes about 13 s.
+_LEASE_MS = 30_000  # Longer than one round with a slow node.
+_AT_ONCE = 64
+_KEEP_MS = 30 * 86_400_000  # Ended payments; their blockhash died minutes after they were made.
+_TAKEN_BACK = "the x402 payment did not become final on the chain"
+
+
+class Upkeep:
+    """low_lamports: below it the sponsor's balance is reported as low."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        settler: Settler,
+        store: PaymentStore,
+        network: PaymentNetwork,
+        accounts: AccountsClient,
+        clock: Clock,
+        sponsor_pubkey: str,
+        low_lamports: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._limits, self._settler, self._store = limits, settler, store
+        self._network, self._accounts, self._clock = network, accounts, clock
+        self._sponsor, self._low_lamports = sponsor_pubkey, low_lamports
+        self._sleep = sleep
+        self._task: asyncio.Task[None] | None = None
+        self.sponsor_lamports: int | None = None  # None: the node has not said yet.
+
+    @property
+    def sponsor_low(self) -> bool:
+        return self.sponsor_lamports is not None and self.sponsor_lamports < self._low_lamports
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def look_at_balance(self) -> None:
+        lamports = await self._network.lamports(self._sponsor)
+        if lamports is None:
+            return
+        was_low = self.sponsor_low
+        self.sponsor_lamports = lamports
+        if self.sponsor_low and not was_low:
+            logger.error(
+                "the sponsor %s is low: %d lamports, wanted at least %d; send it SOL, or x402 payments will be refused",
+                *(self._sponsor, lamports, self._low_lamports),
+            )
+
+    async def carry_on(self) -> int:
+        """One round over the payments that are due; how many there were."""
+        now_ms = self._clock.now_ms()
+        records = await self._store.due(now_ms, now_ms + _LEASE_MS, _AT_ONCE)
+        signed = [record for record in records if record.signature]
+        seen: list[Sighting | None] = []
+        heights: Heights | None = None
+        if signed:
+            # Heights first: what is unseen after a height was reached could not have landed at or below it since.
+            heights = await self._network.heights()
+            found = await self._network.sightings([record.signature for record in signed])
+            if found is None:
+                return len(records)  # The node is silent: they come again when their lease ends.
+            seen = found
+        sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
+        for record in records:
+            await self._take(record, sightings.get(record.message_hash), heights)
+        return len(records)
+
+    async def _take(self, record: Record, sighting: Sighting | None, heights: Heights | None) -> None:
+        step = next_step(record, sighting, heights, self._limits.wait_for_finalized, self._clock.now_ms())
+        name = base58.b58encode(record.signature).decode() or record.message_hash.hex()
+        match step:
+            case Step.WAIT:
+                await self._keep(record)
+            case Step.SEND_AGAIN:
+                await self._network.send(record.transaction)
+                await self._keep(record)
+            case Step.CREDIT:
+                assert sighting is not None, record
+                await self._settler.landed(record, sighting)
+            case Step.FINISH:
+                slot = record.slot if sighting is None else sighting.slot
+                await self._keep(replace(record, state=State.FINAL, slot=slot))
+            case Step.FAIL:
+                reason = "never landed" if sighting is None else f"landed and failed: {sighting.error}"
+                logger.info("payment %s: %s", name, reason)
+                await self._keep(replace(record, state=State.FAILED, reason=reason))
+            case Step.TAKE_BACK:
+                await self._take_back(record, name)
+            case Step.GIVE_UP:
+                logger.error("payment %s was credited, and this node cannot say any more whether it is final", name)
+                await self._keep(replace(record, state=State.UNPROVEN, reason="the node keeps too little history"))
+            case Step.ABANDON:
+                await self._keep(replace(record, state=State.ABANDONED, reason="its settler ended before it signed"))
+
+    async def _take_back(self, record: Record, name: str) -> None:
+        try:
+            answer = await self._accounts.take_back_deposit(record.payer, record.signature, TRANSFER_INDEX, _TAKEN_BACK)
+        except OwnerUnavailable:
+            return  # It comes again.
+        if answer.refusal == Err.ACCOUNT_NOT_FOUND.name:
+            logger.error("payment %s is not final, and its account was never credited with it", name)
+        elif answer.refusal is not None:
+            return
+        else:
+            logger.warning("payment %s did not become final: its credits are taken back", name)
+        await self._keep(replace(record, state=State.TAKEN_BACK, reason=_TAKEN_BACK))
+
+    async def _keep(self, record: Record) -> None:
+        await self._store.move(record, self._clock.now_ms() + _LOOK_AGAIN_MS)
+
+    async def _run(self) -> None:
+        beats = 0
+        while True:
+            try:
+                await self._settler.refresh_hint()
+                if beats % _BALANCE_BEATS == 0:
+                    await self.look_at_balance()
+                if beats % _FORGET_BEATS == 0:
+                    await self._store.forget(self._clock.now_ms() - _KEEP_MS)
+                while await self.carry_on() == _AT_ONCE:
+                    pass
+            except PaymentsUnavailable as error:
+                logger.warning("open payments cannot be looked after for now: %s", error)
+            except Exception:  # A bug in one round must not end the follow-up of all payments.
+                logger.exception("a round over open payments failed")
+            beats += 1
+            await self._sleep(_BEAT_SECONDS)
