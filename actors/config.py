@@ -181,6 +181,12 @@ class UpstreamConfig(Branch):
         return (NodeConfig(name="node-1", url=SecretStr(self.node_url), ws_url=ws_url),)
 
 
+class LookupsConfig(Branch):
+    node_calls_max: int = Field(
+        128, ge=1, le=65_536, description="questions to nodes at once, per replica, for calls that take many"
+    )
+
+
 class PaymentsConfig(Branch):
     network: Literal["mainnet", "devnet"] | None = Field(None, description="mainnet with a real node, else devnet")
     usdc_mint: str | None = Field(None, description="mint that deposits are made in; the network's USDC by default")
@@ -211,6 +217,10 @@ class PaymentsConfig(Branch):
     credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
     credit_expiry_days: int = Field(365, ge=1, le=36_500, description="life of a deposited batch of credits")
     minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
+    deposit_start_slot: int = Field(0, ge=0, description="deposits before this slot are not looked at")
+    deposit_poll_seconds: float = Field(
+        5.0, gt=0, le=300, description="from one look for deposits to the next, where no notice comes in between"
+    )
 
 
 class PricingConfig(Branch):
@@ -238,6 +248,7 @@ class Config(Branch):
     identity: IdentityConfig = IdentityConfig()
     gateway: GatewayConfig = GatewayConfig()
     upstream: UpstreamConfig = UpstreamConfig()
+    lookups: LookupsConfig = LookupsConfig()
     payments: PaymentsConfig = PaymentsConfig()
     pricing: PricingConfig = PricingConfig()
     devnode: DevnodeConfig = DevnodeConfig()

@@ -32,6 +32,9 @@ class Err(Enum):
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")
+    # Of POST /account/confirm-deposit, for which the interface gives no constants.
+    DEPOSIT_NOT_FOUND = ErrorRow(404, None, "no such transaction on the chain yet", retry_seconds=5)
+    DEPOSIT_NOT_FINAL = ErrorRow(404, None, "the transaction is not final yet", retry_seconds=5)
     NOT_FOUND = ErrorRow(404, None, "no such path", hint="GET /capabilities lists what this service offers")
     METHOD_NOT_FOUND = ErrorRow(200, -32601, "method not found")
     INVALID_PARAMS = ErrorRow(200, -32602, "invalid params")
