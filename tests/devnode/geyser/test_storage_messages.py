@@ -1,0 +1,134 @@
+"""Transactions in the stream's format."""
+
+import msgspec
+import pytest
+from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.hash import Hash
+from solders.message import Message, MessageV0, MessageV1, TransactionConfig, to_bytes_versioned
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.geyser.storage_messages import (
+    error_message,
+    is_simple_vote,
+    meta_message,
+    transaction_message,
+)
+from actors.devnode.records import InnerInstruction, InnerInstructions, ReturnData
+from actors.devnode.wire import AnyMessage
+from actors.geyser_proto import solana_storage_pb2 as storage
+
+from ..local_node import give
+from .samples import KEYS, PAYER, balance, meta
+
+TABLE = AddressLookupTableAccount(KEYS[5], [KEYS[0], KEYS[1]])
+INSTRUCTION = give(PAYER, KEYS[0], 1)
+MESSAGES: dict[str, AnyMessage] = {
+    "legacy": Message.new_with_blockhash([INSTRUCTION], PAYER.pubkey(), Hash.new_unique()),
+    "v0": MessageV0.try_compile(PAYER.pubkey(), [INSTRUCTION], [TABLE], Hash.new_unique()),
+    "v1": MessageV1.try_compile(
+        PAYER.pubkey(), [INSTRUCTION], Hash.new_unique(), TransactionConfig(priority_fee=7, compute_unit_limit=300)
+    ),
+    "v1 without limits": MessageV1.try_compile(PAYER.pubkey(), [INSTRUCTION], Hash.new_unique(), TransactionConfig()),
+}
+
+
+def rebuilt(message: storage.Message) -> AnyMessage:
+    """The message again, by the format's rule for versions: what a client of the stream does."""
+    from solders.hash import Hash as Blockhash
+    from solders.instruction import CompiledInstruction
+    from solders.message import MessageAddressTableLookup, MessageHeader
+
+    header = MessageHeader(
+        message.header.num_required_signatures,
+        message.header.num_readonly_signed_accounts,
+        message.header.num_readonly_unsigned_accounts,
+    )
+    keys = [Pubkey.from_bytes(key) for key in message.account_keys]
+    blockhash = Blockhash.from_bytes(message.recent_blockhash)
+    calls = [CompiledInstruction(call.program_id_index, call.data, call.accounts) for call in message.instructions]
+    if not message.versioned:
+        return Message.new_with_compiled_instructions(
+            header.num_required_signatures,
+            header.num_readonly_signed_accounts,
+            header.num_readonly_unsigned_accounts,
+            keys,
+            blockhash,
+            calls,
+        )
+    if message.HasField("config"):
+        limits = {field.name: getattr(message.config, field.name) for field, _ in message.config.ListFields()}
+        return MessageV1(header, TransactionConfig(**limits), blockhash, keys, calls)
+    lookups = [
+        MessageAddressTableLookup(Pubkey.from_bytes(one.account_key), one.writable_indexes, one.readonly_indexes)
+        for one in message.address_table_lookups
+    ]
+    return MessageV0(header, keys, blockhash, calls, lookups)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_nothing_is_lost_on_the_way(name: str) -> None:
+    """What a client rebuilds is what was signed, byte for byte, in every version."""
+    transaction = VersionedTransaction(MESSAGES[name], [PAYER])
+    told = transaction_message(transaction)
+    assert list(told.signatures) == [bytes(one) for one in transaction.signatures]
+    assert to_bytes_versioned(rebuilt(told.message)) == to_bytes_versioned(transaction.message)
+
+
+def test_the_config_alone_tells_v1() -> None:
+    """Present even where it sets nothing; absent in every other version."""
+    told = {name: transaction_message(VersionedTransaction(one, [PAYER])).message for name, one in MESSAGES.items()}
+    assert {name: one.versioned for name, one in told.items()} == {
+        "legacy": False,
+        "v0": True,
+        "v1": True,
+        "v1 without limits": True,
+    }
+    assert [name for name, one in told.items() if one.HasField("config")] == ["v1", "v1 without limits"]
+    assert len(told["v0"].address_table_lookups) == 1
+
+
+def test_meta_is_told_in_full() -> None:
+    """Fees, balances in lamports and tokens, calls within, logs, loaded accounts, what was returned."""
+    inner = InnerInstructions(1, (InnerInstruction(2, b"\x00\x01", b"data", 2),))
+    done = msgspec.structs.replace(
+        meta(pre=(balance(1, KEYS[2], 0),), post=(balance(1, KEYS[2], 1_500_000),)),
+        inner=(inner,),
+        loaded_writable=(str(KEYS[3]),),
+        loaded_readonly=(str(KEYS[4]),),
+        return_data=ReturnData(str(KEYS[5]), b"back"),
+    )
+    told = meta_message(done)
+    assert (told.fee, told.compute_units_consumed) == (5_000, 150)
+    assert not told.HasField("err") and not told.HasField("cost_units")
+    assert list(told.pre_balances) == [10, 0, 1] and list(told.post_balances) == [3, 2, 1]
+    (group,) = told.inner_instructions
+    (call,) = group.instructions
+    assert (group.index, call.program_id_index, call.accounts, call.data, call.stack_height) == (
+        *(1, 2, b"\x00\x01", b"data", 2),
+    )
+    amount = told.post_token_balances[0].ui_token_amount
+    assert (amount.ui_amount, amount.decimals, amount.amount, amount.ui_amount_string) == (1.5, 6, "1500000", "1.5")
+    assert told.pre_token_balances[0].ui_token_amount.ui_amount == 0.0
+    assert told.pre_token_balances[0].owner == str(KEYS[2])
+    assert list(told.loaded_writable_addresses) == [bytes(KEYS[3])]
+    assert list(told.loaded_readonly_addresses) == [bytes(KEYS[4])]
+    assert (told.return_data.program_id, told.return_data.data) == (bytes(KEYS[5]), b"back")
+    assert not told.return_data_none and not told.log_messages_none and not told.inner_instructions_none
+
+
+def test_nothing_returned_is_said() -> None:
+    """An empty answer and none are different things in the format."""
+    assert meta_message(meta()).return_data_none
+
+
+def test_a_success_has_no_error() -> None:
+    """Absent, not empty bytes."""
+    assert error_message(None) is None
+    told = error_message("AccountInUse")
+    assert told is not None and told.err == bytes(4)
+
+
+def test_a_transfer_is_no_vote() -> None:
+    """In no version."""
+    assert not any(is_simple_vote(VersionedTransaction(one, [PAYER])) for one in MESSAGES.values())
