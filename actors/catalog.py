@@ -98,7 +98,7 @@ _TABLE: tuple[MethodRow, ...] = (
     *_rows(_READ_MEDIUM, MethodClass.READ_MEDIUM),
     *_rows("suggestPriorityFee", MethodClass.READ_MEDIUM, Availability.COMPOSED),
     *_rows(_READ_HEAVY, MethodClass.READ_HEAVY),
-    *_rows("getAssetsByOwner getTransactionHistory", MethodClass.READ_HEAVY, Availability.NOT_BUILT),
+    *_rows("getAssetsByOwner getTransactionHistory", MethodClass.READ_HEAVY, Availability.COMPOSED),
     *_rows("sendTransaction", MethodClass.SEND),
     *_rows("sendSmartTransaction", MethodClass.SEND, Availability.NOT_BUILT),
     *_rows("sendAndConfirm", MethodClass.SEND_AND_CONFIRM, Availability.NOT_BUILT),

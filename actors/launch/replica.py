@@ -17,12 +17,11 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.clock import Clock, SystemClock
 from actors.config import Config
-from actors.fees.endpoints import FeeMethods
 from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
-from actors.gateway.own_methods import OwnMethods
-from actors.gateway.pipeline import EDGE_BYTES, Node
+from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
+from actors.launch.own_methods import with_own_methods
 from actors.status import endpoints
 from actors.status.core import Health, Services
 from actors.status.products import Doors
@@ -62,7 +61,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     parts = Dependencies(
         config,
         accounts,
-        with_own_methods(node),
+        with_own_methods(node, config),
         RedisIdentityStore(redis_client),
         pages,
         clock,
@@ -82,11 +81,6 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         await redis_client.aclose()
 
     return door, close
-
-
-def with_own_methods(node: Node) -> Node:
-    """The node, and beside it what is answered here out of what it says."""
-    return OwnMethods(node, FeeMethods(node).handlers())
 
 
 class LivePages:

@@ -119,7 +119,7 @@ _SERVICE_REASONS = MappingProxyType(
         "send": NOT_BUILT,
         "websocket": "the WebSocket door is not part of this version",
         "yellowstone_grpc": "the gRPC door is not part of this version",
-        "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}, which are not part of this version",
+        "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}",
         "archive_history": "only the node's own retention of several hours is served",
     }
 )

@@ -47,7 +47,7 @@ def test_the_health_document_when_all_is_well() -> None:
                 "send": True,
                 "websocket": False,
                 "yellowstone_grpc": False,
-                "heavy_indexed_rpc": False,
+                "heavy_indexed_rpc": True,
             },
         },
         "timestamp": NOW,
@@ -214,13 +214,12 @@ def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
             "send": True,
             "websocket": False,
             "yellowstone_grpc": False,
-            "heavy_indexed_rpc": False,
+            "heavy_indexed_rpc": True,
             "archive_history": False,
         },
     }
     reasons = {entry["service"]: entry["reason"] for entry in document["services_not_enabled"]}
-    assert reasons.keys() == {"websocket", "yellowstone_grpc", "heavy_indexed_rpc", "archive_history"}
-    assert "getAssetsByOwner" in reasons["heavy_indexed_rpc"]
+    assert reasons.keys() == {"websocket", "yellowstone_grpc", "archive_history"}
 
 
 def test_every_method_is_in_exactly_one_list_of_capabilities() -> None:

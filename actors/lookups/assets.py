@@ -1,0 +1,66 @@
+"""What an owner holds, by mint: which of it is one of a kind, and one page of it as clients see it.
+
+Implements: getAssetsByOwner as far as a plain node can tell (no metadata, no collections, no compressed assets).
+Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.lookups.holdings import Holding, Mint
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    mints: tuple[str, ...]
+    total: int
+
+
+def by_mint(holdings: Sequence[Holding]) -> dict[str, list[Holding]]:
+    """Token accounts with something in them, by mint, in the order of the mints' texts, so that pages stay put."""
+    grouped: dict[str, list[Holding]] = {}
+    for holding in sorted(holdings, key=lambda held: (held.mint, held.token_account)):
+        if holding.amount:
+            grouped.setdefault(holding.mint, []).append(holding)
+    return grouped
+
+
+def page_of(grouped: Mapping[str, Sequence[Holding]], page: int, limit: int) -> Page:
+    mints = tuple(grouped)
+    return Page(mints[(page - 1) * limit : page * limit], len(mints))
+
+
+def kind_of(decimals: int | None, supply: int | None) -> str | None:
+    """`non_fungible`: indivisible, and there is one of it; None: not known."""
+    if decimals is None:
+        return None
+    if decimals > 0:
+        return "fungible"
+    if supply is None:
+        return None
+    return "non_fungible" if supply == 1 else "fungible"
+
+
+def asset(mint: str, held: Sequence[Holding], known: Mint | None) -> dict[str, Any]:
+    """One element of `items`. known: the mint's own figures, where there are any."""
+    decimals = known.decimals if known is not None else held[0].decimals
+    supply = None if known is None else known.supply
+    return {
+        "id": mint,
+        "kind": kind_of(decimals, supply),
+        "token_program": held[0].program,
+        "amount": str(sum(holding.amount for holding in held)),
+        "decimals": decimals,
+        "supply": None if supply is None else str(supply),
+        "token_accounts": [
+            {
+                "address": holding.token_account,
+                "amount": str(holding.amount),
+                "ui_amount_string": holding.ui_amount_string,
+                "frozen": holding.frozen,
+                "delegate": holding.delegate,
+            }
+            for holding in held
+        ],
+    }

@@ -1,0 +1,140 @@
+"""getAssetsByOwner and getTransactionHistory: what the node is asked for them, and how a failure ends them.
+
+Implements: interface specification, JSON-RPC gateway rule 5 and "getTransactionHistory".
+A shell: the shapes are assets.py's and history.py's. Whether parameters are good is settled before
+(gateway/params_own.py).
+
+A call that could not be answered whole is not answered: the first failed question is its answer, and costs nothing.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import orjson
+
+from actors.lookups import assets, history
+from actors.lookups.asking import Asker, Request, fault_text
+from actors.lookups.holdings import MINT_SLICE, TOKEN_PROGRAMS, Holding, Mint, read_holdings, read_mints
+from actors.questions import AssetsQuestion, HistoryQuestion
+from actors.upstream import replies
+from actors.upstream.replies import AnswerKind, NodeAnswer
+
+Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+
+ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
+VERSION_MAX = 1  # Legacy, v0 and v1: all that there is.
+_UNSUPPORTED_VERSION_CODE = -32015  # Says something of one transaction, where other errors speak of the node.
+_MALFORMED = (KeyError, TypeError, IndexError, ValueError, AttributeError, msgspec.DecodeError)
+
+
+class LookupMethods:
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def handlers(self) -> dict[str, Handler]:
+        """By the name of the method; params are a question of actors/questions.py."""
+        return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
+
+    async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        asked = msgspec.json.decode(params, type=AssetsQuestion)
+        request = self._asker.request(timeout_ms)
+        found = await holdings_of(request, asked.owner)
+        if isinstance(found, NodeAnswer):
+            return found
+        slot, held = found
+        grouped = assets.by_mint(held)
+        page = assets.page_of(grouped, asked.page, asked.limit)
+        mints = await _mints(request, page.mints)
+        if isinstance(mints, NodeAnswer):
+            return mints
+        body = {
+            "owner": asked.owner,
+            "slot": slot,
+            "total": page.total,
+            "page": asked.page,
+            "limit": asked.limit,
+            "items": [assets.asset(mint, grouped[mint], mints.get(mint)) for mint in page.mints],
+        }
+        return replies.made(orjson.dumps(body))
+
+    async def _history(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        asked = msgspec.json.decode(params, type=HistoryQuestion)
+        request = self._asker.request(timeout_ms)
+        bounds = {"before": asked.before, "until": asked.until}
+        config = {"limit": asked.limit, "commitment": asked.commitment}
+        config |= {name: signature for name, signature in bounds.items() if signature is not None}
+        listing = await request.ask("getSignaturesForAddress", asked.address, config)
+        if listing.kind is not AnswerKind.RESULT:
+            return listing
+        failures: list[NodeAnswer] = []
+
+        async def one(listed: dict[str, Any]) -> dict[str, Any] | None:
+            if failures:
+                return None  # The whole call has failed: the rest need not be asked.
+            made = await _entry(request, asked, listed)
+            if isinstance(made, NodeAnswer):
+                failures.append(made)
+                return None
+            return made
+
+        try:
+            entries = await request.each(orjson.loads(listing.value()), one)
+        except* _MALFORMED:
+            failures.append(replies.GARBAGE)
+        if failures:
+            return failures[0]
+        return replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}))
+
+
+async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any]) -> dict[str, Any] | NodeAnswer:
+    """Raises one of _MALFORMED where the node's transaction is not of the form."""
+    config = {
+        "encoding": "jsonParsed",
+        "commitment": asked.commitment,
+        "maxSupportedTransactionVersion": VERSION_MAX,
+    }
+    answer = await request.ask("getTransaction", listed["signature"], config)
+    if answer.kind is AnswerKind.ERROR and answer.error_code == _UNSUPPORTED_VERSION_CODE:
+        return history.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}.")
+    if answer.kind is not AnswerKind.RESULT:
+        return answer
+    transaction = orjson.loads(answer.value())
+    if transaction is None:
+        return history.missing_entry(listed)
+    return history.entry(asked.address, listed, transaction)
+
+
+async def holdings_of(request: Request, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
+    """(oldest slot looked at, token accounts of both token programs), or the answer that failed."""
+    config = {"encoding": "jsonParsed"}
+
+    async def of_program(program: str) -> NodeAnswer:
+        return await request.ask("getTokenAccountsByOwner", owner, {"programId": program}, config)
+
+    answers = await request.each(TOKEN_PROGRAMS, of_program)
+    for answer in answers:
+        if answer.kind is not AnswerKind.RESULT:
+            return answer
+    try:
+        read = [read_holdings(answer.value()) for answer in answers]
+    except _MALFORMED:
+        return replies.GARBAGE
+    return min(slot for slot, _ in read), [holding for _, held in read for holding in held]
+
+
+async def _mints(request: Request, addresses: tuple[str, ...]) -> dict[str, Mint | None] | NodeAnswer:
+    chunks = [addresses[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(addresses), ACCOUNTS_PER_CALL)]
+
+    async def of_chunk(chunk: tuple[str, ...]) -> NodeAnswer:
+        return await request.ask("getMultipleAccounts", chunk, {"encoding": "base64", "dataSlice": MINT_SLICE})
+
+    found: dict[str, Mint | None] = {}
+    for chunk, answer in zip(chunks, await request.each(chunks, of_chunk), strict=True):
+        if answer.kind is not AnswerKind.RESULT:
+            return answer
+        try:
+            found |= zip(chunk, read_mints(answer.value()), strict=True)
+        except _MALFORMED:
+            return replies.GARBAGE
+    return found

@@ -1,0 +1,144 @@
+"""Token accounts and mints as a node shows them, read into what this context works with.
+
+Implements: `jsonParsed` token accounts and the bytes of mints (facts about both are the token programs' own layouts).
+Pure. Raises msgspec.DecodeError or ValueError for anything that is not of the form; callers take that for garbage.
+"""
+
+import base64
+from dataclasses import dataclass
+
+import msgspec
+from solders.pubkey import Pubkey
+
+TOKEN_PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+MINT_SLICE = {"offset": 0, "length": 45}  # Up to the decimals; a Token-2022 mint goes on with extensions.
+_SUPPLY_AT, _DECIMALS_AT = 36, 44
+_FROZEN = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One token account. amount: base units. decimals, ui_amount_string: None where the node could not tell."""
+
+    mint: str
+    token_account: str
+    program: str
+    amount: int
+    decimals: int | None
+    ui_amount_string: str | None
+    frozen: bool
+    delegate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mint:
+    supply: int
+    decimals: int
+
+
+class _Amount(msgspec.Struct):
+    amount: str
+    decimals: int
+    uiAmountString: str
+
+
+class _Info(msgspec.Struct):
+    mint: str
+    tokenAmount: _Amount
+    state: str = ""
+    delegate: str | None = None
+
+
+class _Parsed(msgspec.Struct):
+    info: _Info
+
+
+class _Data(msgspec.Struct):
+    parsed: _Parsed
+
+
+class _Account(msgspec.Struct):
+    data: _Data | list[str]
+    owner: str
+
+
+class _Row(msgspec.Struct):
+    pubkey: str
+    account: _Account
+
+
+class _Context(msgspec.Struct):
+    slot: int
+
+
+class _Rows(msgspec.Struct):
+    context: _Context
+    value: list[_Row]
+
+
+class _RawAccount(msgspec.Struct):
+    data: list[str]
+    owner: str
+    lamports: int
+
+
+class _RawAccounts(msgspec.Struct):
+    context: _Context
+    value: list[_RawAccount | None]
+
+
+_ROWS = msgspec.json.Decoder(_Rows)
+_ACCOUNTS = msgspec.json.Decoder(_RawAccounts)
+
+
+def read_holdings(result: bytes) -> tuple[int, list[Holding]]:
+    """(slot, token accounts) of a getTokenAccountsByOwner with jsonParsed."""
+    rows = _ROWS.decode(result)
+    return rows.context.slot, [_holding(row) for row in rows.value]
+
+
+def read_mints(result: bytes) -> list[Mint | None]:
+    """Of a getMultipleAccounts with base64 and MINT_SLICE, in order; None: no mint there."""
+    return [_mint(account) for account in _ACCOUNTS.decode(result).value]
+
+
+def read_lamports(result: bytes) -> list[int]:
+    """Of a getMultipleAccounts, in order; an account that does not exist has none."""
+    return [0 if account is None else account.lamports for account in _ACCOUNTS.decode(result).value]
+
+
+def _holding(row: _Row) -> Holding:
+    data, program = row.account.data, row.account.owner
+    if isinstance(data, list):  # The node could not parse it, for want of its mint; the fixed part is always there.
+        return _unparsed(row.pubkey, program, base64.b64decode(data[0], validate=True))
+    info = data.parsed.info
+    held = info.tokenAmount
+    amount = int(held.amount)
+    return Holding(
+        info.mint,
+        row.pubkey,
+        program,
+        amount,
+        held.decimals,
+        held.uiAmountString,
+        info.state == _FROZEN,
+        info.delegate,
+    )
+
+
+def _unparsed(address: str, program: str, data: bytes) -> Holding:
+    """The layout that both token programs begin with: mint, owner, amount, optional delegate, state."""
+    if len(data) < 109:
+        raise ValueError("too short for a token account")
+    delegate = str(Pubkey(data[76:108])) if data[72:76] != bytes(4) else None
+    amount = int.from_bytes(data[64:72], "little")
+    return Holding(str(Pubkey(data[:32])), address, program, amount, None, None, data[108] == 2, delegate)
+
+
+def _mint(account: _RawAccount | None) -> Mint | None:
+    if account is None or account.owner not in TOKEN_PROGRAMS:
+        return None
+    data = base64.b64decode(account.data[0], validate=True)
+    if len(data) <= _DECIMALS_AT:
+        return None
+    return Mint(int.from_bytes(data[_SUPPLY_AT:_DECIMALS_AT], "little"), data[_DECIMALS_AT])

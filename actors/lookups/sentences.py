@@ -1,0 +1,125 @@
+"""One transaction in words: a summary of what is in it, and one sentence on what it did for somebody.
+
+Implements: interface specification, "getTransactionHistory result" (`summary`, `explanation`).
+Pure. Says only what balances and instructions show; it guesses no intentions and knows few names.
+"""
+
+from collections.abc import Sequence
+
+from actors.lookups.transfers import SolTransfer, TokenTransfer
+
+NOT_FOUND = "The node lists this transaction and no longer keeps it."
+_SOL_DECIMALS = 9
+# Mints that everybody knows by name; any other is named by its address.
+_SYMBOLS = {
+    "So11111111111111111111111111111111111111112": "wrapped SOL",
+    "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v": "USDC",
+    "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU": "USDC",
+    "Es9vMFrzaCERmJfrF4H2FYD4KCoNky11McCe8BenwNYB": "USDT",
+}
+
+
+def short(address: str) -> str:
+    return f"{address[:4]}..{address[-4:]}"
+
+
+def decimal_text(amount: int, decimals: int | None) -> str:
+    """Base units as a decimal number, by integer arithmetic alone; as they are where the decimals are unknown."""
+    if not decimals:
+        return str(amount)
+    whole, part = divmod(amount, 10**decimals)
+    digits = f"{part:0{decimals}d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def summary(sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer], programs: Sequence[str], failed: bool) -> str:
+    parts = [
+        _count(len(tokens), "token transfer"),
+        _count(len(sol), "SOL transfer"),
+        f"programs: {', '.join(programs)}" if programs else "",
+    ]
+    text = ", ".join(part for part in parts if part) or "no transfers"
+    return f"failed; {text}" if failed else text
+
+
+def explanation(
+    address: str,
+    payer: str,
+    fee_lamports: int,
+    sol: Sequence[SolTransfer],
+    tokens: Sequence[TokenTransfer],
+    programs: Sequence[str],
+    failed: bool,
+) -> str:
+    """Seen from `address` where it gave or got something, else from who paid."""
+    if failed:
+        return f"It failed: nothing moved but the fee of {decimal_text(fee_lamports, 9)} SOL, paid by {short(payer)}."
+    for subject in (address, payer):
+        moved = _moved(subject, sol, tokens)
+        if moved is not None:
+            return moved
+    called = f"called {', '.join(programs)}" if programs else "did nothing"
+    return f"{short(payer)} {called}; neither SOL nor tokens of its own moved."
+
+
+def _moved(subject: str, sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> str | None:
+    """What this account gave and got in sum; None: nothing."""
+    change: dict[_What, int] = {}
+    others: set[str] = set()
+    for give, take, what, amount in _flows(sol, tokens):
+        if subject in give and subject in take:
+            continue
+        if subject in give or subject in take:
+            change[what] = change.get(what, 0) + (amount if subject in take else -amount)
+            others |= {other for other in (take if subject in give else give)[:1] if other}
+    gave = [_amount_text(what, -amount) for what, amount in change.items() if amount < 0]
+    got = [_amount_text(what, amount) for what, amount in change.items() if amount > 0]
+    if gave and got:
+        return f"{short(subject)} gave {_listed(gave)} and got {_listed(got)}."
+    if gave:
+        return f"{short(subject)} sent {_listed(gave)}{_party(' to', others)}."
+    if got:
+        return f"{short(subject)} received {_listed(got)}{_party(' from', others)}."
+    return None
+
+
+_Side = tuple[str, ...]  # The owner first, then the token account.
+_What = tuple[str, int | None]  # Name and decimals.
+_Flow = tuple[_Side, _Side, _What, int]
+
+
+def _flows(sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> list[_Flow]:
+    flows: list[_Flow] = [
+        (_side(move.source), _side(move.destination), ("SOL", _SOL_DECIMALS), move.lamports) for move in sol
+    ]
+    for token in tokens:
+        name = "an unknown token" if token.mint is None else _SYMBOLS.get(token.mint, short(token.mint))
+        what = (name, token.decimals)
+        give = _side(token.source, token.source_account)
+        take = _side(token.destination, token.destination_account)
+        flows.append((give, take, what, token.amount))
+    return flows
+
+
+def _side(*names: str | None) -> _Side:
+    return tuple(name for name in names if name is not None)
+
+
+def _amount_text(what: _What, amount: int) -> str:
+    name, decimals = what
+    units = " base units of" if decimals is None else ""
+    return f"{decimal_text(amount, decimals)}{units} {name}"
+
+
+def _party(word: str, others: set[str]) -> str:
+    if not others:
+        return ""
+    return f"{word} {short(next(iter(others)))}" if len(others) == 1 else f"{word} {len(others)} accounts"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""

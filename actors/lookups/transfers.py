@@ -1,0 +1,226 @@
+"""Who gave what to whom in one transaction: SOL and tokens, from its instructions and balances.
+
+Implements: interface specification, "getTransactionHistory result" (`token_transfers`, `sol_transfers`).
+Pure. Takes a getTransaction result with jsonParsed; raises KeyError, TypeError, IndexError or ValueError for anything
+else, which callers take for garbage.
+
+Instructions say who gave to whom; balances say what came of it. Instructions are followed in the order in which they
+ran, and what the balances show beyond them (programs that move lamports themselves, withheld fees, instructions the
+node cannot read) becomes a transfer with one side unknown, unless exactly two such sides fit together. So everything
+listed always adds up to the change of every balance, less the fee.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.lookups.holdings import TOKEN_PROGRAMS
+
+# (program, instruction): the fields that name payer and payee; the amount is `lamports`.
+_SOL_MOVES = {
+    ("system", "transfer"): ("source", "destination"),
+    ("system", "transferWithSeed"): ("source", "destination"),
+    ("system", "createAccount"): ("source", "newAccount"),
+    ("system", "createAccountWithSeed"): ("source", "newAccount"),
+    ("system", "withdrawFromNonce"): ("nonceAccount", "destination"),
+    ("stake", "withdraw"): ("stakeAccount", "destination"),
+    ("vote", "withdraw"): ("voteAccount", "destination"),
+}
+_TOKEN_MOVES = {
+    "transfer": ("transfer", "source", "destination"),
+    "transferChecked": ("transfer", "source", "destination"),
+    "transferCheckedWithFee": ("transfer", "source", "destination"),
+    "mintTo": ("mint", None, "account"),
+    "mintToChecked": ("mint", None, "account"),
+    "burn": ("burn", "account", None),
+    "burnChecked": ("burn", "account", None),
+}
+_INITIALIZED = ("initializeAccount", "initializeAccount2", "initializeAccount3")
+_ASSOCIATED = ("create", "createIdempotent")
+
+
+@dataclass(frozen=True, slots=True)
+class SolTransfer:
+    """source, destination: None where it cannot be told."""
+
+    source: str | None
+    destination: str | None
+    lamports: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTransfer:
+    """kind: transfer, mint, burn, or balance_change where only one side is known.
+
+    source, destination: the owners of the token accounts beside them.
+    """
+
+    kind: str
+    mint: str | None
+    decimals: int | None
+    source: str | None
+    source_account: str | None
+    destination: str | None
+    destination_account: str | None
+    amount: int
+
+
+def account_keys(transaction: Mapping[str, Any]) -> list[str]:
+    return [key["pubkey"] for key in transaction["transaction"]["message"]["accountKeys"]]
+
+
+def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Outer and inner ones, in the order in which they began."""
+    inner = {group["index"]: group["instructions"] for group in transaction["meta"]["innerInstructions"] or ()}
+    for index, instruction in enumerate(transaction["transaction"]["message"]["instructions"]):
+        yield instruction
+        yield from inner.get(index, ())
+
+
+def parsed(instruction: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """(type, info) where the node could read it; a memo's text is no such thing."""
+    body = instruction.get("parsed")
+    if not isinstance(body, dict) or not isinstance(body.get("info"), dict):
+        return None
+    return body["type"], body["info"]
+
+
+def sol_transfers(transaction: Mapping[str, Any]) -> list[SolTransfer]:
+    """The fee is not among them."""
+    meta, keys = transaction["meta"], account_keys(transaction)
+    running = dict(zip(keys, meta["preBalances"], strict=True))
+    running[keys[0]] -= meta["fee"]
+    found: list[SolTransfer] = []
+    for instruction in instructions(transaction) if meta["err"] is None else ():
+        move = _sol_move(instruction, running)
+        if move is not None and move[2]:
+            source, destination, lamports = move
+            running[source] -= lamports
+            running[destination] += lamports
+            found.append(SolTransfer(source, destination, lamports))
+    rest = {key: post - running[key] for key, post in zip(keys, meta["postBalances"], strict=True)}
+    return found + [SolTransfer(*sides) for sides in _unexplained(rest)]
+
+
+def _sol_move(instruction: Mapping[str, Any], running: Mapping[str, int]) -> tuple[str, str, int] | None:
+    """Payer, payee and lamports."""
+    known = parsed(instruction)
+    if known is None:
+        return None
+    kind, info = known
+    if instruction["programId"] in TOKEN_PROGRAMS and kind == "closeAccount":
+        return info["account"], info["destination"], running[info["account"]]
+    sides = _SOL_MOVES.get((instruction["program"], kind))
+    return None if sides is None else (info[sides[0]], info[sides[1]], int(info["lamports"]))
+
+
+def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | None, int]]:
+    changed = [(key, amount) for key, amount in rest.items() if amount]
+    if len(changed) == 2 and changed[0][1] == -changed[1][1]:
+        giver, taker = sorted(changed, key=lambda pair: pair[1])
+        yield giver[0], taker[0], taker[1]
+        return
+    for key, amount in changed:
+        yield (None, key, amount) if amount > 0 else (key, None, -amount)
+
+
+@dataclass(slots=True)
+class _TokenAccounts:
+    """What is known of each token account while the instructions run."""
+
+    mints: dict[str, str]
+    owners: dict[str, str]
+    decimals: dict[str, int]
+    running: dict[str, int]
+
+
+def token_transfers(transaction: Mapping[str, Any]) -> list[TokenTransfer]:
+    meta = transaction["meta"]
+    accounts, after = _token_accounts(transaction)
+    found: list[TokenTransfer] = []
+    for instruction in instructions(transaction) if meta["err"] is None else ():
+        known = parsed(instruction)
+        if known is None:
+            continue
+        kind, info = known
+        if instruction["programId"] in TOKEN_PROGRAMS:
+            found += _token_step(kind, info, accounts)
+        elif instruction["program"] == "spl-associated-token-account" and kind in _ASSOCIATED:
+            accounts.mints[info["account"]], accounts.owners[info["account"]] = info["mint"], info["wallet"]
+    return found + _token_rest(accounts, after)
+
+
+def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dict[str, int]]:
+    """As they were before, and the amounts afterwards."""
+    meta, keys = transaction["meta"], account_keys(transaction)
+    accounts = _TokenAccounts({}, {}, {}, {})
+    amounts: list[dict[str, int]] = [{}, {}]
+    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
+        for entry in meta[name] or ():
+            address, shown = keys[entry["accountIndex"]], entry["uiTokenAmount"]
+            accounts.mints[address] = entry["mint"]
+            accounts.decimals[entry["mint"]] = shown["decimals"]
+            if entry.get("owner"):  # Missing on very old data.
+                accounts.owners[address] = entry["owner"]
+            amounts[side][address] = int(shown["amount"])
+    accounts.running = amounts[0]
+    return accounts, amounts[1]
+
+
+def _token_step(kind: str, info: Mapping[str, Any], accounts: _TokenAccounts) -> list[TokenTransfer]:
+    if kind in _INITIALIZED:
+        accounts.mints[info["account"]], accounts.owners[info["account"]] = info["mint"], info["owner"]
+    elif kind.startswith("initializeMint"):
+        accounts.decimals[info["mint"]] = info["decimals"]
+    elif kind == "closeAccount":
+        accounts.running.pop(info["account"], None)  # Of wrapped SOL: its lamports are among the SOL transfers.
+    move = _TOKEN_MOVES.get(kind)
+    return [] if move is None else [_token_move(move, info, accounts)]
+
+
+def _token_move(
+    move: tuple[str, str | None, str | None], info: Mapping[str, Any], accounts: _TokenAccounts
+) -> TokenTransfer:
+    kind, source_field, destination_field = move
+    source = None if source_field is None else info[source_field]
+    destination = None if destination_field is None else info[destination_field]
+    checked = info.get("tokenAmount")
+    amount = int(info["amount"] if checked is None else checked["amount"])
+    mint = info.get("mint") or accounts.mints.get(source or "") or accounts.mints.get(destination or "")
+    if checked is not None and mint is not None:
+        accounts.decimals[mint] = checked["decimals"]
+    withheld = int(info["feeAmount"]["amount"]) if "feeAmount" in info else 0
+    for address, change in ((source, -amount), (destination, amount - withheld)):
+        if address is not None:
+            accounts.running[address] = accounts.running.get(address, 0) + change
+            if mint is not None:
+                accounts.mints[address] = mint
+    return _transfer(kind, source, destination, amount, mint, accounts)
+
+
+def _token_rest(accounts: _TokenAccounts, after: dict[str, int]) -> list[TokenTransfer]:
+    by_mint: dict[str | None, dict[str, int]] = {}
+    for address in accounts.running | after:
+        change = after.get(address, 0) - accounts.running.get(address, 0)
+        by_mint.setdefault(accounts.mints.get(address), {})[address] = change
+    found = []
+    for mint, rest in by_mint.items():
+        for source, destination, amount in _unexplained(rest):
+            kind = "transfer" if source and destination else "balance_change"
+            found.append(_transfer(kind, source, destination, amount, mint, accounts))
+    return found
+
+
+def _transfer(
+    kind: str, source: str | None, destination: str | None, amount: int, mint: str | None, accounts: _TokenAccounts
+) -> TokenTransfer:
+    return TokenTransfer(
+        kind,
+        mint,
+        None if mint is None else accounts.decimals.get(mint),
+        None if source is None else accounts.owners.get(source),
+        source,
+        None if destination is None else accounts.owners.get(destination),
+        destination,
+        amount,
+    )

@@ -1,0 +1,88 @@
+"""Many questions for one call: some at a time, within the time, and none left behind."""
+
+import asyncio
+
+import pytest
+
+from actors.lookups.asking import CALLS_PER_REQUEST, Asker, fault_text
+from actors.upstream import replies
+from tests.ported_node import PortedNode, node_error, node_result
+
+
+def node() -> PortedNode:
+    return PortedNode(interfere=lambda method, params: node_result(params[0]))
+
+
+async def test_answers_come_in_order_and_some_at_a_time():
+    """A history of a hundred does not take a hundred connections."""
+    ported = node()
+    request = Asker(ported, 100).request(5_000)
+    answers = await request.each(range(50), lambda number: request.ask("m", number))
+    assert [answer.value() for answer in answers] == [b"%d" % number for number in range(50)]
+    assert ported.at_once_max == CALLS_PER_REQUEST
+
+
+async def test_all_requests_together_leave_room():
+    """The bound of the process holds across requests."""
+    ported = node()
+    asker = Asker(ported, 3)
+    requests = [asker.request(5_000) for _ in range(4)]
+    await asyncio.gather(*(r.each(range(10), lambda number, r=r: r.ask("m", number)) for r in requests))
+    assert ported.at_once_max == 3
+    assert len(ported.calls) == 40
+
+
+async def test_a_question_gets_what_is_left_of_the_time():
+    """And none is asked once the time is up."""
+    ported = node()
+    request = Asker(ported, 1).request(2_000)
+    await request.ask("m", 1)
+    assert 0 < ported.calls[0][2] <= 2_000
+    late = Asker(ported, 1).request(0)
+    assert await late.ask("m", 1) is replies.TIMED_OUT
+    assert len(ported.calls) == 1
+
+
+async def test_waiting_for_room_ends_with_the_time():
+    """Whoever holds the room may have more time than this request."""
+    gate = asyncio.Event()
+
+    class Slow:
+        async def call(self, method, params, timeout_ms):
+            await gate.wait()
+            return node_result(1)
+
+    asker = Asker(Slow(), 1)
+    first = asyncio.create_task(asker.request(60_000).ask("m", 1))
+    await asyncio.sleep(0)
+    assert await asker.request(1).ask("m", 1) is replies.TIMED_OUT
+    gate.set()
+    assert (await first).value() == b"1"
+
+
+async def test_a_caller_who_leaves_takes_all_questions_along():
+    """Nothing goes on in the background for nobody."""
+    never, busy, asked = asyncio.Event(), asyncio.Event(), []
+
+    class Silent:
+        async def call(self, method, params, timeout_ms):
+            asked.append(params)
+            if len(asked) == CALLS_PER_REQUEST:
+                busy.set()
+            await never.wait()
+
+    request = Asker(Silent(), 100).request(60_000)
+    task = asyncio.create_task(request.each(range(20), lambda number: request.ask("m", number)))
+    await busy.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(asked) == CALLS_PER_REQUEST
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_every_failure_has_its_words():
+    """For the client, and without anything of the node's address."""
+    for failure in (replies.GARBAGE, replies.UNREACHABLE, replies.TIMED_OUT, replies.OVERSIZED):
+        assert "node" in fault_text(failure)
+    assert fault_text(node_error(-32005, "Node is unhealthy")) == "the node says: Node is unhealthy (-32005)"

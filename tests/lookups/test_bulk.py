@@ -1,0 +1,122 @@
+"""Bulk look-ups: shapes, what fails alone, and how much of the node they take."""
+
+from typing import Any
+
+import orjson
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+
+from actors.lookups.asking import Asker
+from actors.lookups.bulk import BulkLookups
+from actors.questions import BulkQuestion, encoded
+from actors.upstream import replies
+from actors.upstream.replies import NodeAnswer, PiecesAnswer
+from tests.ported_node import PortedNode, node_error, node_result
+
+from .scene import TOKEN_PROGRAM_ID, Scene
+
+
+async def asked(node: PortedNode, name: str, *items: str) -> tuple[Any, tuple[int, int]]:
+    """(body, (pieces, done))."""
+    answer = await BulkLookups(Asker(node, 100)).handlers()[name](encoded(BulkQuestion(items)), 30_000)
+    assert isinstance(answer, PiecesAnswer)
+    return orjson.loads(answer.value()), (answer.pieces, answer.done)
+
+
+def strangers(count: int) -> list[str]:
+    return [str(Pubkey.new_unique()) for _ in range(count)]
+
+
+async def test_balances_are_asked_by_the_hundred(scene: Scene):
+    """Decisions: {address, lamports}; an account that is absent has 0."""
+    items = [str(scene.bert.pubkey()), *strangers(249)]
+    node = PortedNode(scene.local)
+    body, pieces = await asked(node, "bulk/getBalances", *items)
+    assert body["results"][0] == {"address": items[0], "lamports": 10**10}
+    assert [row["address"] for row in body["results"]] == items
+    assert {row["lamports"] for row in body["results"][1:]} == {0}
+    assert (body["errors"], pieces) == ([], (250, 250))
+    assert [len(params[0]) for params in node.asked("getMultipleAccounts")] == [100, 100, 50]
+
+
+async def test_a_hundred_balances_fail_together_and_the_others_stand(scene: Scene):
+    """Per-item errors, not charged."""
+    items = strangers(150)
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
+        return replies.TIMED_OUT if items[0] in params[0] else None
+
+    body, pieces = await asked(PortedNode(scene.local, interfere), "bulk/getBalances", *items)
+    assert [row["address"] for row in body["results"]] == items[100:]
+    assert body["errors"] == [{"address": item, "error": "the node did not answer in time"} for item in items[:100]]
+    assert pieces == (150, 50)
+
+
+async def test_too_few_balances_are_no_balances(scene: Scene):
+    """A node that answers for some of the addresses is not believed about any."""
+    node = PortedNode(interfere=lambda *_: node_result({"context": {"slot": 1}, "value": [None]}))
+    body, pieces = await asked(node, "bulk/getBalances", *strangers(2))
+    assert (body["results"], pieces) == ([], (2, 0))
+    assert "could not be understood" in body["errors"][0]["error"]
+
+
+async def test_token_balances_of_each_owner(scene: Scene):
+    """Decisions: every token account of both programs, those with nothing in them included."""
+    mint, empty = scene.mint(6), scene.mint(0)
+    scene.holds(scene.bert, mint, 2_500_000)
+    scene.holds(scene.bert, empty, 0)
+    bert, nobody = str(scene.bert.pubkey()), *strangers(1)
+    body, pieces = await asked(PortedNode(scene.local), "bulk/getTokenBalances", bert, nobody)
+    assert body["results"][1] == {"owner": nobody, "tokens": []}
+    tokens = {row["mint"]: row for row in body["results"][0]["tokens"]}
+    assert tokens[str(mint)] == {
+        "mint": str(mint),
+        "token_account": str(scene.account_of(scene.bert, mint)),
+        "program": str(TOKEN_PROGRAM_ID),
+        "amount": "2500000",
+        "decimals": 6,
+        "ui_amount_string": "2.5",
+    }
+    assert tokens[str(empty)]["amount"] == "0"
+    assert (body["errors"], pieces) == ([], (2, 2))
+
+
+async def test_an_owner_that_fails_fails_alone(scene: Scene):
+    """One of its two questions is enough."""
+    bad, good = strangers(2)
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
+        failing = params[0] == bad and params[1] == {"programId": str(TOKEN_PROGRAM_ID)}
+        return node_error(-32010, "excluded") if failing else None
+
+    body, pieces = await asked(PortedNode(scene.local, interfere), "bulk/getTokenBalances", bad, good)
+    assert body["errors"] == [{"owner": bad, "error": "the node says: excluded (-32010)"}]
+    assert [row["owner"] for row in body["results"]] == [good]
+    assert pieces == (2, 1)
+
+
+async def test_transactions_are_the_nodes_own(scene: Scene):
+    """Interface: null when absent, which counts as answered; a look-up that fails does not."""
+    made = transfer(TransferParams(from_pubkey=scene.anna.pubkey(), to_pubkey=scene.bert.pubkey(), lamports=10**6))
+    there = str(scene.land(scene.anna, made).signature)
+    absent, broken = "1" * 64, "5" * 87
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
+        return replies.UNREACHABLE if params[0] == broken else None
+
+    node = PortedNode(scene.local, interfere)
+    body, pieces = await asked(node, "bulk/getTransactions", there, absent, broken)
+    config = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": 1}
+    assert body["results"] == [
+        {"signature": there, "transaction": scene.local.call("getTransaction", there, config)},
+        {"signature": absent, "transaction": None},
+    ]
+    assert body["errors"] == [{"signature": broken, "error": "the node could not be reached"}]
+    assert pieces == (3, 2)
+
+
+async def test_when_all_fail_the_answer_is_all_errors():
+    """Still an answer; what it costs is nothing."""
+    node = PortedNode(interfere=lambda *_: replies.UNREACHABLE)
+    body, pieces = await asked(node, "bulk/getTransactions", "1" * 64, "5" * 87)
+    assert (body["results"], len(body["errors"]), pieces) == ([], 2, (2, 0))

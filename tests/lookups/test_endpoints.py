@@ -1,0 +1,160 @@
+"""From a question to a reply, on a chain that really executed what is told; and what a failing node makes of it."""
+
+from typing import Any
+
+import orjson
+import pytest
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+
+from actors.lookups.asking import CALLS_PER_REQUEST, Asker
+from actors.lookups.endpoints import LookupMethods
+from actors.questions import AssetsQuestion, HistoryQuestion, Question, encoded
+from actors.upstream import replies
+from actors.upstream.replies import NodeAnswer
+from tests.ported_node import PortedNode, node_error, node_result
+
+from .scene import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, Scene
+
+
+async def asked(node: PortedNode, question: Question) -> NodeAnswer:
+    method = "getAssetsByOwner" if isinstance(question, AssetsQuestion) else "getTransactionHistory"
+    return await LookupMethods(Asker(node, 100)).handlers()[method](encoded(question), 30_000)
+
+
+async def result(node: PortedNode, question: Question) -> Any:
+    return orjson.loads((await asked(node, question)).value())
+
+
+def gifts(scene: Scene, count: int) -> list[str]:
+    """Signatures of so many transfers from Anna to Bert, newest first."""
+    made = []
+    for lamports in range(1, count + 1):
+        params = TransferParams(
+            from_pubkey=scene.anna.pubkey(), to_pubkey=scene.bert.pubkey(), lamports=lamports + 10**6
+        )
+        made.append(str(scene.local.land(scene.local.signed(scene.anna, transfer(params))).signature))
+    scene.local.finalize()
+    return made[::-1]
+
+
+# --- getAssetsByOwner
+
+
+async def test_assets_of_both_programs_with_their_kinds(scene: Scene):
+    """Fungible, indivisible but many, one of a kind, and of Token-2022."""
+    mints = [scene.mint(6), scene.mint(0), scene.mint(0), scene.mint(2, TOKEN_2022_PROGRAM_ID)]
+    for mint, amount in zip(mints[:3], (1_000, 5, 1), strict=True):
+        scene.holds(scene.bert, mint, amount)
+    scene.holds(scene.bert, mints[3], 7, TOKEN_2022_PROGRAM_ID)
+    empty = scene.mint(0)
+    scene.holds(scene.bert, empty, 0)
+    body = await result(PortedNode(scene.local), AssetsQuestion(str(scene.bert.pubkey()), 1, 1_000))
+    items = {item["id"]: item for item in body["items"]}
+    assert [items[str(mint)]["kind"] for mint in mints] == ["fungible", "fungible", "non_fungible", "fungible"]
+    assert [items[str(mint)]["supply"] for mint in mints] == ["1000", "5", "1", "7"]
+    assert items[str(mints[0])]["token_program"] == str(TOKEN_PROGRAM_ID)
+    assert items[str(mints[3])]["token_program"] == str(TOKEN_2022_PROGRAM_ID)
+    assert items[str(mints[0])]["token_accounts"][0]["address"] == str(scene.account_of(scene.bert, mints[0]))
+    assert str(empty) not in items
+    assert (body["owner"], body["total"], body["page"], body["limit"]) == (str(scene.bert.pubkey()), 4, 1, 1_000)
+    assert body["slot"] > 0
+
+
+async def test_only_the_mints_of_the_page_are_looked_up(scene: Scene):
+    """A collector's first page costs the node no more than anybody's."""
+    for _ in range(3):
+        scene.holds(scene.bert, scene.mint(0), 1)
+    node = PortedNode(scene.local)
+    body = await result(node, AssetsQuestion(str(scene.bert.pubkey()), 2, 2))
+    assert (body["total"], len(body["items"])) == (3, 1)
+    assert [len(params[0]) for params in node.asked("getMultipleAccounts")] == [1]
+
+
+async def test_an_owner_of_nothing_has_an_empty_page(scene: Scene):
+    """And no mints are looked up."""
+    node = PortedNode(scene.local)
+    body = await result(node, AssetsQuestion(str(Pubkey.new_unique()), 1, 10))
+    assert (body["total"], body["items"]) == (0, [])
+    assert node.asked("getMultipleAccounts") == []
+
+
+@pytest.mark.parametrize("failing", ["getTokenAccountsByOwner", "getMultipleAccounts"])
+@pytest.mark.parametrize("failure", [replies.TIMED_OUT, node_error(-32005, "Node is unhealthy")])
+async def test_assets_are_whole_or_not_given(scene: Scene, failing: str, failure: NodeAnswer):
+    """Half of what an owner has is not what was asked."""
+    scene.holds(scene.bert, scene.mint(0), 1)
+    node = PortedNode(scene.local, lambda method, _: failure if method == failing else None)
+    assert await asked(node, AssetsQuestion(str(scene.bert.pubkey()), 1, 10)) is failure
+
+
+# --- getTransactionHistory
+
+
+async def test_a_history_lists_the_newest_first(scene: Scene):
+    """As many as asked, each with its transaction."""
+    signatures = gifts(scene, 5)
+    node = PortedNode(scene.local)
+    body = await result(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed"))
+    assert [entry["signature"] for entry in body["transactions"]] == signatures[:3]
+    assert body["count"] == 3
+    assert all(entry["found"] for entry in body["transactions"])
+    assert len(node.asked("getTransaction")) == 3
+
+
+async def test_a_history_goes_on_before_a_signature(scene: Scene):
+    """The listing's own bounds."""
+    signatures = gifts(scene, 5)
+    question = HistoryQuestion(str(scene.bert.pubkey()), 10, "finalized", before=signatures[1], until=signatures[3])
+    body = await result(PortedNode(scene.local), question)
+    assert [entry["signature"] for entry in body["transactions"]] == [signatures[2]]
+
+
+async def test_what_the_node_lists_and_cannot_give_is_included(scene: Scene):
+    """Interface: entries not found included, with found false."""
+    signatures = gifts(scene, 3)
+    gone, too_new = signatures[0], signatures[1]
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
+        if method == "getTransaction" and params[0] == gone:
+            return node_result(None)
+        if method == "getTransaction" and params[0] == too_new:
+            return node_error(-32015, "Transaction version (7) is not supported by the requesting client.")
+        return None
+
+    body = await result(PortedNode(scene.local, interfere), HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed"))
+    assert [entry["found"] for entry in body["transactions"]] == [False, False, True]
+    assert "no longer keeps" in body["transactions"][0]["explanation"]
+    assert "version (7)" in body["transactions"][1]["explanation"]
+    assert body["count"] == 3
+
+
+@pytest.mark.parametrize("failure", [replies.TIMED_OUT, replies.UNREACHABLE, node_error(-32019, "storage")])
+async def test_a_history_is_whole_or_not_given(scene: Scene, failure: NodeAnswer):
+    """The first failed question is the answer, and the rest are not asked."""
+    gifts(scene, 40)
+    node = PortedNode(scene.local, lambda method, _: failure if method == "getTransaction" else None)
+    assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 40, "confirmed")) is failure
+    assert len(node.asked("getTransaction")) <= CALLS_PER_REQUEST
+
+
+async def test_a_listing_that_fails_is_the_answer(scene: Scene):
+    """An unknown `before` is the node's to refuse."""
+    failure = node_error(-32020, "Transaction x not found")
+    node = PortedNode(interfere=lambda *_: failure)
+    assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed")) is failure
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"meta": None}, [], "x", {"meta": {"err": None}, "transaction": {}}])
+async def test_a_transaction_that_is_none_is_garbage(scene: Scene, nonsense: Any):
+    """Never an exception, never an entry made of holes."""
+    gifts(scene, 2)
+    node = PortedNode(scene.local, lambda method, _: node_result(nonsense) if method == "getTransaction" else None)
+    assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed")) is replies.GARBAGE
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, [5], [{}], {"a": 1}])
+async def test_a_listing_that_is_none_is_garbage(nonsense: Any):
+    """As above."""
+    node = PortedNode(interfere=lambda *_: node_result(nonsense))
+    assert await asked(node, HistoryQuestion(str(Pubkey.new_unique()), 3, "confirmed")) is replies.GARBAGE
