@@ -4,6 +4,7 @@ Implements: reading flags, exit codes, the status line on a terminal. Wiring onl
 """
 
 import asyncio
+import contextlib
 import decimal
 import json
 import logging
@@ -14,10 +15,15 @@ import urllib.request
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import msgspec
 import typer
 
+from actors.devnode import flags
 from actors.devnode.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
 from actors.devnode.faults_plan import FaultPlan, PlanError, read_plan
+from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits, read_limits
+from actors.devnode.geyser.settings import GeyserSettings
+from actors.devnode.geyser.slot_logs import REPLAY_SLOTS
 from actors.devnode.settings import Settings, SettingsError
 
 EXIT_USAGE = 2
@@ -34,63 +40,58 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, 
 @app.callback(invoke_without_command=True, help=KNOWN_GAPS)
 def serve(
     context: typer.Context,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the chain, which is continued. Without it, nothing is kept."),
-    ] = None,
-    http_port: Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0 takes a free one.")] = 8899,
-    ws_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Second port for WebSockets; the HTTP port means none.", show_default="one above --http-port"
-        ),
-    ] = None,
-    tpu_port: Annotated[
-        int, typer.Option(help="UDP port of the TPU over QUIC; 0 takes a free one, which getClusterNodes tells.")
-    ] = 0,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    slot_ms: Annotated[int, typer.Option(help="Length of a slot in milliseconds.")] = 400,
-    root_depth: Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")] = 32,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Same seed, same chain: keys, hashes, faults. Without it every new chain is another."),
-    ] = None,
-    retention_slots: Annotated[
-        int, typer.Option(help="Slots whose blocks and transactions are kept; older ones are cleaned up.")
-    ] = 216_000,
-    reset: Annotated[bool, typer.Option("--reset", help="Forget the chain in the folder and begin a new one.")] = False,
-    ready_file: Annotated[
-        Path | None, typer.Option(help="Written (JSON: pid, url, keys) once calls are answered; removed at the end.")
-    ] = None,
-    parent_pid: Annotated[int | None, typer.Option(help="End when this process ends.")] = None,
-    faults: Annotated[
-        Path | None, typer.Option(help="Faults that hold from the start: the JSON that POST /admin/faults takes.")
-    ] = None,
+    data_dir: flags.DataDir = None,
+    http_port: flags.HttpPort = 8899,
+    ws_port: flags.WsPort = None,
+    tpu_port: flags.TpuPort = 0,
+    grpc_port: flags.GrpcPort = None,
+    grpc_tls_port: flags.GrpcTlsPort = None,
+    grpc_tls_cert: flags.GrpcTlsCert = None,
+    grpc_tls_key: flags.GrpcTlsKey = None,
+    grpc_token: flags.GrpcToken = None,
+    grpc_replay_slots: flags.GrpcReplaySlots = REPLAY_SLOTS,
+    grpc_limits: flags.GrpcLimits = None,
+    host: flags.Host = "127.0.0.1",
+    slot_ms: flags.SlotMs = 400,
+    root_depth: flags.RootDepth = 32,
+    seed: flags.Seed = None,
+    retention_slots: flags.RetentionSlots = 216_000,
+    reset: flags.Reset = False,
+    ready_file: flags.ReadyFile = None,
+    parent_pid: flags.ParentPid = None,
+    faults: flags.FaultsFile = None,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    passing = None if data_dir is not None else tempfile.TemporaryDirectory(prefix="devnode-")
-    try:
-        settings = Settings(
-            data_dir=data_dir or Path(passing.name if passing else ""),
-            host=host,
-            http_port=http_port,
-            ws_port=ws_port,
-            tpu_port=tpu_port,
-            slot_ms=slot_ms,
-            root_depth=root_depth,
-            seed=seed,
-            retention_slots=retention_slots,
-            parent_pid=parent_pid,
-            ready_file=ready_file,
-            faults=_faults_in(faults),
-        )
+    folder = tempfile.TemporaryDirectory(prefix="devnode-") if data_dir is None else contextlib.nullcontext(data_dir)
+    with folder as path:
+        try:
+            settings = Settings(
+                data_dir=Path(path),
+                host=host,
+                http_port=http_port,
+                ws_port=ws_port,
+                tpu_port=tpu_port,
+                slot_ms=slot_ms,
+                root_depth=root_depth,
+                seed=seed,
+                retention_slots=retention_slots,
+                parent_pid=parent_pid,
+                ready_file=ready_file,
+                faults=_faults_in(faults),
+                geyser=GeyserSettings(
+                    port=grpc_port,
+                    tls_port=grpc_tls_port,
+                    tls_cert=grpc_tls_cert,
+                    tls_key=grpc_tls_key,
+                    token=grpc_token,
+                    replay_slots=grpc_replay_slots,
+                    limits=_limits_in(grpc_limits),
+                ),
+            )
+        except SettingsError as error:
+            _fail(str(error), EXIT_USAGE)
         _run(settings, reset)
-    except SettingsError as error:
-        _fail(str(error), EXIT_USAGE)
-    finally:
-        if passing is not None:
-            passing.cleanup()
 
 
 def _faults_in(path: Path | None) -> FaultPlan:
@@ -99,6 +100,14 @@ def _faults_in(path: Path | None) -> FaultPlan:
         return FaultPlan() if path is None else read_plan(json.loads(path.read_bytes()))
     except (OSError, ValueError, PlanError) as error:
         raise SettingsError(f"--faults {path}: {error}") from None
+
+
+def _limits_in(path: Path | None) -> FilterLimits:
+    """Raises SettingsError."""
+    try:
+        return NO_LIMITS if path is None else read_limits(path.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise SettingsError(f"--grpc-limits {path}: {error}") from None
 
 
 def _run(settings: Settings, reset: bool) -> None:

@@ -1,0 +1,29 @@
+"""The flags, and the settings that they become."""
+
+import inspect
+from dataclasses import fields
+from typing import get_args
+
+import typer
+
+from actors.devnode import flags
+from actors.devnode.__main__ import serve
+from actors.devnode.geyser.settings import GeyserSettings
+from actors.devnode.settings import Settings
+
+
+def test_every_flag_has_a_help_text() -> None:
+    """--help is the reference of the command line."""
+    options = [get_args(one)[1] for name, one in vars(flags).items() if get_args(one) and name[0].isupper()]
+    assert len(options) >= 20
+    assert all(isinstance(option, typer.models.OptionInfo) and option.help for option in options)
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    """A node started by command and one started by code are the same node."""
+    given = {name: parameter.default for name, parameter in inspect.signature(serve).parameters.items()}
+    for field in fields(Settings):
+        if field.name in given and field.name not in ("data_dir", "faults"):
+            assert given[field.name] == field.default, field.name
+    for field in fields(GeyserSettings):
+        assert given[f"grpc_{field.name}"] == (None if field.name == "limits" else field.default), field.name
