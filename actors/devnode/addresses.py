@@ -10,6 +10,20 @@ USDC_MINT = Pubkey.from_string("4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU")
 USDC_DECIMALS = 6
 NATIVE_MINT = Pubkey.from_string("So11111111111111111111111111111111111111112")
 NATIVE_DECIMALS = 9
+# The block engine's, as on mainnet: clients know them by heart. Here they are plain wallets that nobody has keys to.
+TIP_ACCOUNTS = tuple(
+    Pubkey.from_string(text)
+    for text in (
+        "96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5",
+        "HFqU5x63VTqvQss8hp11i4wVV8bD44PvwucfZ2bU7gRe",
+        "Cw8CFyM9FkoMi7K7Crf6HNQqf4uEMzpKw6QNghXLvLkY",
+        "ADaUMid9yfUytqMBgopwjb2DTLSokTSzL1zt6iGPaS49",
+        "DfXygSm4jCyNCybVYYK6DwvWqjKee8pbDmJGcLWNDXjh",
+        "ADuUkR4vqLUMWXxW9gh6D6L8pMSawimctcNZ5pGwDcEt",
+        "DttWaMuVvTiduZRnguLF7jNxTgiMBZ1hyAumKUiL2KRL",
+        "3AVi9Tg9Uo68tJfuvoKvqKNWKkC5wPdSSdeBnizKZ6jT",
+    )
+)
 
 SYSTEM_PROGRAM = Pubkey.from_string("11111111111111111111111111111111")
 TOKEN_PROGRAM = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
@@ -86,6 +100,8 @@ RESERVED = frozenset(
         *SYSVARS,
     }
 )
+# Programs and sysvars that the VM brings along.
+BUILT_IN = RESERVED | TOKEN_PROGRAMS | MEMO_PROGRAMS | {ASSOCIATED_TOKEN_PROGRAM, ADDRESS_LOOKUP_TABLE_PROGRAM}
 
 TOKEN_ACCOUNT_BYTES = 165
 MINT_BYTES = 82

@@ -21,6 +21,8 @@ from actors.clock import Clock, SystemClock
 from actors.devnode import journal as journal_module
 from actors.devnode.admin import admin_routes
 from actors.devnode.archive import Archive
+from actors.devnode.block_engine.endpoints import block_engine_routes
+from actors.devnode.block_engine.engine import BlockEngine
 from actors.devnode.chain import Birth, Chain
 from actors.devnode.faucet import Faucet
 from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
@@ -68,6 +70,7 @@ class Devnode:
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
         self._tpu = TpuDoor(self.node, self._clock)
+        self._block_engine = BlockEngine(self.node, self._clock)
         self._geyser_hub = GeyserHub(self.node, settings.geyser.replay_slots)
         self.geyser = GeyserServer(self.node, self._geyser_hub, settings.geyser, settings.host, settings.data_dir)
 
@@ -128,11 +131,13 @@ class Devnode:
             asyncio.create_task(server.serve(sockets=self._sockets), name="http"),
             asyncio.create_task(self._hub.run(), name="pubsub"),
             asyncio.create_task(self._geyser_hub.run(), name="geyser"),
+            asyncio.create_task(self._block_engine.run(), name="block engine"),
             asyncio.create_task(self._stopped(), name="stop"),
         ]
         if self.settings.parent_pid is not None:
             tasks.append(asyncio.create_task(_wait_for_end_of(self.settings.parent_pid), name="parent"))
         try:
+            self._block_engine.fund_tip_accounts()
             await self._tpu.open(self._tpu_socket)
             await self.geyser.start()
             await server.listening.wait()
@@ -166,7 +171,8 @@ class Devnode:
 
     def _door(self) -> uvicorn.Config:
         pubsub = PubsubDoor(self.node, self._hub)
-        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, admin_routes(self.node), pubsub)
+        routes = admin_routes(self.node) | block_engine_routes(self._block_engine)
+        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub)
         return uvicorn.Config(
             door,
             http="httptools",

@@ -1,8 +1,8 @@
 """The first contents of a new chain, and the keys derived from it.
 
 Implements: the salt of a chain that was asked for by its seed; faucet, identity and vote keys that depend on seed and
-salt alone; the USDC and wrapped-SOL mints, which
-the VM does not bring along. Pure: the salt is an argument.
+salt alone; the USDC and wrapped-SOL mints, which the VM does not bring along; the tip accounts.
+Pure: the salt is an argument.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from actors.devnode.addresses import (
     NATIVE_MINT,
     RENT_EPOCH_EXEMPT,
     SYSTEM_PROGRAM,
+    TIP_ACCOUNTS,
     TOKEN_PROGRAM,
     USDC_DECIMALS,
     USDC_MINT,
@@ -30,6 +31,7 @@ SALT_BYTES = 32
 FIRST_SLOT = 1_000
 FAUCET_LAMPORTS = 500_000_000 * LAMPORTS_PER_SOL
 IDENTITY_LAMPORTS = 100 * LAMPORTS_PER_SOL
+TIP_ACCOUNT_LAMPORTS = 890_880  # Rent-exempt minimum of no bytes, so that the smallest tip can be given.
 _MINT_LAMPORTS = 1_461_600  # Rent-exempt minimum of 82 bytes.
 
 
@@ -61,6 +63,7 @@ def genesis_accounts(keys: ChainKeys) -> list[tuple[Pubkey, Account]]:
         (keys.identity.pubkey(), _wallet(IDENTITY_LAMPORTS)),
         (USDC_MINT, _mint(USDC_DECIMALS, keys.faucet.pubkey())),
         (NATIVE_MINT, _mint(NATIVE_DECIMALS, None)),
+        *((pubkey, _wallet(TIP_ACCOUNT_LAMPORTS)) for pubkey in TIP_ACCOUNTS),
     ]
 
 

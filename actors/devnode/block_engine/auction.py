@@ -1,0 +1,80 @@
+"""Landing a bundle: all of its transactions in the slot that is being built, in order, or none.
+
+Implements: why the chain would not take a bundle now, in the engine's words; and the auction's one rule, that a bundle
+is rehearsed whole before any of it is submitted. Nothing waits between the two, so what was rehearsed is what lands.
+Not here: when the auction is (engine.py).
+"""
+
+from dataclasses import dataclass
+
+from actors.devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault
+from actors.devnode.block_engine.tips import tip_lamports
+from actors.devnode.chain import Chain, Source
+from actors.devnode.execution import Refused
+from actors.devnode.records import TransactionRecord
+from actors.devnode.rehearsal import rehearsing
+from actors.devnode.transaction_errors import error_text
+from actors.devnode.wire import Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """All would succeed."""
+
+    tip_lamports: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """None of it lands."""
+
+    reason: str
+
+
+def refusal(chain: Chain, bundle: Bundle) -> Fault | None:
+    """Why the bundle is not even taken."""
+    if any(one.signature in chain.statuses for one in bundle.transactions):
+        return Fault("bundle contains an already processed transaction")
+    if not is_alive(chain, bundle):
+        return Fault("bundle contains an expired blockhash")
+    return None
+
+
+def is_alive(chain: Chain, bundle: Bundle) -> bool:
+    """Whether every blockhash or nonce of it is still good."""
+    return all(chain.refusal_now(one) != "BlockhashNotFound" for one in bundle.transactions)
+
+
+def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
+    """What would become of it if it landed now."""
+    tip = 0
+    with rehearsing(chain, chain.levels.building.slot) as rehearsal:
+        for decoded in bundle.transactions:
+            reason = chain.refusal_now(decoded)
+            if reason is not None:
+                return _failed(decoded, reason)
+            done = rehearsal.run(decoded, verify_signatures=False)  # They were verified when it was taken.
+            if isinstance(done, Refused):
+                return _failed(decoded, done.err)
+            if done.meta.err is not None:
+                return _failed(decoded, done.meta.err)
+            tip += tip_lamports(tuple(map(str, done.keys.all)), done.meta)
+    if tip < TIP_LAMPORTS_MIN:
+        return Failed(f"tip of {tip} lamports, wanted {TIP_LAMPORTS_MIN} or more")
+    return Rehearsed(tip)
+
+
+def land(chain: Chain, bundle: Bundle) -> tuple[TransactionRecord, ...] | Failed:
+    rehearsed = rehearse(chain, bundle)
+    if isinstance(rehearsed, Failed):
+        return rehearsed
+    records = []
+    for decoded in bundle.transactions:
+        result = chain.submit_decoded(decoded, Source.BUNDLE, signatures_checked=True, past_gates=True)
+        assert isinstance(result, TransactionRecord) and result.meta.err is None, result
+        records.append(result)
+    return tuple(records)
+
+
+def _failed(decoded: Decoded, err: object) -> Failed:
+    return Failed(f"{decoded.signature}: {error_text(err)}")

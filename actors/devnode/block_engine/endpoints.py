@@ -1,0 +1,158 @@
+"""What the block engine may be asked, over HTTP.
+
+Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles
+and each on a path of its own name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip floor as a
+plain GET. Answers and refusals as the engine words them; HTTP 400 goes with an error object.
+Not here: what becomes of a bundle (engine.py).
+"""
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.block_engine.bundles import Bundle, Fault, bundle_of
+from actors.devnode.block_engine.engine import BlockEngine
+from actors.devnode.chain import Source
+from actors.devnode.rpc import params as read
+from actors.devnode.rpc.asgi import Reply, Route, Scope
+from actors.devnode.rpc.dispatch import Dispatcher, Method
+from actors.devnode.rpc.errors import RpcError, invalid_params
+from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.params import Params
+from actors.devnode.rpc.sending import decoded_transaction
+from actors.devnode.wire import Decoded
+
+BUNDLE_IDS_MAX = 5
+_ENCODINGS = ("base58", "base64")
+_TRUE = ("true", "1")
+
+
+def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
+    methods = {
+        "sendBundle": Method(_bound(engine, _send_bundle), 1, 2),
+        "getBundleStatuses": Method(_bound(engine, _bundle_statuses), 1, 1),
+        "getInflightBundleStatuses": Method(_bound(engine, _inflight_statuses), 1, 1),
+        "getTipAccounts": Method(_bound(engine, _tip_accounts), 0, 1),
+    }
+    answer = Dispatcher(engine.node, methods).answer
+
+    def bundles(scope: Scope, body: bytes) -> Reply:
+        return _reply(answer(body))
+
+    def transactions(scope: Scope, body: bytes) -> Reply:
+        return _transaction_reply(engine, scope, body)
+
+    def tip_floor(scope: Scope, body: bytes) -> Reply:
+        return _tip_floor(engine)
+
+    paths = ["/api/v1/bundles", *(f"/api/v1/{name}" for name in methods if name != "sendBundle")]
+    routes: dict[tuple[str, str], Route] = {("POST", path): bundles for path in paths}
+    routes["POST", "/api/v1/transactions"] = transactions
+    routes["GET", "/api/v1/bundles/tip_floor"] = tip_floor
+    return routes
+
+
+def _bound(engine: BlockEngine, handler: Callable[[BlockEngine, Params], Any]) -> Callable[[Node, Params], Any]:
+    return lambda _node, params: handler(engine, params)
+
+
+def _send_bundle(engine: BlockEngine, params: Params) -> str:
+    texts = read.listed(read.at(params, 0))
+    config = read.config(params, 1, "SendBundleConfig")
+    return _taken(engine, [_decoded(text, config, position) for position, text in enumerate(texts)]).identifier
+
+
+def _taken(engine: BlockEngine, transactions: list[Decoded]) -> Bundle:
+    bundle = bundle_of(transactions)
+    fault = bundle if isinstance(bundle, Fault) else engine.take(bundle)
+    if fault is not None:
+        raise RpcError(fault.code, fault.text)
+    assert isinstance(bundle, Bundle)
+    return bundle
+
+
+def _decoded(text: Any, config: dict[str, Any], position: int) -> Decoded:
+    if config.get("encoding") not in (None, *_ENCODINGS):
+        raise invalid_params(f"unsupported encoding: {config['encoding']}. Supported encodings: base58, base64")
+    if not isinstance(text, str):
+        raise read.wrong_type(text, "a string")
+    try:
+        return decoded_transaction(text, config)
+    except RpcError:
+        raise invalid_params(f"transaction #{position} could not be decoded") from None
+
+
+def _bundle_statuses(engine: BlockEngine, params: Params) -> dict[str, Any]:
+    """Bundles that have not landed are left out."""
+    levels = engine.node.chain.levels
+    found = [landed for one in _identifiers(params) if (landed := engine.landed(one)) is not None]
+    return _in_context(
+        engine,
+        [
+            {
+                "bundle_id": landed.identifier,
+                "transactions": list(map(str, landed.signatures)),
+                "slot": landed.slot,
+                "confirmation_status": levels.level_of(landed.slot).value,
+                "err": {"Ok": None},
+            }
+            for landed in found
+        ],
+    )
+
+
+def _inflight_statuses(engine: BlockEngine, params: Params) -> dict[str, Any]:
+    values = []
+    for identifier in _identifiers(params):
+        status, slot = engine.inflight(identifier)
+        values.append({"bundle_id": identifier, "status": status.value, "landed_slot": slot})
+    return _in_context(engine, values)
+
+
+def _identifiers(params: Params) -> list[str]:
+    identifiers = read.listed(read.at(params, 0))
+    if len(identifiers) > BUNDLE_IDS_MAX:
+        raise invalid_params(f"Too many bundle ids provided; max {BUNDLE_IDS_MAX}")
+    return [read.text(identifiers, index) for index in range(len(identifiers))]
+
+
+def _in_context(engine: BlockEngine, value: list[Any]) -> dict[str, Any]:
+    return {"context": {"slot": engine.node.chain.levels.building.slot}, "value": value}
+
+
+def _tip_accounts(engine: BlockEngine, params: Params) -> list[str]:
+    return list(map(str, TIP_ACCOUNTS))
+
+
+def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
+    """bundleOnly: the transaction is a bundle of its own, which lands only if it succeeds, and must tip."""
+    query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
+    bundle_only = query.get("bundleOnly", [""])[-1].lower() in _TRUE
+    headers: list[tuple[bytes, bytes]] = []
+
+    def send(node: Node, params: Params) -> str:
+        config = read.config(params, 1, "RpcSendTransactionConfig")
+        decoded = _decoded(read.at(params, 0), config, 0)
+        if bundle_only:
+            headers.append((b"x-bundle-id", _taken(engine, [decoded]).identifier.encode()))
+        else:
+            node.chain.submit_decoded(decoded, Source.BUNDLE)
+        return str(decoded.signature)
+
+    answer = Dispatcher(engine.node, {"sendTransaction": Method(send, 1, 2)}).answer(body)
+    return _reply(answer, tuple(headers))
+
+
+def _reply(answer: bytes | None, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+    told = orjson.loads(answer) if answer else None
+    refused = isinstance(told, dict) and "error" in told
+    return Reply(400 if refused else 200, answer or b"", headers=headers)
+
+
+def _tip_floor(engine: BlockEngine) -> Reply:
+    time = datetime.datetime.fromtimestamp(engine.node.chain.opened_unix_time, datetime.UTC).isoformat()
+    return Reply(200, orjson.dumps([{"time": time} | engine.tips.floor()]))

@@ -1,0 +1,157 @@
+"""The block engine: takes bundles, holds an auction every 50 ms, and knows what became of them.
+
+Implements: the auction's order (highest tip first, then first come), statuses by the chain's own, a look-back of five
+minutes. An id is a receipt and no promise: a bundle that would fail when its auction comes lands nothing at all.
+Bundles live in memory; a restart forgets them. Not here: JSON-RPC (endpoints.py), the landing itself (auction.py).
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from solders.signature import Signature
+
+from actors.clock import Clock
+from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.block_engine.auction import Failed, Rehearsed, is_alive, land, refusal, rehearse
+from actors.devnode.block_engine.bundles import Bundle, Fault
+from actors.devnode.block_engine.tips import TipWindow
+from actors.devnode.bus import Lagged, SlotSealed
+from actors.devnode.chain import Source
+from actors.devnode.faults_plan import Late, Passes
+from actors.devnode.rpc.node import Node
+
+logger = logging.getLogger("devnode")
+AUCTION_SECONDS = 0.05
+LOOK_BACK_SECONDS = 300.0
+BUNDLES_MAX = 10_000  # Remembered; the oldest are forgotten first.
+
+
+@unique
+class Inflight(Enum):
+    INVALID = "Invalid"  # Not known, or longer ago than the look-back.
+    PENDING = "Pending"
+    FAILED = "Failed"
+    LANDED = "Landed"
+
+
+@dataclass(slots=True)
+class _Entry:
+    bundle: Bundle
+    received_seconds: float
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A bundle that is on the chain."""
+
+    identifier: str
+    signatures: tuple[Signature, ...]
+    slot: int
+
+
+class BlockEngine:
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self.node, self._clock = node, clock
+        self.tips = TipWindow()
+        self._entries: dict[str, _Entry] = {}  # Oldest first.
+        self._queue: list[Bundle] = []
+        self._arrived = asyncio.Event()
+
+    def take(self, bundle: Bundle) -> Fault | None:
+        """Take part in the next auction; None: taken. The same bundle again changes nothing."""
+        fault = refusal(self.node.chain, bundle)
+        if fault is not None:
+            return fault
+        if bundle.identifier in self._entries:
+            return None
+        self._forget_old()
+        self._entries[bundle.identifier] = _Entry(bundle, self._clock.monotonic())
+        fate = self.node.faults.send_fate(Source.BUNDLE, str(bundle.signatures[0]))
+        if isinstance(fate, Late):
+            self.node.faults.hold(fate.slots, lambda: self._enter(bundle))
+        elif isinstance(fate, Passes):
+            self._enter(bundle)
+        return None
+
+    def _enter(self, bundle: Bundle) -> None:
+        self._queue.append(bundle)
+        self._arrived.set()
+
+    def _forget_old(self) -> None:
+        oldest = self._clock.monotonic() - LOOK_BACK_SECONDS
+        for identifier, entry in list(self._entries.items()):
+            if entry.received_seconds > oldest and len(self._entries) < BUNDLES_MAX:
+                return
+            del self._entries[identifier]
+
+    def auction(self) -> None:
+        """Land what can land of the bundles that wait, the highest tip first."""
+        chain = self.node.chain
+        bids: list[tuple[int, Bundle]] = []
+        for bundle in self._queue:
+            tried = rehearse(chain, bundle)
+            # One that fails by itself may succeed after another: it comes last, and is tried again.
+            bids.append((tried.tip_lamports if isinstance(tried, Rehearsed) else -1, bundle))
+        self._queue.clear()
+        for _, bundle in sorted(bids, key=lambda bid: -bid[0]):
+            result = land(chain, bundle)
+            if isinstance(result, Failed):
+                logger.info("bundle %s lands nothing: %s", bundle.identifier, result.reason)
+                if (entry := self._entries.get(bundle.identifier)) is not None:
+                    entry.failed = True
+
+    def landed(self, identifier: str) -> Landed | None:
+        """As the chain has it now: what a lost fork took back has not landed."""
+        entry = self._entries.get(identifier)
+        if entry is None:
+            return None
+        statuses = [self.node.chain.statuses.get(signature) for signature in entry.bundle.signatures]
+        first = statuses[0]
+        if first is None or not all(status is not None and status.slot == first.slot for status in statuses):
+            return None
+        return Landed(identifier, entry.bundle.signatures, first.slot)
+
+    def inflight(self, identifier: str) -> tuple[Inflight, int | None]:
+        """Status, and the slot of one that landed."""
+        entry = self._entries.get(identifier)
+        if entry is None or self._clock.monotonic() - entry.received_seconds > LOOK_BACK_SECONDS:
+            return Inflight.INVALID, None
+        landed = self.landed(identifier)
+        if landed is not None:
+            return Inflight.LANDED, landed.slot
+        if entry.failed or not is_alive(self.node.chain, entry.bundle):
+            return Inflight.FAILED, None
+        return Inflight.PENDING, None
+
+    def fund_tip_accounts(self) -> None:
+        """A chain that was begun without them: give them what keeps an account alive, or small tips would fail."""
+        for pubkey in TIP_ACCOUNTS:
+            if self.node.chain.vm.account(pubkey) is None:
+                self.node.faucet.airdrop(pubkey, self.node.chain.vm.rent_exempt_lamports(0))
+
+    async def run(self) -> None:
+        """Auctions and tips until cancelled."""
+        await asyncio.gather(self._hold_auctions(), self._watch())
+
+    async def _hold_auctions(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            await asyncio.sleep(AUCTION_SECONDS)
+            self.auction()
+
+    async def _watch(self) -> None:
+        while True:
+            sealed = self.node.chain.bus.subscribe(SlotSealed)
+            try:
+                while True:
+                    event = await sealed.next()
+                    assert isinstance(event, SlotSealed), event
+                    self.tips.observe(event.block)
+            except Lagged:
+                logger.warning("the block engine missed tips of some slots")
+            finally:
+                sealed.close()

@@ -1,0 +1,65 @@
+"""What tips have landed, and the floor that they make.
+
+Implements: the tip of a transaction, which is what the tip accounts gained by it, from the top level or from inside a
+program; percentiles over the tips that landed in the last five minutes of nominal slots, and a moving average of their
+median. Amounts are lamports; only the published figures are SOL.
+Pure. Not here: which transactions landed (engine.py).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from actors.devnode.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
+from actors.devnode.records import Block, TransactionMeta
+
+WINDOW_SLOTS = 750
+PERCENTILES = (25, 50, 75, 95, 99)
+_AVERAGE_WEIGHT = 0.1  # Of the newest median.
+_TIP_ACCOUNTS = frozenset(map(str, TIP_ACCOUNTS))
+
+
+def tip_lamports(keys: Sequence[str], meta: TransactionMeta) -> int:
+    """What a transaction gave to all tip accounts; never below 0."""
+    if meta.err is not None or _TIP_ACCOUNTS.isdisjoint(keys):
+        return 0
+    gained = sum(
+        after - before
+        for key, before, after in zip(keys, meta.pre_lamports, meta.post_lamports, strict=True)
+        if key in _TIP_ACCOUNTS
+    )
+    return max(gained, 0)
+
+
+@dataclass(slots=True)
+class TipWindow:
+    _tips: deque[tuple[int, int]] = field(default_factory=deque)  # Slot and lamports, oldest first.
+    _average: float | None = None
+
+    def observe(self, block: Block) -> None:
+        """A block is complete."""
+        while self._tips and self._tips[0][0] <= block.slot - WINDOW_SLOTS:
+            self._tips.popleft()
+        found = [tip for record in block.transactions if (tip := tip_lamports(record.keys, record.meta))]
+        if not found:
+            return
+        self._tips.extend((block.slot, tip) for tip in found)
+        median = percentile(sorted(tip for _, tip in self._tips), 50)
+        self._average = median if self._average is None else self._average + (median - self._average) * _AVERAGE_WEIGHT
+
+    def floor(self) -> dict[str, float]:
+        """In SOL, as it is published; zeros where no tip has landed."""
+        tips = sorted(tip for _, tip in self._tips)
+        figures = {f"landed_tips_{rank}th_percentile": percentile(tips, rank) for rank in PERCENTILES}
+        figures["ema_landed_tips_50th_percentile"] = self._average or 0
+        return {name: lamports / LAMPORTS_PER_SOL for name, lamports in figures.items()}
+
+
+def percentile(ascending: Sequence[int], rank: int) -> float:
+    """Between the two nearest values where it falls between them; 0 of nothing."""
+    if not ascending:
+        return 0
+    place = (len(ascending) - 1) * rank / 100
+    below = int(place)
+    above = min(below + 1, len(ascending) - 1)
+    return ascending[below] + (ascending[above] - ascending[below]) * (place - below)

@@ -1,0 +1,84 @@
+"""A chain stepped by hand with its block engine, and bundles for it."""
+
+import base64
+from typing import Any
+
+import orjson
+import pytest
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.block_engine.bundles import Bundle, bundle_of
+from actors.devnode.block_engine.endpoints import block_engine_routes
+from actors.devnode.block_engine.engine import BlockEngine
+from actors.devnode.rpc.asgi import Reply
+from actors.devnode.wire import Decoded, decode
+
+from ..local_node import LocalNode, give
+
+BASE64 = {"encoding": "base64"}
+
+
+def decoded(transaction: VersionedTransaction) -> Decoded:
+    found = decode(bytes(transaction))
+    assert isinstance(found, Decoded)
+    return found
+
+
+def bundle(*transactions: VersionedTransaction) -> Bundle:
+    found = bundle_of([decoded(one) for one in transactions])
+    assert isinstance(found, Bundle), found
+    return found
+
+
+def text(transaction: VersionedTransaction) -> str:
+    return base64.b64encode(bytes(transaction)).decode()
+
+
+class Engine:
+    """Asked over its routes, as a client would."""
+
+    def __init__(self, local: LocalNode) -> None:
+        self.local = local
+        self.engine = BlockEngine(local.node, local.clock)
+        self.routes = block_engine_routes(self.engine)
+
+    def tip(self, payer: Keypair, lamports: int = 10_000, account: int = 0) -> VersionedTransaction:
+        return self.local.signed(payer, give(payer, TIP_ACCOUNTS[account], lamports))
+
+    def pay(self, payer: Keypair, lamports: int = 5_000_000, to: Pubkey | None = None) -> VersionedTransaction:
+        return self.local.transfer(payer, to or Pubkey.new_unique(), lamports)
+
+    def post(self, path: str, method: str, *params: Any, query: bytes = b"") -> tuple[Reply, dict[str, Any]]:
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        scope = {"method": "POST", "path": path, "query_string": query, "headers": []}
+        reply = self.routes["POST", path](scope, orjson.dumps(request))
+        return reply, orjson.loads(reply.body)
+
+    def call(self, method: str, *params: Any) -> Any:
+        reply, body = self.post("/api/v1/bundles", method, *params)
+        assert reply.status == 200, body
+        return body["result"]
+
+    def error(self, method: str, *params: Any) -> tuple[int, int, str]:
+        reply, body = self.post("/api/v1/bundles", method, *params)
+        return reply.status, body["error"]["code"], body["error"]["message"]
+
+    def send(self, *transactions: VersionedTransaction) -> str:
+        identifier: str = self.call("sendBundle", list(map(text, transactions)), BASE64)
+        return identifier
+
+    def inflight(self, identifier: str) -> tuple[str, int | None]:
+        (one,) = self.call("getInflightBundleStatuses", [identifier])["value"]
+        assert one["bundle_id"] == identifier
+        return one["status"], one["landed_slot"]
+
+    def landed(self, transaction: VersionedTransaction) -> bool:
+        return transaction.signatures[0] in self.local.chain.statuses
+
+
+@pytest.fixture
+def engine(local: LocalNode) -> Engine:
+    return Engine(local)

@@ -1,0 +1,139 @@
+import asyncio
+
+from solders.keypair import Keypair
+
+from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
+from actors.devnode.faults_plan import read_plan
+
+from .conftest import Engine
+
+
+def test_from_receipt_to_final(engine: Engine) -> None:
+    """Pending until the auction, then landed, then confirmed and finalized as its slot is."""
+    payer = engine.local.wallet()
+    payment, tip = engine.pay(payer), engine.tip(payer)
+    identifier = engine.send(payment, tip)
+    assert engine.inflight(identifier) == ("Pending", None)
+    assert engine.call("getBundleStatuses", [identifier])["value"] == []
+    slot = engine.local.chain.levels.building.slot
+    engine.engine.auction()
+    assert engine.inflight(identifier) == ("Landed", slot)
+    for level in ("processed", "confirmed", "finalized"):
+        (status,) = engine.call("getBundleStatuses", [identifier])["value"]
+        assert status == {
+            "bundle_id": identifier,
+            "transactions": [str(payment.signatures[0]), str(tip.signatures[0])],
+            "slot": slot,
+            "confirmation_status": level,
+            "err": {"Ok": None},
+        }
+        engine.local.beat() if level == "processed" else engine.local.finalize()
+
+
+def test_the_highest_tip_lands_first(engine: Engine) -> None:
+    """Then the one that came first."""
+    payers = [engine.local.wallet() for _ in range(3)]
+    tips = [engine.tip(payer, lamports) for payer, lamports in zip(payers, (10_000, 50_000, 10_000), strict=True)]
+    for tip in tips:
+        engine.send(tip)
+    engine.engine.auction()
+    landed = [record.signature for record in engine.local.chain.open_transactions()]
+    assert landed == [str(tips[position].signatures[0]) for position in (1, 0, 2)]
+
+
+def test_a_bundle_may_need_another_of_the_same_auction(engine: Engine) -> None:
+    """By itself it would fail, so it comes last."""
+    payer, poor = engine.local.wallet(), Keypair()
+    needs = engine.send(engine.tip(poor, 90_000))
+    gives = engine.send(engine.pay(payer, 5_000_000, poor.pubkey()), engine.tip(payer))
+    engine.engine.auction()
+    assert engine.inflight(gives)[0] == engine.inflight(needs)[0] == "Landed"
+
+
+def test_a_bundle_that_fails_has_failed(engine: Engine) -> None:
+    payer = engine.local.wallet()
+    payment = engine.pay(payer)
+    identifier = engine.send(payment, engine.pay(payer, 10**12), engine.tip(payer))
+    engine.engine.auction()
+    assert engine.inflight(identifier) == ("Failed", None)
+    assert engine.call("getBundleStatuses", [identifier])["value"] == []
+    assert not engine.landed(payment)
+
+
+def test_two_bundles_with_one_transaction_land_once(engine: Engine) -> None:
+    payer = engine.local.wallet()
+    shared = engine.pay(payer)
+    better = engine.send(shared, engine.tip(payer, 50_000))
+    worse = engine.send(shared, engine.tip(payer, 20_000))
+    engine.engine.auction()
+    assert (engine.inflight(better)[0], engine.inflight(worse)[0]) == ("Landed", "Failed")
+    assert len(list(engine.local.chain.open_transactions())) == 2
+
+
+def test_an_unknown_and_an_old_bundle_are_invalid(engine: Engine) -> None:
+    """Five minutes of look-back; where it landed stays known."""
+    identifier = engine.send(engine.tip(engine.local.wallet()))
+    engine.engine.auction()
+    assert engine.inflight("0" * 64) == ("Invalid", None)
+    engine.local.clock.advance(LOOK_BACK_SECONDS + 1)
+    assert engine.inflight(identifier) == ("Invalid", None)
+    assert len(engine.call("getBundleStatuses", [identifier])["value"]) == 1
+    engine.send(engine.tip(engine.local.wallet()))
+    assert engine.call("getBundleStatuses", [identifier])["value"] == []
+
+
+def test_a_dropped_bundle_is_pending_until_its_blockhash_is_old(engine: Engine) -> None:
+    """An id is a receipt: whoever drops it on the way tells nobody. The bundle shares one fate."""
+    engine.local.node.faults.set(read_plan({"sends": {"bundle": {"drop_share": 1}}}))
+    payer = engine.local.wallet()
+    payment = engine.pay(payer)
+    identifier = engine.send(payment, engine.tip(payer))
+    engine.engine.auction()
+    assert engine.inflight(identifier) == ("Pending", None) and not engine.landed(payment)
+    engine.local.chain.expire_blockhashes()
+    engine.local.beat()
+    engine.local.chain.expire_blockhashes()
+    assert engine.inflight(identifier) == ("Failed", None)
+
+
+def test_a_delayed_bundle_arrives_whole(engine: Engine) -> None:
+    engine.local.node.faults.set(read_plan({"sends": {"bundle": {"delay_share": 1, "delay_slots": 2}}}))
+    payer = engine.local.wallet()
+    identifier = engine.send(engine.pay(payer), engine.tip(payer))
+    engine.engine.auction()
+    assert engine.inflight(identifier)[0] == "Pending"
+    for _ in range(2):
+        engine.local.beat()
+        engine.local.node.faults.deliver()
+    engine.engine.auction()
+    assert engine.inflight(identifier) == ("Landed", engine.local.chain.levels.building.slot)
+
+
+def test_tip_accounts_exist_on_every_chain(engine: Engine) -> None:
+    """One that was begun without them gets them from the faucet; otherwise nothing happens."""
+    vm = engine.local.chain.vm
+    count = engine.local.chain.transaction_count
+    engine.engine.fund_tip_accounts()
+    assert engine.local.chain.transaction_count == count
+    vm.put(TIP_ACCOUNTS[2], None)
+    engine.engine.fund_tip_accounts()
+    account = vm.account(TIP_ACCOUNTS[2])
+    assert account is not None and account.lamports == vm.rent_exempt_lamports(0)
+
+
+async def test_auctions_are_held_by_themselves(engine: Engine) -> None:
+    """And tips of sealed slots make the floor."""
+    running = asyncio.create_task(engine.engine.run())
+    await asyncio.sleep(0)
+    tip = engine.tip(engine.local.wallet(), 30_000)
+    engine.send(tip)
+    async with asyncio.timeout(10):
+        while not engine.landed(tip):  # noqa: ASYNC110 - the chain sets no event of asyncio's.
+            await asyncio.sleep(0.01)
+        engine.local.beat()
+        while not engine.engine.tips.floor()["landed_tips_50th_percentile"]:  # noqa: ASYNC110 - nor does the engine.
+            await asyncio.sleep(0.01)
+    assert engine.engine.tips.floor()["landed_tips_99th_percentile"] == 30_000e-9
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
