@@ -13,7 +13,7 @@ SHARED = (
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("identity", "upstream", "geyser_proto"),
+    ("identity", "upstream", "geyser_proto", "launch_programs"),
     ("accounts",),
     *(
         (
@@ -32,6 +32,11 @@ OPEN = {
     "accounts": set(),
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
+    # Layouts, addresses and integer formulas of programs on the chain: a format as well.
+    "launch_programs": {
+        *("accounts", "addresses", "borsh", "configs", "curves", "events", "fee_schedule", "instructions", "pdas"),
+        *("pools", "quotes"),
+    },
 }
 WIRING = "launch"
 

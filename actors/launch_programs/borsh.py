@@ -1,0 +1,100 @@
+"""Records as bytes, field after field, for accounts and events that only ever grow at their end.
+
+Implements: little-endian Borsh of the kinds that the launch programs use. Reading takes an older, shorter record: what
+is missing at the end reads as zero; a record that ends inside a field, or is not valid, reads as None.
+Pure. Not here: which fields a record has (curves.py, configs.py, events.py).
+"""
+
+from typing import Any
+
+from solders.pubkey import Pubkey
+
+Fields = tuple[tuple[str, str], ...]  # Name and kind, in the order of the bytes.
+KEY_BYTES = 32
+# A count that lies would make the reader loop over nothing; no real record has more elements than this.
+ELEMENTS_MAX = 256
+_UNSIGNED = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
+_SIGNED = {"i64": 8, "i128": 16}
+_EMPTY: dict[str, Any] = {"bool": False, "key": Pubkey.default(), "string": "", "shares": ()}
+
+
+class Overflow(ValueError):
+    """A number does not fit its field."""
+
+
+class _Truncated(Exception):
+    pass
+
+
+def encode(fields: Fields, values: dict[str, Any]) -> bytes:
+    """Raises Overflow where a number does not fit."""
+    return b"".join(_encoded(kind, values[name]) for name, kind in fields)
+
+
+def _encoded(kind: str, value: Any) -> bytes:
+    if kind == "key":
+        return bytes(value)
+    if kind == "bool":
+        return b"\x01" if value else b"\x00"
+    if kind == "string":
+        text: bytes = str(value).encode()
+        return len(text).to_bytes(4, "little") + text
+    if kind == "shares":
+        parts = [bytes(key) + bps.to_bytes(2, "little") for key, bps in value]
+        return len(parts).to_bytes(4, "little") + b"".join(parts)
+    size = _UNSIGNED.get(kind) or _SIGNED[kind]
+    try:
+        return int(value).to_bytes(size, "little", signed=kind in _SIGNED)
+    except OverflowError:
+        raise Overflow(f"{value} does not fit {kind}") from None
+
+
+def decode(fields: Fields, data: bytes, offset: int = 0) -> dict[str, Any] | None:
+    """Bytes after the last field are ignored: newer programs append."""
+    values: dict[str, Any] = {}
+    try:
+        for name, kind in fields:
+            if offset == len(data):
+                values[name] = empty(kind)
+            else:
+                values[name], offset = _decoded(kind, data, offset)
+    except (_Truncated, UnicodeDecodeError):
+        return None
+    return values
+
+
+def empty(kind: str) -> Any:
+    return _EMPTY.get(kind, 0)
+
+
+def _take(data: bytes, offset: int, size: int) -> bytes:
+    if offset + size > len(data):
+        raise _Truncated
+    return data[offset : offset + size]
+
+
+def _decoded(kind: str, data: bytes, offset: int) -> tuple[Any, int]:
+    if kind == "key":
+        return Pubkey.from_bytes(_take(data, offset, KEY_BYTES)), offset + KEY_BYTES
+    if kind == "bool":
+        return _take(data, offset, 1) != b"\x00", offset + 1
+    if kind == "string":
+        size = int.from_bytes(_take(data, offset, 4), "little")
+        return _take(data, offset + 4, size).decode(), offset + 4 + size
+    if kind == "shares":
+        return _shares(data, offset)
+    size = _UNSIGNED.get(kind) or _SIGNED[kind]
+    return int.from_bytes(_take(data, offset, size), "little", signed=kind in _SIGNED), offset + size
+
+
+def _shares(data: bytes, offset: int) -> tuple[tuple[tuple[Pubkey, int], ...], int]:
+    count = int.from_bytes(_take(data, offset, 4), "little")
+    if count > ELEMENTS_MAX:
+        raise _Truncated
+    offset += 4
+    found = []
+    for _ in range(count):
+        part = _take(data, offset, KEY_BYTES + 2)
+        found.append((Pubkey.from_bytes(part[:KEY_BYTES]), int.from_bytes(part[KEY_BYTES:], "little")))
+        offset += KEY_BYTES + 2
+    return tuple(found), offset

@@ -1,0 +1,112 @@
+"""The bonding curve account: what a coin's price is made of.
+
+Implements: its layout at every length seen on the chain (49 to 166 bytes; fields that are missing at the end read as
+zero), and the one mapping from the stored quote mint to what users call the curve: `classic` and SOL where it stores
+none, whichever instruction made the coin, else `v2` and the stored mint.
+Pure. Not here: prices (quotes.py), rates (fee_schedule.py).
+"""
+
+from dataclasses import asdict, dataclass
+
+from solders.pubkey import Pubkey
+
+from actors.launch_programs.addresses import WSOL_MINT, ZERO_KEY
+from actors.launch_programs.borsh import Fields, decode, encode
+
+DISCRIMINATOR = bytes.fromhex("17b7f83760d8ac60")
+FIELDS: Fields = (
+    ("virtual_token_reserves", "u64"),
+    ("virtual_quote_reserves", "u64"),
+    ("real_token_reserves", "u64"),
+    ("real_quote_reserves", "u64"),
+    ("token_total_supply", "u64"),
+    ("complete", "bool"),
+    ("creator", "key"),
+    ("is_mayhem_mode", "bool"),
+    ("is_cashback_coin", "bool"),
+    ("quote_mint", "key"),
+    ("creator_fee_bps", "u64"),
+    ("can_edit_creator_fee", "bool"),
+    ("is_holder_reward", "bool"),
+    ("creator_fee_bucket", "u64"),
+    ("protocol_fee_bucket", "u64"),
+    ("depth", "u8"),
+    ("initial_virtual_quote_reserves", "u64"),
+    ("post_complete_base_out", "u64"),
+    ("post_complete_quote_in", "u64"),
+)
+CURVE_BYTES = 166  # What is written today.
+CURVE_BYTES_MIN = 49  # The first layout.
+CURVE_BYTES_WITH_QUOTE = 115  # What the v2 trades need, and grow a shorter account to.
+CURVE_BYTES_EXTENDED = 151  # What extend_account grows a shorter account to.
+
+
+@dataclass(frozen=True, slots=True)
+class BondingCurve:
+    virtual_token_reserves: int
+    virtual_quote_reserves: int
+    real_token_reserves: int
+    real_quote_reserves: int
+    token_total_supply: int
+    complete: bool = False
+    creator: Pubkey = ZERO_KEY
+    is_mayhem_mode: bool = False
+    is_cashback_coin: bool = False
+    quote_mint: Pubkey = ZERO_KEY
+    creator_fee_bps: int = 0  # The coin's own rate; 0 means the schedule's.
+    can_edit_creator_fee: bool = False
+    is_holder_reward: bool = False
+    creator_fee_bucket: int = 0
+    protocol_fee_bucket: int = 0
+    depth: int = 0
+    initial_virtual_quote_reserves: int = 0
+    post_complete_base_out: int = 0
+    post_complete_quote_in: int = 0
+
+    @property
+    def is_migrated(self) -> bool:
+        return not (
+            self.virtual_token_reserves
+            or self.virtual_quote_reserves
+            or self.real_token_reserves
+            or self.real_quote_reserves
+        )
+
+    @property
+    def is_tradable(self) -> bool:
+        return not self.complete and not self.is_migrated
+
+    @property
+    def has_creator(self) -> bool:
+        return self.creator != ZERO_KEY
+
+    @property
+    def quote_asset(self) -> str:
+        """`SOL`, or the address of the mint that the curve is paid in."""
+        return "SOL" if self.quote_mint == ZERO_KEY else str(self.quote_mint)
+
+    @property
+    def curve_type(self) -> str:
+        return "classic" if self.quote_mint == ZERO_KEY else "v2"
+
+    @property
+    def trade_quote_mint(self) -> Pubkey:
+        """What trades name as their quote: WSOL stands for SOL."""
+        return WSOL_MINT if self.quote_mint == ZERO_KEY else self.quote_mint
+
+
+def decode_curve(data: bytes) -> BondingCurve | None:
+    """None where the bytes are no curve; the caller has checked the owner."""
+    if len(data) < CURVE_BYTES_MIN or data[:8] != DISCRIMINATOR:
+        return None
+    # A field that the account ends in reads as zero: accounts grew in steps of whole fields.
+    padded = data if len(data) >= CURVE_BYTES else data + bytes(CURVE_BYTES - len(data))
+    values = decode(FIELDS, padded, 8)
+    return None if values is None else BondingCurve(**values)
+
+
+def encode_curve(curve: BondingCurve, size: int = CURVE_BYTES) -> bytes:
+    """Exactly size bytes: an older account keeps its length, and what does not fit is not stored."""
+    assert size >= CURVE_BYTES_MIN, size
+    data = DISCRIMINATOR + encode(FIELDS, asdict(curve))
+    return data[:size].ljust(size, b"\x00")

@@ -1,0 +1,125 @@
+"""What tokens cost on a bonding curve, and what they bring.
+
+Implements: the program's integer formulas for exact-out and exact-in buys and for sells, the quote that the platform's
+own SDK gives for a budget, and slippage limits. A fee is rounded up, separately for protocol and creator, and never
+enters the reserves.
+Pure. Amounts are whole base units below 2^64; a result that would not fit is None, never a wrapped number.
+"""
+
+from dataclasses import dataclass, replace
+
+from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.fee_schedule import Rates
+
+BPS = 10_000
+U64_MAX = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """One trade: tokens moved, quote units in or out of the reserves, and the fees on them."""
+
+    tokens: int
+    net_quote: int  # Buy: into the reserves. Sell: gross proceeds, out of the reserves.
+    protocol_fee: int
+    creator_fee: int
+
+    @property
+    def total_cost(self) -> int:
+        """What a buyer pays."""
+        return self.net_quote + self.protocol_fee + self.creator_fee
+
+    @property
+    def proceeds(self) -> int:
+        """What a seller gets; can be -1 for a dust sale, whose fees are rounded up."""
+        return self.net_quote - self.protocol_fee - self.creator_fee
+
+
+def fee(amount: int, bps: int) -> int:
+    return -(-amount * bps // BPS)
+
+
+def _with_fees(tokens: int, net: int, rates: Rates) -> Amounts | None:
+    amounts = Amounts(tokens, net, fee(net, rates.protocol_bps), fee(net, rates.creator_bps))
+    return amounts if amounts.total_cost <= U64_MAX else None
+
+
+def buy_exact_out(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | None:
+    """None where the curve's virtual reserves do not reach. Real reserves are for the caller to check."""
+    if tokens >= curve.virtual_token_reserves:
+        return None
+    net = tokens * curve.virtual_quote_reserves // (curve.virtual_token_reserves - tokens) + 1
+    return _with_fees(tokens, net, rates)
+
+
+def buy_exact_in(curve: BondingCurve, budget: int, rates: Rates) -> Amounts | None:
+    """The program's exact-in buy; what the real reserves cannot give is not paid for. None: buys nothing."""
+    net = budget * BPS // (BPS + rates.protocol_bps + rates.creator_bps)
+    excess = net + fee(net, rates.protocol_bps) + fee(net, rates.creator_bps) - budget
+    net -= max(excess, 0)
+    if net <= 1 or curve.virtual_token_reserves == 0:
+        return None
+    tokens = (net - 1) * curve.virtual_token_reserves // (curve.virtual_quote_reserves + net - 1)
+    if tokens > curve.real_token_reserves:
+        return buy_exact_out(curve, curve.real_token_reserves, rates)
+    return _with_fees(tokens, net, rates) if tokens else None
+
+
+def tokens_for_budget(curve: BondingCurve, budget: int, rates: Rates) -> int:
+    """The SDK's quote: at most a few units more than the exact-in buy gives, never above the budget."""
+    if budget == 0 or curve.virtual_token_reserves == 0:
+        return 0
+    net = (budget - 1) * BPS // (BPS + rates.protocol_bps + rates.creator_bps)
+    tokens = net * curve.virtual_token_reserves // (curve.virtual_quote_reserves + net)
+    return min(tokens, curve.real_token_reserves)
+
+
+def sell(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | None:
+    """None where the curve holds less than the gross proceeds."""
+    if curve.virtual_token_reserves + tokens > U64_MAX or curve.virtual_token_reserves == 0:
+        return None
+    gross = tokens * curve.virtual_quote_reserves // (curve.virtual_token_reserves + tokens)
+    return _with_fees(tokens, gross, rates) if gross <= curve.real_quote_reserves else None
+
+
+def gross_for_positive_proceeds(rates: Rates) -> int:
+    """The least gross proceeds that leave a seller anything: each fee takes at least one unit."""
+    gross = 1
+    while gross - fee(gross, rates.protocol_bps) - fee(gross, rates.creator_bps) < 1:
+        gross += 1
+        if rates.protocol_bps + rates.creator_bps >= BPS:
+            raise ValueError("the fees take everything, whatever is sold")
+    return gross
+
+
+def after_buy(curve: BondingCurve, amounts: Amounts) -> BondingCurve:
+    """A curve whose last real token is bought is complete."""
+    real_tokens = curve.real_token_reserves - amounts.tokens
+    assert real_tokens >= 0, (curve, amounts)
+    return replace(
+        curve,
+        virtual_token_reserves=curve.virtual_token_reserves - amounts.tokens,
+        virtual_quote_reserves=curve.virtual_quote_reserves + amounts.net_quote,
+        real_token_reserves=real_tokens,
+        real_quote_reserves=curve.real_quote_reserves + amounts.net_quote,
+        complete=real_tokens == 0,
+    )
+
+
+def after_sell(curve: BondingCurve, amounts: Amounts) -> BondingCurve:
+    return replace(
+        curve,
+        virtual_token_reserves=curve.virtual_token_reserves + amounts.tokens,
+        virtual_quote_reserves=curve.virtual_quote_reserves - amounts.net_quote,
+        real_token_reserves=curve.real_token_reserves + amounts.tokens,
+        real_quote_reserves=curve.real_quote_reserves - amounts.net_quote,
+    )
+
+
+def cost_max(base: int, slippage_bps: int) -> int:
+    """base: the budget, or the quoted cost."""
+    return base + base * slippage_bps // BPS
+
+
+def proceeds_min(proceeds: int, slippage_bps: int) -> int:
+    return proceeds - proceeds * slippage_bps // BPS
