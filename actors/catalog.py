@@ -113,6 +113,25 @@ _TABLE: tuple[MethodRow, ...] = (
 METHODS: MappingProxyType[str, MethodRow] = MappingProxyType({row.name: row for row in _TABLE})
 
 
+@dataclass(frozen=True, slots=True)
+class BulkRow:
+    """A look-up by list (interface, "Bulk endpoints"). name: in ledger and history; path is "/" and the same."""
+
+    name: str
+    items: str  # The field of the request that lists them.
+    item: str  # One of them, in the price list.
+    credits_per_item: Credits
+    items_max: int
+    timeout_ms: int
+
+
+BULK: tuple[BulkRow, ...] = (
+    BulkRow("bulk/getBalances", "addresses", "address", Credits(1), 1_000, 30_000),
+    BulkRow("bulk/getTokenBalances", "owners", "owner", Credits(5), 100, 30_000),
+    BulkRow("bulk/getTransactions", "signatures", "signature", Credits(5), 100, 30_000),
+)
+
+
 def check() -> None:
     """Refuse to start on a table that could give work away (hostile input 37)."""
     assert len(METHODS) == len(_TABLE), "a method is listed twice"
@@ -120,3 +139,5 @@ def check() -> None:
         if row.callable:
             assert isinstance(row.credits, int) and row.credits > 0, f"{row.name}: a callable method needs a price"
         assert row.timeout_ms > 0, row
+    for bulk in BULK:
+        assert isinstance(bulk.credits_per_item, int) and bulk.credits_per_item > 0, f"{bulk.name} needs a price"

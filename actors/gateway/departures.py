@@ -5,10 +5,14 @@ A shell. Looking costs a task, so it begins only when a call takes long enough f
 """
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
 
-from actors.gateway.requests import Receive
+from actors.gateway.requests import ClientLeftError, Receive
 
 LOOK_AFTER_SECONDS = 0.1
+
+_Result = TypeVar("_Result")
 
 
 class Departure:
@@ -44,3 +48,20 @@ class Departure:
         self.noticed = True
         assert self._task is not None
         self._task.cancel()
+
+
+async def while_there(receive: Receive, work: Awaitable[_Result]) -> _Result:
+    """What the work gives. Raises ClientLeftError when its client leaves first, with the work cancelled.
+
+    receive: of a request whose body was read whole.
+    """
+    departure = Departure(receive)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not departure.noticed:
+            raise
+        departure.absorb()
+        raise ClientLeftError from None
+    finally:
+        departure.stop()

@@ -9,7 +9,6 @@ Order of checks: framing, size, credential, JSON-RPC, then the pipeline's own or
 carry a key.
 """
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from actors.accounts.api import AccountsClient
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import headers, jsonrpc, replies, terms
-from actors.gateway.departures import Departure
+from actors.gateway import bulk_requests, headers, jsonrpc, replies, terms
+from actors.gateway.departures import while_there
+from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.paid_requests import has_credentials, is_offer, refused_for_free, under_session, without_credentials
 from actors.gateway.payments import Paid, PaymentDoor
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
@@ -87,6 +87,7 @@ class HttpDoor:
             self._terms,
             self._payment_door,
         )
+        self._bulk = BulkDoor(config, self._pipeline, self._clock, self._terms, self._pay_for_list)
         self._request_prefix = edge.hex()[:10] + "-"
         self._requests = 0
 
@@ -103,6 +104,8 @@ class HttpDoor:
         try:
             if scope["method"] == "POST" and path in _RPC_PATHS:
                 response = await self._rpc(scope, receive, path, looks, request_id)
+            elif scope["method"] == "POST" and path in bulk_requests.ROWS:
+                response = await self._bulk.answer(scope, receive, path, looks, request_id)
             else:
                 response = await self._other(scope, receive, path, looks, request_id)
         except ClientLeftError:
@@ -151,20 +154,11 @@ class HttpDoor:
         if isinstance(proof, Refusal):
             return replies.plain(proof, request_id)
         parsed = jsonrpc.parse(body)
-        departure = Departure(receive)
-        try:
-            if isinstance(parsed, list):
-                done = await self._pipeline.batch(proof, parsed)
-            else:
-                call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
-                done = await self._pipeline.single(proof, call)
-        except asyncio.CancelledError:
-            if not departure.noticed:
-                raise
-            departure.absorb()
-            raise ClientLeftError from None
-        finally:
-            departure.stop()
+        if isinstance(parsed, list):
+            done = await while_there(receive, self._pipeline.batch(proof, parsed))
+        else:
+            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+            done = await while_there(receive, self._pipeline.single(proof, call))
         if isinstance(parsed, list):
             response = self._batch_response(done, path, request_id)
         else:
@@ -199,6 +193,15 @@ class HttpDoor:
         request = _request(scope, path, request_id)
         return await self._routes.over_limit(request) or await self._payment_door.take(
             request.headers, self._terms(path), refuse
+        )
+
+    async def _pay_for_list(self, scope: Scope, path: bytes, request_id: str) -> Paid | Response | None:
+        """As _pay_for_calls, for a path whose errors are plain ones."""
+        if not self._payment_door.takes_payments:
+            return None
+        request = _request(scope, path, request_id)
+        return await self._routes.over_limit(request) or await self._payment_door.take(
+            request.headers, self._terms(path), lambda refusal, page: replies.plain(refusal, request_id, page)
         )
 
     async def _answer_paid(self, request: Request) -> Response:
@@ -236,7 +239,7 @@ class HttpDoor:
             refused = await self._routes.over_limit(request)
             if refused is not None:
                 return refused
-        serves = "POST" if path in _RPC_PATHS else self._routes.serves(path)
+        serves = "POST" if path in _RPC_PATHS or path in bulk_requests.ROWS else self._routes.serves(path)
         if serves is None:
             return replies.plain(_NOT_SERVED, request_id)
         if serves != method and not (method == "HEAD" and serves == "GET"):

@@ -125,4 +125,7 @@ def _percentage_priced(name: str) -> dict[str, Any]:
 
 
 def _unit_prices(prices: Mapping[str, UnitPrice]) -> dict[str, Any]:
-    return {name: {"credits": price.credits, "per": price.per, "available": False} for name, price in prices.items()}
+    return {
+        name: {"credits": price.credits, "per": price.per, "available": price.available}
+        for name, price in prices.items()
+    }

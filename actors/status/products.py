@@ -9,6 +9,7 @@ as not available, so that nobody builds on a page that pretends.
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from actors import catalog
 from actors.catalog import METHODS, Availability, MethodClass
 
 
@@ -24,14 +25,11 @@ class Doors:
 class UnitPrice:
     credits: int
     per: str
+    available: bool = False
 
 
 BULK = MappingProxyType(
-    {
-        "getBalances": UnitPrice(1, "address"),
-        "getTokenBalances": UnitPrice(5, "owner"),
-        "getTransactions": UnitPrice(5, "signature"),
-    }
+    {row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True) for row in catalog.BULK}
 )
 RELAY = MappingProxyType(
     {
@@ -80,6 +78,9 @@ ENDPOINTS = (
     "POST /auth/challenge",
     "POST /auth/verify",
     "POST /auth/logout",
+    "POST /bulk/getBalances",
+    "POST /bulk/getTokenBalances",
+    "POST /bulk/getTransactions",
     "GET /health",
     "GET /pricing",
     "GET /capabilities",
@@ -92,9 +93,6 @@ ENDPOINTS_NOT_BUILT = (
     "POST /relay/getBundleStatuses",
     "GET /relay/getTipAccounts",
     "GET /relay/tipFloor",
-    "POST /bulk/getBalances",
-    "POST /bulk/getTokenBalances",
-    "POST /bulk/getTransactions",
     "POST /webhooks",
     "GET /webhooks",
     "DELETE /webhooks/{id}",

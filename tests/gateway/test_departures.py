@@ -4,6 +4,7 @@ import pytest
 
 from actors.gateway import departures
 from actors.gateway.departures import Departure
+from actors.gateway.requests import ClientLeftError
 
 from .world import a_world, call
 
@@ -93,3 +94,32 @@ async def test_row_36_the_door_notices_by_itself(at_once):
         assert world.node.abandoned == 1
         assert (await world.balance(customer), await world.debits(customer)) == (10, [])
         assert (await world.rpc(customer, call("nope"))).headers["x-credits-remaining"] == "10"
+
+
+async def test_work_is_done_while_its_client_is_there():
+    """Its result, or its own failure."""
+
+    async def fail():
+        raise RuntimeError
+
+    assert await departures.while_there(Client().receive, asyncio.sleep(0, "done")) == "done"
+    with pytest.raises(RuntimeError):
+        await departures.while_there(Client().receive, fail())
+
+
+async def test_work_ends_when_its_client_has_left(at_once):
+    """And only then: the task goes on as if never cancelled."""
+    client = Client()
+    client.gone.set()
+    with pytest.raises(ClientLeftError):
+        await departures.while_there(client.receive, asyncio.Event().wait())
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_cancellation_from_elsewhere_is_passed_on(at_once):
+    """A replica that shuts down is no client that left."""
+    task = asyncio.ensure_future(departures.while_there(Client().receive, asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

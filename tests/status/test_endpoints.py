@@ -128,9 +128,9 @@ def test_the_published_prices_are_the_interfaces() -> None:
         for name in ("executeSnipe", "executeSell")
     }
     assert document["bulk"] == {
-        "getBalances": {"credits": 1, "per": "address", "available": False},
-        "getTokenBalances": {"credits": 5, "per": "owner", "available": False},
-        "getTransactions": {"credits": 5, "per": "signature", "available": False},
+        "getBalances": {"credits": 1, "per": "address", "available": True},
+        "getTokenBalances": {"credits": 5, "per": "owner", "available": True},
+        "getTransactions": {"credits": 5, "per": "signature", "available": True},
     }
     assert document["relay"] == {
         name: {"credits": credits, "per": "request", "available": False}
