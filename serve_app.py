@@ -11,11 +11,12 @@ from typing import Any
 
 from actors import catalog
 from actors.accounts.client import place_shards
-from actors.accounts.host import migrate_accounts
 from actors.config import Config, load
 from actors.launch.cli import make_cli
+from actors.launch.migrations import migrate_all
 from actors.launch.replica import assemble
 from actors.launch.run import Parts
+from actors.launch.sponsoring import with_sponsor
 from actors.launch.stores import require_cluster_settings, start_beside
 
 
@@ -32,9 +33,9 @@ def build(arguments: dict[str, str]) -> Any:
     Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
     """
     file = arguments.get("config")
-    config = load(os.environ, Path(file) if file else None).config
+    config = with_sponsor(load(os.environ, Path(file) if file else None).config, None, None)
     require_cluster_settings(config)
-    asyncio.run(migrate_accounts(config))
+    asyncio.run(migrate_all(config))
     return _application(config)
 
 
@@ -42,7 +43,7 @@ def app(arguments: dict[str, str]) -> Any:
     """For `serve run serve_app:app` on one machine: as `build`, and what has no URL is started beside it."""
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
-    asyncio.run(migrate_accounts(config))
+    asyncio.run(migrate_all(config))
     return _application(config)
 
 
@@ -51,6 +52,6 @@ if __name__ == "__main__":
         Parts(
             application=_application,
             place_owners=place_shards,
-            migrate=lambda config: asyncio.run(migrate_accounts(config)),
+            migrate=lambda config: asyncio.run(migrate_all(config)),
         )
     )()

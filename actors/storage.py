@@ -87,8 +87,33 @@ async def connect_postgres(
             await asyncio.sleep(pause_seconds)
 
 
+async def checked_postgres(url: str, *, connections_max: int, application: str) -> asyncpg.Pool:
+    """A pool, after a look at the server when that answers at once; what is wrong with it is logged.
+
+    For those who must start without it as well: a replica answers reads while PostgreSQL is away.
+    """
+    try:
+        return await connect_postgres(
+            url, connections_max=connections_max, application=application, deadline_seconds=_CONNECT_SECONDS
+        )
+    except StoreUnreachable as error:
+        logger.error("%s", error)
+        return await _make_pool(url, connections_max, application)
+
+
 async def _open_pool(url: str, connections_max: int, application: str, where: str) -> asyncpg.Pool:
-    pool = await asyncpg.create_pool(
+    pool = await _make_pool(url, connections_max, application)
+    try:
+        await _check_server(pool, where)
+    except BaseException:
+        pool.terminate()
+        raise
+    return pool
+
+
+async def _make_pool(url: str, connections_max: int, application: str) -> asyncpg.Pool:
+    """Connects when first used."""
+    return await asyncpg.create_pool(
         url,
         min_size=0,  # With a floor, the library complains at length all the while the server is away.
         max_size=connections_max,
@@ -105,12 +130,6 @@ async def _open_pool(url: str, connections_max: int, application: str, where: st
             "jit": "off",
         },
     )
-    try:
-        await _check_server(pool, where)
-    except BaseException:
-        pool.terminate()
-        raise
-    return pool
 
 
 async def _reset(connection: asyncpg.Connection) -> None:

@@ -230,3 +230,15 @@ async def test_a_database_of_a_newer_version_is_refused(pool: asyncpg.Pool) -> N
 def test_urls_are_shown_without_their_password(url: str, shown: str) -> None:
     """Messages about a store end up in logs."""
     assert storage.describe_url(url) == shown
+
+
+async def test_who_must_start_without_postgresql_starts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica answers reads while the database is away, and uses it as soon as it is back."""
+    monkeypatch.setattr(storage, "_CONNECT_SECONDS", 0.1)
+    pool = await storage.checked_postgres("postgresql://nobody@127.0.0.1:1/x", connections_max=1, application="tests")
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    with pytest.raises(OSError):
+        await pool.fetchval("SELECT 1")
+    await pool.close()

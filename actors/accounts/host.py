@@ -23,23 +23,11 @@ from actors.config import Config
 from actors.events import NullSink
 from actors.hotlink import LinkServer, each
 from actors.identity.store import RedisIdentityStore
-from actors.storage import checked_redis, connect_postgres, migrate, read_migrations
+from actors.storage import checked_redis, connect_postgres
 
 logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 0.5
-
-
-async def migrate_accounts(config: Config) -> None:
-    """Bring the database to this version's schema; many processes may do so at once."""
-    assert config.storage.postgres_url is not None
-    pool = await connect_postgres(
-        config.storage.postgres_url.get_secret_value(), connections_max=1, application="ledger-gateway migrations"
-    )
-    try:
-        await migrate(pool, read_migrations("actors.accounts"))
-    finally:
-        await pool.close()
 
 
 def fingerprint(config: Config) -> str:

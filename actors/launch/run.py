@@ -26,7 +26,7 @@ from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.datadir import DataDir, DataDirError, default_path, remove
-from actors.launch import cluster, demo, operator, stores, wallets
+from actors.launch import cluster, demo, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
 from actors.storage import SchemaMismatch, StoreUnreachable
 
@@ -78,7 +78,14 @@ def run(options: Options, parts: Parts) -> int:
     except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, cluster.StartFailed) as error:
         screen.failed(str(error))
         return 1
-    except (demo.DemoFailed, operator.OperatorError, StoreUnreachable, SchemaMismatch, TimeoutError) as error:
+    except (
+        demo.DemoFailed,
+        sponsoring.SponsorFailed,
+        operator.OperatorError,
+        StoreUnreachable,
+        SchemaMismatch,
+        TimeoutError,
+    ) as error:
         screen.failed(str(error))
         return 1
 
@@ -142,7 +149,7 @@ class _Run:
         self._screen.say("stopping")
 
     def _start(self, run_folder: Path) -> bool:
-        config = stores.fill_local(self._config, self._secrets)
+        config = stores.fill_local(self._config, self._secrets, self._data.folder("secrets"))
         if config.telemetry.log_dir is None:
             telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
             config = config.model_copy(update={"telemetry": telemetry})
@@ -184,6 +191,7 @@ class _Run:
         if self._embedded_chain:
             assert started.upstream.node_url is not None
             asyncio.run(demo.fund(started.upstream.node_url, self._secrets.demo))
+            asyncio.run(sponsoring.prepare_embedded(started))
         return started
 
     def _prepare_demo(self, config: Config) -> tuple[str, int]:

@@ -4,6 +4,7 @@ Implements: design, section 1 ("setting a URL for any of the three uses the real
 Not here: how the servers are started and kept (embedded.py, children.py).
 """
 
+import asyncio
 import atexit
 import os
 import sys
@@ -18,6 +19,7 @@ from actors.children import Child, Supervisor
 from actors.config import Config, ConfigError, environment_name
 from actors.datadir import DataDir, default_path
 from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.launch.sponsoring import prepare_embedded, with_sponsor
 from actors.launch.wallets import LocalSecrets, load_or_make
 
 _PROBE_SECONDS = 0.5
@@ -63,8 +65,11 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
     return config.model_copy(update={"storage": storage, "upstream": upstream})
 
 
-def fill_local(config: Config, secrets: LocalSecrets) -> Config:
-    """What a local run makes for itself where nothing is configured: the cluster's secret and the payment keys."""
+def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | None = None) -> Config:
+    """What a local run makes for itself where nothing is configured: the cluster's secret and the payment keys.
+
+    A sponsor's key only on the embedded chain: one that holds real money is the operator's to make, and sealed.
+    """
     storage, payments = config.storage, config.payments
     if storage.cluster_secret is None:
         storage = storage.model_copy(update={"cluster_secret": _secret(secrets.cluster_secret)})
@@ -74,10 +79,10 @@ def fill_local(config: Config, secrets: LocalSecrets) -> Config:
         update={
             "network": network,
             "deposit_wallet": payments.deposit_wallet or secrets.deposit.pubkey,
-            "sponsor_pubkey": payments.sponsor_pubkey or secrets.sponsor.pubkey,
         }
     )
-    return config.model_copy(update={"storage": storage, "payments": payments})
+    config = config.model_copy(update={"storage": storage, "payments": payments})
+    return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 
 
 def _devnode(config: Config, data: DataDir, url: str) -> Child:
@@ -115,5 +120,8 @@ def start_beside(config: Config) -> Config:
     supervisor = Supervisor()
     atexit.register(data.close)
     atexit.register(supervisor.stop)  # Runs first: handlers run last registered, first called.
-    filled = fill_local(config, load_or_make(data.folder("secrets")))
-    return start_missing(filled, data, supervisor)
+    folder = data.folder("secrets")
+    started = start_missing(fill_local(config, load_or_make(folder), folder), data, supervisor)
+    if config.upstream.node_url is None:
+        asyncio.run(prepare_embedded(started))
+    return started

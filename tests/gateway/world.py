@@ -82,7 +82,8 @@ class InProcessAccounts:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Answer]]:
         async def ask(*arguments: Any) -> Answer:
             self._check()
-            answer: Answer = await getattr(self._shard, name)(*arguments)
+            owner = self._shard if hasattr(self._shard, name) else self._shard.teller
+            answer: Answer = await getattr(owner, name)(*arguments)
             return answer
 
         return ask

@@ -15,13 +15,16 @@ def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
     assert filled.payments.network == "devnet"
     assert filled.payments.deposit_wallet == secrets.deposit.pubkey
     assert filled.storage.cluster_secret is not None
+    assert filled.payments.sponsor_pubkey == secrets.sponsor.pubkey and filled.payments.sponsor_key is not None
 
 
 def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None:
     """Rule (decisions 1): network, mint and x402 id are configuration, mainnet by default with a real node."""
     secrets = wallets.load_or_make(tmp_path)
     config = load({"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}).config
-    assert stores.fill_local(config, secrets).payments.network == "mainnet"
+    filled = stores.fill_local(config, secrets)
+    assert filled.payments.network == "mainnet"
+    assert filled.payments.sponsor_key is None, "a key for real money is the operator's to make"
 
 
 def test_what_is_configured_is_left_alone(tmp_path: Path) -> None:

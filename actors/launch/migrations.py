@@ -1,0 +1,21 @@
+"""Brings the database to this version's schema, every context's part of it.
+
+Implements: design, section 3 (storage). Wiring: each context keeps its own schema files, and only here all are known.
+"""
+
+from actors.config import Config
+from actors.storage import connect_postgres, migrate, read_migrations
+
+CONTEXTS = ("actors.accounts", "actors.deposits")
+
+
+async def migrate_all(config: Config) -> None:
+    """Many processes may do so at once. Raises storage.StoreUnreachable and storage.SchemaMismatch."""
+    assert config.storage.postgres_url is not None
+    pool = await connect_postgres(
+        config.storage.postgres_url.get_secret_value(), connections_max=1, application="ledger-gateway migrations"
+    )
+    try:
+        await migrate(pool, [migration for context in CONTEXTS for migration in read_migrations(context)])
+    finally:
+        await pool.close()

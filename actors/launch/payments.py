@@ -1,0 +1,67 @@
+"""What settles x402 payments in one replica: the rules, the key, the store, the node, and the follow-up.
+
+Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in deposits/.
+"""
+
+from dataclasses import dataclass
+
+import asyncpg
+from solders.pubkey import Pubkey
+
+from actors.accounts.api import AccountsClient
+from actors.clock import Clock
+from actors.config import Config
+from actors.deposits.x402_network import Node, PaymentNetwork
+from actors.deposits.x402_settler import Limits, Settler
+from actors.deposits.x402_sponsor import Sponsor, parse_key
+from actors.deposits.x402_store import PostgresPaymentStore
+from actors.deposits.x402_svm import Rules
+from actors.deposits.x402_upkeep import Upkeep
+from actors.settlements import mint_of
+from actors.storage import checked_postgres
+
+_CONNECTIONS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Payments:
+    """desk: what the doors ask."""
+
+    desk: Settler
+    upkeep: Upkeep
+    pool: asyncpg.Pool
+
+    async def close(self) -> None:
+        await self.upkeep.stop()
+        await self.desk.drain()
+        await self.pool.close()
+
+
+async def assemble_payments(config: Config, node: Node, accounts: AccountsClient, clock: Clock) -> Payments | None:
+    """None where no sponsor's key or no deposit wallet is configured: settlement is off."""
+    payments = config.payments
+    if payments.sponsor_key is None or payments.deposit_wallet is None:
+        return None
+    assert config.storage.postgres_url is not None
+    pool = await checked_postgres(
+        config.storage.postgres_url.get_secret_value(),
+        connections_max=_CONNECTIONS_MAX,
+        application="ledger-gateway payments",
+    )
+    sponsor = Sponsor(parse_key(payments.sponsor_key.get_secret_value()))
+    rules = Rules(
+        Pubkey.from_string(payments.deposit_wallet),
+        Pubkey.from_string(mint_of(payments)),
+        sponsor.pubkey,
+        payments.minimum_deposit_base_units,
+        payments.x402_unit_price_max,
+        payments.x402_unit_limit_max,
+    )
+    limits = Limits(payments.x402_wait_ms, payments.x402_attempts_per_minute, payments.x402_commitment == "finalized")
+    store, network = PostgresPaymentStore(pool), PaymentNetwork(node)
+    settler = Settler(rules, limits, sponsor, store, network, accounts, clock)
+    upkeep = Upkeep(
+        limits, settler, store, network, accounts, clock, str(sponsor.pubkey), payments.sponsor_low_lamports
+    )
+    upkeep.start()
+    return Payments(settler, upkeep, pool)

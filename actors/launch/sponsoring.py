@@ -1,0 +1,210 @@
+"""Where the sponsor's key comes from, and what it needs on the chain.
+
+Implements: interface, "Payment settlement" (settlement is off without a key: 503); decisions 3.6; the operator's
+`sponsor` commands. Wiring: reads and writes files and asks the node; the forms of a key are deposits' x402_sponsor.py.
+
+In this order: `payments.sponsor_key` (the environment), a sealed file (`payments.sponsor_key_file`, or sponsor.json in
+the data folder's secrets) opened with `payments.sponsor_passphrase`, and on the embedded chain, whose money is worth
+nothing, a key that the local run makes for itself.
+"""
+
+import asyncio
+import base64
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from pydantic import SecretStr
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+from solders.token.associated import get_associated_token_address
+from solders.transaction import VersionedTransaction
+
+from actors.config import Config, ConfigError, environment_name
+from actors.deposits.x402_sponsor import SALT_BYTES, SEED_BYTES, SponsorKeyError, key_text, parse_key, seal, unseal
+from actors.settlements import mint_of
+
+KEY_FILE = "sponsor.json"
+EMBEDDED_LAMPORTS = 10_000_000_000
+_FEE_LAMPORTS = 5_000  # Of a transaction with one signature.
+_NONCE_BYTES = 24
+_WAIT_STEPS, _WAIT_SECONDS = 60, 0.25
+_SECONDS = aiohttp.ClientTimeout(total=15)
+_SYSTEM_PROGRAM = Pubkey.from_string("11111111111111111111111111111111")
+_TOKEN_PROGRAM = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
+_ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+_CREATE_IDEMPOTENT = b"\x01"
+
+
+class SponsorFailed(Exception):
+    """One sentence for the operator: what did not work and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    seed: bytes
+    source: str
+
+
+def find_key(config: Config, secrets_folder: Path | None, local_seed: bytes | None) -> Found | None:
+    """The sponsor's key and where it came from; None: x402 is off. Raises ConfigError with what to do."""
+    payments = config.payments
+    try:
+        if payments.sponsor_key is not None:
+            return Found(parse_key(payments.sponsor_key.get_secret_value()), "payments.sponsor_key")
+        path = key_path(config, secrets_folder)
+        if path is not None and path.exists():
+            if payments.sponsor_passphrase is None:
+                wanted = environment_name("payments.sponsor_passphrase")
+                raise ConfigError(f"payments.sponsor_passphrase: {path} is sealed; set {wanted}")
+            text = path.read_text(encoding="utf-8")
+            return Found(unseal(text, payments.sponsor_passphrase.get_secret_value()), str(path))
+    except SponsorKeyError as error:
+        raise ConfigError(f"payments.sponsor_key: {error}") from None
+    if payments.sponsor_key_file is not None:
+        raise ConfigError(f"payments.sponsor_key_file: {payments.sponsor_key_file} does not exist")
+    return None if local_seed is None else Found(local_seed, "made by this local run")
+
+
+def key_path(config: Config, secrets_folder: Path | None) -> Path | None:
+    if config.payments.sponsor_key_file is not None:
+        return config.payments.sponsor_key_file
+    return None if secrets_folder is None else secrets_folder / KEY_FILE
+
+
+def with_sponsor(config: Config, secrets_folder: Path | None, local_seed: bytes | None) -> Config:
+    """The settings with the sponsor's key and its public half, or with neither. Raises ConfigError."""
+    payments = config.payments
+    found = find_key(config, secrets_folder, local_seed)
+    if found is None:
+        if payments.sponsor_pubkey is not None:
+            raise ConfigError(
+                "payments.sponsor_pubkey: without its key no x402 payment could be settled; "
+                f"set {environment_name('payments.sponsor_key')} too"
+            )
+        return config
+    pubkey = str(Keypair.from_seed(found.seed).pubkey())
+    if payments.sponsor_pubkey not in (None, pubkey):
+        raise ConfigError(f"payments.sponsor_pubkey: the sponsor's key is that of {pubkey}")
+    filled = {"sponsor_key": SecretStr(key_text(found.seed)), "sponsor_pubkey": pubkey}
+    return config.model_copy(update={"payments": payments.model_copy(update=filled)})
+
+
+def write_sealed(path: Path, seed: bytes, passphrase: str) -> None:
+    """Whole or not at all, readable by its owner only; what was there before is kept beside it."""
+    text = seal(seed, passphrase, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(_NONCE_BYTES))
+    scratch = path.with_suffix(".new")
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    if path.exists():
+        path.replace(path.with_suffix(".previous.json"))
+    scratch.replace(path)
+
+
+def new_seed() -> bytes:
+    return secrets.token_bytes(SEED_BYTES)
+
+
+# --- on the chain
+
+
+class Chain:
+    """A few questions to the node, for an operator who waits. Raises SponsorFailed."""
+
+    def __init__(self, node_url: str, session: aiohttp.ClientSession) -> None:
+        self._url, self._session = node_url, session
+
+    async def ask(self, method: str, *params: Any) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        try:
+            async with self._session.post(self._url, json=body) as response:
+                answer = await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise SponsorFailed(f"the node did not answer {method}: {type(error).__name__}") from None
+        if not isinstance(answer, dict) or "error" in answer:
+            raise SponsorFailed(f"the node refused {method}: {str(answer)[:300]}")
+        return answer["result"]
+
+    async def lamports(self, pubkey: Pubkey) -> int:
+        return int((await self.ask("getBalance", str(pubkey), {"commitment": "confirmed"}))["value"])
+
+    async def exists(self, address: Pubkey) -> bool:
+        config = {"commitment": "confirmed", "encoding": "base64"}
+        return (await self.ask("getAccountInfo", str(address), config))["value"] is not None
+
+    async def land(self, payer: Keypair, *instructions: Instruction) -> str:
+        """Its signature, once it is confirmed."""
+        latest = (await self.ask("getLatestBlockhash", {"commitment": "confirmed"}))["value"]["blockhash"]
+        message = MessageV0.try_compile(payer.pubkey(), list(instructions), [], Hash.from_string(latest))
+        raw = bytes(VersionedTransaction(message, [payer]))
+        # The payer may have been funded a moment ago.
+        config = {"encoding": "base64", "preflightCommitment": "processed"}
+        signature = str(await self.ask("sendTransaction", base64.b64encode(raw).decode(), config))
+        for _ in range(_WAIT_STEPS):
+            status = (await self.ask("getSignatureStatuses", [signature]))["value"][0]
+            if status is not None and status["err"] is not None:
+                raise SponsorFailed(f"{signature} failed: {status['err']}")
+            if status is not None and status["confirmationStatus"] in ("confirmed", "finalized"):
+                return signature
+            await asyncio.sleep(_WAIT_SECONDS)
+        raise SponsorFailed(f"{signature} was sent and is not confirmed yet: look for it before trying again")
+
+
+def deposit_account(config: Config) -> Pubkey:
+    assert config.payments.deposit_wallet is not None, "the wiring settles the deposit wallet"
+    wallet = Pubkey.from_string(config.payments.deposit_wallet)
+    return get_associated_token_address(wallet, Pubkey.from_string(mint_of(config.payments)))
+
+
+async def open_deposit_account(chain: Chain, config: Config, sponsor: Keypair) -> bool:
+    """The deposit wallet's token account, made at the sponsor's expense: no payer makes it. False: it was there."""
+    account = deposit_account(config)
+    if await chain.exists(account):
+        return False
+    assert config.payments.deposit_wallet is not None
+    accounts = [
+        AccountMeta(sponsor.pubkey(), True, True),
+        AccountMeta(account, False, True),
+        AccountMeta(Pubkey.from_string(config.payments.deposit_wallet), False, False),
+        AccountMeta(Pubkey.from_string(mint_of(config.payments)), False, False),
+        AccountMeta(_SYSTEM_PROGRAM, False, False),
+        AccountMeta(_TOKEN_PROGRAM, False, False),
+    ]
+    await chain.land(sponsor, Instruction(_ASSOCIATED_TOKEN_PROGRAM, _CREATE_IDEMPOTENT, accounts))
+    return True
+
+
+async def move_lamports(chain: Chain, old: Keypair, new: Pubkey) -> int:
+    """All that the old sponsor has, less the fee; what was moved."""
+    lamports = await chain.lamports(old.pubkey()) - _FEE_LAMPORTS
+    if lamports <= 0:
+        return 0
+    give = transfer(TransferParams(from_pubkey=old.pubkey(), to_pubkey=new, lamports=lamports))
+    await chain.land(old, give)
+    return lamports
+
+
+async def prepare_embedded(config: Config) -> None:
+    """On the embedded chain x402 works from the first start: the faucet funds the sponsor, which opens the account."""
+    payments, url = config.payments, config.upstream.node_url
+    if payments.sponsor_key is None or url is None:
+        return
+    sponsor = Keypair.from_seed(parse_key(payments.sponsor_key.get_secret_value()))
+    async with aiohttp.ClientSession(timeout=_SECONDS) as session:
+        chain = Chain(url, session)
+        if await chain.lamports(sponsor.pubkey()) < payments.sponsor_low_lamports + _FEE_LAMPORTS:
+            fund = {"pubkey": str(sponsor.pubkey()), "lamports": EMBEDDED_LAMPORTS}
+            async with session.post(f"{url}/admin/fund", json=fund) as response:
+                if response.status != 200:
+                    raise SponsorFailed(f"funding the sponsor: HTTP {response.status}: {await response.text()}")
+        await open_deposit_account(chain, config, sponsor)
