@@ -22,6 +22,7 @@ from actors.gateway.door_http import Dependencies, build_app
 from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
 from actors.launch.own_methods import with_own_methods
+from actors.launch.payments import Payments, assemble_payments
 from actors.status import endpoints
 from actors.status.core import Health, Services
 from actors.status.products import Doors
@@ -55,6 +56,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await asyncio.gather(prober.probe(), accounts.connected())
     await pages.look()
     prober.start()
+    pages.payments = payments = await assemble_payments(config, node, accounts, clock)
     pages.start()
     # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
     # client's own in. One that comes straight to the door has none.
@@ -67,6 +69,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         clock,
         edge=edge,
         ids_from_edge=True,
+        payment_desk=payments.desk if payments else None,
     )
     door = build_app(parts)
 
@@ -74,6 +77,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
     async def close() -> None:
         await door.close()
+        if payments is not None:
+            await payments.close()
         await prober.stop()
         await pages.stop()
         await accounts.stop()
@@ -93,6 +98,7 @@ class LivePages:
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
         self._capabilities = endpoints.capabilities_document(_DOORS)
         self._task: asyncio.Task[None] | None = None
+        self.payments: Payments | None = None  # Set once they are assembled; without them nothing is said of them.
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
@@ -107,6 +113,8 @@ class LivePages:
 
     def health(self) -> tuple[int, dict[str, Any]]:
         document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
+        if self.payments is not None:
+            document |= endpoints.sponsor_fields(self.payments.upkeep.sponsor_low)
         return endpoints.health_http_status(self._health), document
 
     def pricing(self) -> dict[str, Any]:

@@ -47,6 +47,12 @@ def health_document(health: Health, now: int, started_at: int, doors: Doors) -> 
     return document
 
 
+def sponsor_fields(low: bool) -> dict[str, Any]:
+    """Of the health document, where x402 payments are taken. Calls are not touched by it, so the status is not either:
+    a sponsor that runs dry ends the payments that come with calls, and nothing else."""
+    return {"sponsor_balance_low": low}
+
+
 def capabilities_document(doors: Doors) -> dict[str, Any]:
     flags = products.services(doors)
     not_callable = [row for row in METHODS.values() if not row.callable]
