@@ -103,9 +103,10 @@ class AccountsClient(Protocol):
     async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
         """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
 
-        Once for ever by (signature, index), among all accounts. Durable when it answers. body: {pubkey, credits_added,
-        new_balance, already_processed, taken_back}; credits_added is 0 when it was processed before, and pubkey and
-        new_balance are then of the account that has it. INVALID_REQUEST: worth less than one credit.
+        Once for ever by (signature, index), among all accounts. Durable when it answers. body: {pubkey, credits,
+        credits_added, new_balance, already_processed, taken_back}; credits is what the transfer is worth with its
+        bonus, credits_added is 0 when it was processed before, and pubkey is then the account that has it; new_balance
+        is 0 when that is another one. INVALID_REQUEST: worth less than one credit.
         """
         ...
 

@@ -131,11 +131,13 @@ def identity_body(pubkey: bytes, balance: int | None) -> dict[str, Any]:
 
 
 def credit_body(
-    pubkey: bytes, credits_added: int, balance: int, already_processed: bool, taken_back: bool = False
+    pubkey: bytes, credits: int, balance: int, already_processed: bool, taken_back: bool = False
 ) -> dict[str, Any]:
+    """credits: what the transfer is worth with its bonus; added now, unless it was processed before."""
     return {
         "pubkey": base58_text(pubkey),
-        "credits_added": credits_added,
+        "credits": credits,
+        "credits_added": 0 if already_processed else credits,
         "new_balance": balance,
         "already_processed": already_processed,
         "taken_back": taken_back,

@@ -95,9 +95,10 @@ class Teller:
             raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         self._desk.check_current(account)
         if known_deposit(account, operation):
-            answer = self._desk.answer(account, endpoints.credit_body(pubkey, 0, account.purse.balance, True))
             await self._desk.until_written(account)
-            return answer
+            credited = await self._store.find_deposit(operation)
+            assert credited is not None, operation.hex()
+            return await self._credited_before(pubkey, credited)
         # The turn: nothing is awaited until everything is decided.
         moment = self._turns.moment()
         self._turns.take_due(account, moment)
@@ -118,7 +119,7 @@ class Teller:
         whose balance is not told."""
         account = await self._activations.load(pubkey) if credited.pubkey == pubkey else None
         balance = 0 if account is None else account.purse.balance
-        body = endpoints.credit_body(credited.pubkey, 0, balance, True, credited.returned)
+        body = endpoints.credit_body(credited.pubkey, credited.credits, balance, True, credited.returned)
         return Answer(body=body) if account is None else self._desk.answer(account, body)
 
     @answering

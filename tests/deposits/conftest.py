@@ -1,10 +1,12 @@
 """A chain inside the test with a deposit wallet, for whoever reads transactions."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from actors.deposits.store import DepositStore, MemoryDepositStore, PostgresDepositStore
+from actors.storage import connect_postgres
 from tests.deposits.token_making import Shop
 
 
@@ -13,3 +15,19 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     shop = Shop(tmp_path)
     yield shop
     shop.node.close()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def deposit_store(request: pytest.FixtureRequest) -> AsyncIterator[DepositStore]:
+    """Each store in turn, empty."""
+    if request.param == "memory":
+        yield MemoryDepositStore()
+        return
+    pool = await connect_postgres(request.getfixturevalue("postgres_url"), connections_max=4, application="tests")
+    try:
+        store = PostgresDepositStore(pool)
+        await store.prepare()
+        await pool.execute("TRUNCATE deposit_cursor, deposit_inbox, deposits, deposit_gaps")
+        yield store
+    finally:
+        await pool.close()

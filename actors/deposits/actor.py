@@ -1,0 +1,221 @@
+"""The watcher: follows the deposit account and turns every transfer into credits, once.
+
+Implements: interface, "first USDC deposit credited" and `POST /account/confirm-deposit`; decisions, money rule 4;
+hostile inputs 22 and 23.
+A shell: what a transaction is worth is decided in core.py, and the owner of the account decides that it is credited
+once. Two steps, each of which may be repeated after a crash at any point of it:
+- list: page from the newest final transaction back to the cursor into the inbox, then move the cursor;
+- work: take the oldest of the inbox, read them, have them credited, then record what became of them and take them out.
+Nothing leaves the inbox before it is credited and recorded, so nothing is lost; credits and records are unique by
+transfer, so nothing is repeated. Memory holds one page and one batch, however long the backlog.
+
+A plain class. host.py makes it a Ray actor; tests use it as it is.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from actors.accounts.api import OwnerUnavailable
+from actors.clock import Clock
+from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
+from actors.deposits.core import Finding, Judgment, failed, gone, judge
+from actors.deposits.crediting import Credit, Crediting
+from actors.deposits.store import Cursor, DepositStore, DepositStoreUnavailable, Gap
+from actors.deposits.transfers import DepositAccount
+
+logger = logging.getLogger(__name__)
+
+BATCH_MAX = 128  # Transactions worked on at once.
+READS_IN_FLIGHT_MAX = 16
+_READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
+_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
+AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)
+
+
+class DepositWatcher:
+    """wake: set by whoever hears of a new transaction; without it the watcher looks every poll_seconds."""
+
+    def __init__(
+        self,
+        account: DepositAccount,
+        chain: DepositChain,
+        store: DepositStore,
+        crediting: Crediting,
+        clock: Clock,
+        *,
+        minimum_base_units: int,
+        start_slot: int = 0,
+        poll_seconds: float = 5.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._account, self._chain, self._store, self._crediting = account, chain, store, crediting
+        self._clock, self._sleep = clock, sleep
+        self._minimum, self._start_slot, self._poll_seconds = minimum_base_units, start_slot, poll_seconds
+        self._reads = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
+        self._read_slot_at = 0
+        self.wake = asyncio.Event()
+        self.fault = ""  # Why the latest round did not end; empty: it did.
+        self.caught_up_at = 0  # Unix seconds.
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            self.wake.clear()
+            try:
+                await self.round()
+            except AWAY as error:
+                self.fault = f"{type(error).__name__}: {error}"
+                logger.warning("deposits wait: %s", self.fault)
+                await self._sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
+                attempt += 1
+                continue
+            except Exception as error:  # A bug must not end the watching for good; it is told in health and logs.
+                self.fault = f"{type(error).__name__}: {error}"
+                logger.exception("a round of the deposit watcher failed")
+                await self._sleep(_PAUSES[-1])
+                continue
+            attempt, self.fault, self.caught_up_at = 0, "", self._clock.now()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), self._poll_seconds)
+
+    async def round(self) -> None:
+        """List what is new, then work until nothing is left. Raises one of AWAY when something does not answer."""
+        await self.list_new()
+        while await self.work():
+            pass
+
+    # --- listing --------------------------------------------------------------------------------------------------
+
+    async def list_new(self) -> None:
+        """Page from the newest back to what was listed before."""
+        cursor = await self._store.cursor(self._account.address)
+        known = cursor.signature if cursor is not None and cursor.signature else None
+        now = self._clock.now()
+        # Asked before the pages: whatever is final by then is in them.
+        noting = cursor is None or now >= self._read_slot_at
+        read_slot = await self._chain.slot() if noting else 0
+        try:
+            newest, ran_out = await self._list(cursor, known)
+        except UnknownPosition:
+            # The cursor's transaction is older than what the node keeps: by slots instead.
+            newest, ran_out = await self._list(cursor, None)
+        if newest is None and not noting:
+            return
+        gap = await self._gap(cursor, ran_out and newest is not None)
+        signature, slot = (newest.signature, newest.slot) if newest is not None else (cursor or _NOTHING)[:2]
+        moved = Cursor(signature, slot, max(read_slot, slot, cursor.read_slot if cursor is not None else 0))
+        await self._store.move_cursor(self._account.address, moved, gap, self._clock.now_ms())
+        if noting:
+            self._read_slot_at = now + _READ_SLOT_SECONDS
+
+    async def _list(self, cursor: Cursor | None, until: bytes | None) -> tuple[Seen | None, bool]:
+        """The newest transaction that is new, and whether the node had no more to tell (else a known slot was met)."""
+        floor = max(self._start_slot, cursor.slot if cursor is not None else 0)
+        newest: Seen | None = None
+        before: bytes | None = None
+        position = 0
+        while True:
+            page = await self._chain.page(self._account.address, before, until)
+            rows = [
+                seen for seen in page if seen.slot >= floor and (cursor is None or seen.signature != cursor.signature)
+            ]
+            if rows:
+                await self._store.add(self._account.address, rows, position)
+                newest = newest or rows[0]
+                position -= len(rows)
+            if any(seen.slot < floor for seen in page):
+                return newest, False
+            if len(page) < PAGE_MAX:
+                return newest, True
+            before = page[-1].signature
+
+    async def _gap(self, cursor: Cursor | None, ran_out: bool) -> Gap | None:
+        """Slots between what was read before and what the node still has: their deposits nobody can tell."""
+        if cursor is None or not ran_out:
+            return None
+        first = await self._chain.first_slot()
+        if first <= cursor.read_slot + 1:
+            return None
+        logger.error(
+            "the node has nothing of slots %d to %d any more: deposits in them are not seen; give their signatures to "
+            "`deposits explain` with a node that has them",
+            cursor.read_slot + 1,
+            first - 1,
+        )
+        return Gap(cursor.read_slot, first)
+
+    # --- working --------------------------------------------------------------------------------------------------
+
+    async def work(self) -> bool:
+        """One batch, oldest first. False: nothing was left."""
+        batch = await self._store.oldest(self._account.address, BATCH_MAX)
+        if not batch:
+            return False
+        readings = await asyncio.gather(*(self._judged(seen) for seen in batch), return_exceptions=True)
+        # What stands before the first that could not be read is done; the rest waits behind it, so order is kept.
+        ready: list[tuple[Seen, Judgment]] = []
+        obstacle: BaseException | None = None
+        for seen, reading in zip(batch, readings, strict=True):
+            if isinstance(reading, BaseException):
+                obstacle = reading
+                break
+            ready.append((seen, reading))
+        findings = await self._credited([judgment for _, judgment in ready], [seen for seen, _ in ready])
+        if ready:
+            done = [seen.signature for seen, _ in ready]
+            await self._store.record(self._account.address, findings, done, self._clock.now_ms())
+        if obstacle is not None:
+            raise obstacle
+        return True
+
+    async def _credited(self, judgments: Sequence[Judgment], batch: Sequence[Seen]) -> list[Finding]:
+        wanted = [
+            Credit(seen.signature, transfer, seen.slot, seen.block_time)
+            for judgment, seen in zip(judgments, batch, strict=True)
+            for transfer in judgment.creditable
+        ]
+        credited = await self._crediting.credit(wanted)
+        others = [finding for judgment in judgments for finding in judgment.findings]
+        return [row.finding for row in credited] + others
+
+    async def _judged(self, seen: Seen) -> Judgment:
+        if seen.failed:
+            return failed(seen.signature, seen.slot, seen.block_time)
+        async with self._reads:
+            transaction = await self._chain.transaction(seen.signature)
+            if transaction is None:
+                if await self._chain.first_slot() > seen.slot:
+                    return gone(seen.signature, seen.slot)
+                # Another node behind the same address may not be as far: asked again later.
+                raise ChainUnavailable("getTransaction: a final transaction is not there yet")
+        return self.judge(transaction, seen.signature)
+
+    def judge(self, transaction: dict[str, Any], signature: bytes) -> Judgment:
+        return judge(transaction, signature, self._account, self._minimum)
+
+    # --- the operator ---------------------------------------------------------------------------------------------
+
+    async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
+        """Give a listed transfer to an account. The finding as it is then, or what keeps it from being done."""
+        assigned = await self._crediting.assign(finding, pubkey, reason)
+        if isinstance(assigned, str):
+            return assigned
+        row = replace(assigned, note=reason)
+        await self._store.assign(self._account.address, row, self._clock.now_ms())
+        return row
+
+
+_NOTHING = Cursor(b"", 0, 0)

@@ -1,0 +1,116 @@
+"""A customer says that a deposit was made: looked up at once, on the same path as the watcher's.
+
+Implements: `POST /account/confirm-deposit`; hostile input 22. Whoever reports a transaction, it is credited to the
+authorities of its transfers. A shell: what a transaction is worth is core.py's, that it counts once the owner's.
+Fifty at once who report the same are one look at the chain.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from actors.clock import Clock
+from actors.deposits.actor import AWAY, DepositWatcher
+from actors.deposits.chain import DepositChain
+from actors.deposits.core import WORDS, Finding, Reason, Status
+from actors.deposits.crediting import Credit, Credited, Crediting
+from actors.deposits.store import DepositStore
+from actors.errors import Err, Refusal
+
+LOOKS_MAX = 64  # Different transactions looked up at once; beyond it the caller is asked to come again.
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one account has of a transaction."""
+
+    pubkey: bytes
+    added: int
+    balance: int | None  # None: nothing was added now, so whoever knew the balance before knows it still.
+
+
+Outcome = tuple[Part, ...] | Refusal
+
+
+class Confirming:
+    def __init__(
+        self,
+        account: str,
+        watcher: DepositWatcher,
+        chain: DepositChain,
+        store: DepositStore,
+        crediting: Crediting,
+        clock: Clock,
+    ) -> None:
+        self._account, self._watcher, self._chain = account, watcher, chain
+        self._store, self._crediting, self._clock = store, crediting, clock
+        self._looks: dict[bytes, asyncio.Task[Outcome]] = {}
+
+    async def confirm(self, signature: bytes) -> tuple[Outcome, bool]:
+        """What became of the transaction, and whether this asking looked it up: of many at once only the first does,
+        and to all the others it was processed already."""
+        look = self._looks.get(signature)
+        if look is not None:
+            return _seen_again(await asyncio.shield(look)), False
+        if len(self._looks) >= LOOKS_MAX:
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many deposits are being confirmed at once"), False
+        look = self._looks[signature] = asyncio.create_task(self._look(signature))
+        look.add_done_callback(lambda _: self._looks.pop(signature, None))
+        with contextlib.suppress(Exception):  # Raised below; a task that nobody awaits would complain.
+            await asyncio.shield(look)
+        return await look, True
+
+    async def _look(self, signature: bytes) -> Outcome:
+        try:
+            return await self._confirm(signature)
+        except AWAY:
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the deposit cannot be looked up at the moment")
+
+    async def _confirm(self, signature: bytes) -> Outcome:
+        known = await self._store.find(self._account, signature)
+        if known and all(row.status in (Status.CREDITED, Status.ASSIGNED) for row in known):
+            return tuple(Part(row.pubkey, 0, None) for row in known if row.pubkey is not None)
+        transaction = await self._chain.transaction(signature)
+        if transaction is None:
+            return await self._not_final(signature)
+        judgment = self._watcher.judge(transaction, signature)
+        slot, block_time = int(transaction["slot"]), transaction.get("blockTime")
+        wanted = [Credit(signature, transfer, slot, block_time) for transfer in judgment.creditable]
+        credited = await self._crediting.credit(wanted)
+        findings = [*(row.finding for row in credited), *judgment.findings]
+        if not _is_strangers(findings):
+            await self._store.record(self._account, findings, [signature], self._clock.now_ms())
+        return _outcome(credited, findings)
+
+    async def _not_final(self, signature: bytes) -> Refusal:
+        known = await self._chain.known(signature)
+        if known is None:
+            return Refusal(Err.DEPOSIT_NOT_FOUND, "ask again when your node shows it as finalized")
+        if known.failed:
+            return Refusal(Err.INVALID_REQUEST, WORDS[Reason.FAILED])
+        return Refusal(Err.DEPOSIT_NOT_FINAL, f"it is {known.level}; credits come when it is finalized")
+
+
+def _is_strangers(findings: list[Finding]) -> bool:
+    """A transaction that has nothing to do with the deposit account: kept, anybody could fill the table."""
+    return all(row.status == Status.IGNORED for row in findings)
+
+
+def _outcome(credited: list[Credited], findings: list[Finding]) -> Outcome:
+    parts: dict[bytes, Part] = {}
+    for row in credited:
+        pubkey = row.finding.pubkey
+        if pubkey is not None:
+            before = parts.get(pubkey, Part(pubkey, 0, None))
+            balance = row.balance if row.added else before.balance
+            parts[pubkey] = Part(pubkey, before.added + row.added, balance)
+    if parts:
+        return tuple(parts.values())
+    reasons = [row.reason for row in findings if row.reason]
+    return Refusal(Err.INVALID_REQUEST, WORDS[reasons[0]] if reasons else WORDS[Reason.NOTHING_CAME])
+
+
+def _seen_again(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Refusal):
+        return outcome
+    return tuple(Part(part.pubkey, 0, part.balance) for part in outcome)

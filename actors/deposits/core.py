@@ -1,0 +1,171 @@
+"""What becomes of the transfers of one transaction: credited, listed for the operator, or nothing.
+
+Implements: interface, "Minimum deposit" and attribution to the transfer authority; hostile input 23; decisions, money
+rule 4.
+Pure. The deposit account's balance has the last word: transfers that bring it less than they say earn nothing by
+themselves, and what comes without a transfer is listed.
+
+Choices where the interface is silent. The minimum is what one authority sends in one transaction, all its transfers
+together. An authority that did not sign is a program's own address or a multisig: nobody can sign in with it, so its
+transfers are listed. So are those that the deposit wallet itself sends.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum, unique
+from typing import Any
+
+from actors.deposits.transfers import DepositAccount, Executed, Transfer, Unreadable, failure_of, read
+
+AMOUNT_MAX = 10**17  # Base units; more USDC than there is, and what a ledger can hold.
+REMAINDER_INDEX = 2**32 - 1  # Of what came without a transfer; no transfer has it.
+
+
+@unique
+class Status(IntEnum):
+    """Of a finding. Numbers are the database's."""
+
+    CREDITED = 0
+    LISTED = 1  # The operator may assign it.
+    ASSIGNED = 2
+    IGNORED = 3  # Nothing came in by it.
+
+
+@unique
+class Reason(StrEnum):
+    NONE = ""
+    BELOW_MINIMUM = "below_minimum"
+    BELOW_ONE_CREDIT = "below_one_credit"
+    NO_WALLET = "no_wallet"
+    OWN_WALLET = "own_wallet"
+    NO_TRANSFER = "no_transfer"  # The balance grew without a transfer.
+    BALANCE_DIFFERS = "balance_differs"
+    TAKEN_BACK = "taken_back"  # Credited before it was final, given up for lost, and final after all.
+    GONE = "gone"  # The node has cleaned up the transaction before it was read.
+    UNREADABLE = "unreadable"
+    FAILED = "failed"
+    NOTHING_CAME = "nothing_came"
+
+
+WORDS: dict[str, str] = {
+    Reason.BELOW_MINIMUM: "the amount is below the minimum deposit",
+    Reason.BELOW_ONE_CREDIT: "the amount is worth less than one credit",
+    Reason.NO_WALLET: "the transfer's authority is no wallet that could sign in (a program's address or a multisig)",
+    Reason.OWN_WALLET: "the deposit wallet itself sent it",
+    Reason.NO_TRANSFER: "the balance grew without a transfer, so nobody's wallet is named",
+    Reason.BALANCE_DIFFERS: "the deposit account's balance did not grow by what the transfers say",
+    Reason.TAKEN_BACK: "it was credited before it was final, taken back, and became final after all",
+    Reason.GONE: "the node has already cleaned up this transaction",
+    Reason.UNREADABLE: "the node's answer about this transaction cannot be read",
+    Reason.FAILED: "the transaction failed on chain",
+    Reason.NOTHING_CAME: "the transaction brings nothing to the deposit account",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One transfer, or one transaction that brings none (index REMAINDER_INDEX), and what became of it."""
+
+    signature: bytes
+    index: int
+    slot: int
+    block_time: int | None
+    status: Status
+    reason: Reason
+    amount: int  # Base units.
+    source: str = ""
+    authority: str = ""
+    pubkey: bytes | None = None  # Whose credits it became.
+    credits: int = 0  # With the bonus.
+    note: str = ""  # The operator's reason.
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    creditable: tuple[Transfer, ...]
+    findings: tuple[Finding, ...]  # All that is not creditable.
+
+
+def judge(transaction: Mapping[str, Any], signature: bytes, account: DepositAccount, minimum: int) -> Judgment:
+    """transaction: a finalized one, as getTransaction tells it. Never raises: what cannot be read is listed."""
+    slot = transaction.get("slot")
+    place = slot if isinstance(slot, int) and slot >= 0 else 0
+    try:
+        if failure_of(transaction) is not None:
+            return _only(signature, place, transaction.get("blockTime"), Status.IGNORED, Reason.FAILED)
+        executed = read(transaction, account)
+    except Unreadable:
+        return _only(signature, place, None, Status.LISTED, Reason.UNREADABLE)
+    return _judge(executed, signature, account, minimum)
+
+
+def gone(signature: bytes, slot: int) -> Judgment:
+    """The node listed it once and does not have it any more."""
+    return _only(signature, slot, None, Status.LISTED, Reason.GONE)
+
+
+def failed(signature: bytes, slot: int, block_time: int | None) -> Judgment:
+    """The node's list says already that it failed."""
+    return _only(signature, slot, block_time, Status.IGNORED, Reason.FAILED)
+
+
+def finding_of(
+    transfer: Transfer, signature: bytes, executed_slot: int, block_time: int | None, status: Status, reason: Reason
+) -> Finding:
+    return Finding(
+        signature,
+        transfer.index,
+        executed_slot,
+        block_time,
+        status,
+        reason,
+        transfer.amount,
+        transfer.source,
+        transfer.authority,
+    )
+
+
+def _only(
+    signature: bytes, slot: int, block_time: int | None, status: Status, reason: Reason, amount: int = 0
+) -> Judgment:
+    return Judgment((), (Finding(signature, REMAINDER_INDEX, slot, block_time, status, reason, amount),))
+
+
+def _judge(executed: Executed, signature: bytes, account: DepositAccount, minimum: int) -> Judgment:
+    slot, block_time = executed.slot, executed.block_time
+    incoming = [each for each in executed.transfers if each.source != account.address and each.amount > 0]
+    brought = sum(each.amount for each in incoming)
+    delta = executed.delta
+    if max(brought, delta or 0) > AMOUNT_MAX:
+        return _only(signature, slot, block_time, Status.LISTED, Reason.UNREADABLE)
+    if not incoming and (delta is None or delta <= 0):
+        return _only(signature, slot, block_time, Status.IGNORED, Reason.NOTHING_CAME)
+    if delta is None or delta < brought:
+        differing = (
+            finding_of(each, signature, slot, block_time, Status.LISTED, Reason.BALANCE_DIFFERS) for each in incoming
+        )
+        return Judgment((), tuple(differing))
+    by_authority: Counter[str] = Counter()
+    for each in incoming:
+        by_authority[each.authority] += each.amount
+    creditable: list[Transfer] = []
+    findings: list[Finding] = []
+    for each in incoming:
+        reason = _lack(each, by_authority[each.authority], account, minimum)
+        if reason is Reason.NONE:
+            creditable.append(each)
+        else:
+            findings.append(finding_of(each, signature, slot, block_time, Status.LISTED, reason))
+    if delta > brought:
+        rest = _only(signature, slot, block_time, Status.LISTED, Reason.NO_TRANSFER, delta - brought)
+        findings.extend(rest.findings)
+    return Judgment(tuple(creditable), tuple(findings))
+
+
+def _lack(transfer: Transfer, sent: int, account: DepositAccount, minimum: int) -> Reason:
+    if not transfer.is_wallet:
+        return Reason.NO_WALLET
+    if transfer.authority == account.wallet:
+        return Reason.OWN_WALLET
+    return Reason.BELOW_MINIMUM if sent < minimum else Reason.NONE

@@ -1,0 +1,72 @@
+"""Shapes of what the outside and the operator are told about deposits.
+
+Implements: interface, `POST /account/confirm-deposit`. Pure.
+
+A caller hears about itself only: credits and balance of other wallets are theirs to know. What a transaction brought
+to others is credited to them, and the caller is told whose it was, which the chain shows to everybody.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import base58
+
+from actors.deposits.core import REMAINDER_INDEX, WORDS, Finding, Status
+from actors.deposits.transfers import place_of
+
+UNITS_PER_USDC = 1_000_000
+
+
+def confirm_body(
+    pubkey: bytes, balance: int | None, parts: Sequence[tuple[bytes, int, int | None]], looked: bool
+) -> dict[str, Any]:
+    """pubkey, balance: of the caller, as before; parts: account, credits added, balance after it.
+
+    looked: this asking was the one that looked the transaction up.
+    """
+    mine = [part for part in parts if part[0] == pubkey]
+    added = sum(part[1] for part in mine)
+    told = [part[2] for part in mine if part[2] is not None]
+    newly = sum(part[1] for part in parts)
+    body = {
+        "ok": True,
+        "credits_added": added,
+        "new_balance": told[-1] if told else balance or 0,
+        "already_processed": not (looked and newly),
+    }
+    others = [base58_text(part[0]) for part in parts if part[0] != pubkey]
+    return body | {"credited_to": others} if others else body
+
+
+def finding_body(finding: Finding) -> dict[str, Any]:
+    """For the operator."""
+    where = "-" if finding.index == REMAINDER_INDEX else place_of(finding.index)
+    return {
+        "signature": base58_text(finding.signature),
+        "transfer": finding.index,
+        "place": where,
+        "slot": finding.slot,
+        "time": None if finding.block_time is None else f"{datetime.fromtimestamp(finding.block_time, UTC):%F %T}Z",
+        "status": finding.status.name.lower(),
+        "why": finding.note or WORDS.get(finding.reason, ""),
+        "usdc": usdc_text(finding.amount),
+        "source": finding.source,
+        "authority": finding.authority,
+        "account": None if finding.pubkey is None else base58_text(finding.pubkey),
+        "credits": finding.credits,
+    }
+
+
+def status_of(text: str) -> Status | None:
+    """Raises KeyError for a word that is no status; None for `all`."""
+    return None if text == "all" else Status[text.upper()]
+
+
+def base58_text(raw: bytes) -> str:
+    return str(base58.b58encode(raw).decode())
+
+
+def usdc_text(base_units: int) -> str:
+    whole, fraction = divmod(base_units, UNITS_PER_USDC)
+    return f"{whole}.{fraction:06d}"

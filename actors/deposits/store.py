@@ -1,0 +1,315 @@
+"""What must survive of the watcher: how far it has read, what is still to be looked at, what became of each transfer.
+
+Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating". A port and
+its two stores, which pass one suite. Decides nothing; every method may be repeated.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import asyncpg
+
+from actors.deposits.chain import Seen
+from actors.deposits.core import Finding, Reason, Status
+from actors.storage import migrate, read_migrations
+
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_SECONDS = 8.0
+_COLUMNS = (
+    "signature, transfer_index, slot, block_time, status, reason, amount, source, authority, pubkey, credits, note"
+)
+
+
+class DepositStoreUnavailable(Exception):
+    """The store did not do what was asked, or it is not known whether it did."""
+
+
+class Cursor(NamedTuple):
+    """Everything up to read_slot was listed; signature and slot are of the newest transaction in that list."""
+
+    signature: bytes  # Empty: there was none yet.
+    slot: int
+    read_slot: int
+
+
+class Gap(NamedTuple):
+    after_slot: int
+    before_slot: int
+
+
+class Totals(NamedTuple):
+    waiting: int  # In the inbox.
+    counts: dict[Status, int]
+    gaps: list[Gap]
+
+
+class DepositStore(Protocol):
+    """account: the token account that everything is about. All methods raise DepositStoreUnavailable."""
+
+    async def prepare(self) -> None: ...
+
+    async def cursor(self, account: str) -> Cursor | None: ...
+
+    async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
+        """Into the inbox: a page, newest first. first_position: of its first row; the next one's is one less."""
+        ...
+
+    async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
+        """Everything up to there is in the inbox now. Never moves back."""
+        ...
+
+    async def oldest(self, account: str, limit: int) -> list[Seen]:
+        """Of the inbox, in the order of the chain."""
+        ...
+
+    async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
+        """Keep what became of transfers, and take these signatures out of the inbox, in one step.
+
+        What was credited or assigned before stays as it is.
+        """
+        ...
+
+    async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
+        """The operator gave a listed transfer to an account: the finding with status, pubkey, credits and note."""
+        ...
+
+    async def find(self, account: str, signature: bytes) -> list[Finding]:
+        """In the order of the transaction."""
+        ...
+
+    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+        """Newest first."""
+        ...
+
+    async def totals(self, account: str) -> Totals: ...
+
+
+class MemoryDepositStore:
+    def __init__(self) -> None:
+        self.cursors: dict[str, Cursor] = {}
+        self.inbox: dict[tuple[str, bytes], tuple[Seen, int]] = {}
+        self.findings: dict[tuple[str, bytes, int], Finding] = {}
+        self.gaps: dict[str, set[Gap]] = {}
+
+    async def prepare(self) -> None:
+        return None
+
+    async def cursor(self, account: str) -> Cursor | None:
+        return self.cursors.get(account)
+
+    async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
+        for number, seen in enumerate(page):
+            self.inbox.setdefault((account, seen.signature), (seen, first_position - number))
+
+    async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
+        del now_ms
+        kept = self.cursors.get(account)
+        if kept is None or (cursor.slot, cursor.read_slot) >= (kept.slot, kept.read_slot):
+            self.cursors[account] = cursor
+        if gap is not None:
+            self.gaps.setdefault(account, set()).add(gap)
+
+    async def oldest(self, account: str, limit: int) -> list[Seen]:
+        rows = [row for (owner, _), row in self.inbox.items() if owner == account]
+        return [seen for seen, _ in sorted(rows, key=lambda row: (row[0].slot, row[1]))[:limit]]
+
+    async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
+        del now_ms
+        for finding in findings:
+            key = (account, finding.signature, finding.index)
+            kept = self.findings.get(key)
+            if kept is None or kept.status not in (Status.CREDITED, Status.ASSIGNED):
+                self.findings[key] = finding
+        for signature in done:
+            self.inbox.pop((account, signature), None)
+
+    async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
+        del now_ms
+        key = (account, finding.signature, finding.index)
+        kept = self.findings[key]
+        if kept.status == Status.LISTED:
+            self.findings[key] = replace(
+                kept, status=finding.status, pubkey=finding.pubkey, credits=finding.credits, note=finding.note
+            )
+
+    async def find(self, account: str, signature: bytes) -> list[Finding]:
+        found = [row for (owner, name, _), row in self.findings.items() if (owner, name) == (account, signature)]
+        return sorted(found, key=lambda row: row.index)
+
+    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+        found = [row for (owner, *_), row in self.findings.items() if owner == account and status in (None, row.status)]
+        found.sort(key=lambda row: (-row.slot, row.signature, row.index))
+        return found[offset : offset + limit]
+
+    async def totals(self, account: str) -> Totals:
+        counts = dict.fromkeys(Status, 0)
+        for (owner, *_), row in self.findings.items():
+            counts[row.status] += owner == account
+        return Totals(sum(owner == account for owner, _ in self.inbox), counts, sorted(self.gaps.get(account, ())))
+
+
+class PostgresDepositStore:
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def prepare(self) -> None:
+        async with _translated():
+            await migrate(self._pool, read_migrations("actors.deposits"))
+
+    async def cursor(self, account: str) -> Cursor | None:
+        async with self._connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT signature, slot, read_slot FROM deposit_cursor WHERE account = $1", account
+            )
+        return None if row is None else Cursor(*row)
+
+    async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
+        async with self._connection() as connection:
+            await connection.execute(
+                "INSERT INTO deposit_inbox (account, signature, slot, position, block_time, failed)"
+                " SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[])"
+                " ON CONFLICT DO NOTHING",
+                account,
+                [seen.signature for seen in page],
+                [seen.slot for seen in page],
+                [first_position - number for number in range(len(page))],
+                [seen.block_time for seen in page],
+                [seen.failed for seen in page],
+            )
+
+    async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
+        async with self._connection() as connection, connection.transaction():
+            await connection.execute(
+                "INSERT INTO deposit_cursor AS c (account, signature, slot, read_slot) VALUES ($1, $2, $3, $4)"
+                " ON CONFLICT (account) DO UPDATE"
+                " SET signature = EXCLUDED.signature, slot = EXCLUDED.slot, read_slot = EXCLUDED.read_slot"
+                " WHERE (EXCLUDED.slot, EXCLUDED.read_slot) >= (c.slot, c.read_slot)",
+                account,
+                *cursor,
+            )
+            if gap is not None:
+                await connection.execute(
+                    "INSERT INTO deposit_gaps (account, after_slot, before_slot, noticed_at_ms) VALUES ($1, $2, $3, $4)"
+                    " ON CONFLICT DO NOTHING",
+                    account,
+                    *gap,
+                    now_ms,
+                )
+
+    async def oldest(self, account: str, limit: int) -> list[Seen]:
+        async with self._connection() as connection:
+            rows = await connection.fetch(
+                "SELECT signature, slot, block_time, failed FROM deposit_inbox WHERE account = $1"
+                " ORDER BY slot, position LIMIT $2",
+                account,
+                limit,
+            )
+        return [Seen(*row) for row in rows]
+
+    async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
+        async with self._connection() as connection, connection.transaction():
+            if findings:
+                await connection.executemany(
+                    f"INSERT INTO deposits AS d (account, {_COLUMNS}, recorded_at_ms)"  # noqa: S608 - column names.
+                    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+                    " ON CONFLICT (account, signature, transfer_index) DO UPDATE SET status = EXCLUDED.status,"
+                    " reason = EXCLUDED.reason, slot = EXCLUDED.slot, block_time = EXCLUDED.block_time,"
+                    " amount = EXCLUDED.amount, pubkey = EXCLUDED.pubkey, credits = EXCLUDED.credits"
+                    f" WHERE d.status NOT IN ({Status.CREDITED:d}, {Status.ASSIGNED:d})",
+                    [(account, *_row(finding), now_ms) for finding in findings],
+                )
+            if done:
+                await connection.execute(
+                    "DELETE FROM deposit_inbox WHERE account = $1 AND signature = ANY ($2)", account, list(done)
+                )
+
+    async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
+        async with self._connection() as connection:
+            await connection.execute(
+                "UPDATE deposits SET status = $4, pubkey = $5, credits = $6, note = $7, recorded_at_ms = $8"
+                " WHERE account = $1 AND signature = $2 AND transfer_index = $3 AND status = $9",
+                account,
+                finding.signature,
+                finding.index,
+                finding.status,
+                finding.pubkey,
+                finding.credits,
+                finding.note,
+                now_ms,
+                Status.LISTED,
+            )
+
+    async def find(self, account: str, signature: bytes) -> list[Finding]:
+        async with self._connection() as connection:
+            rows = await connection.fetch(
+                f"SELECT {_COLUMNS} FROM deposits WHERE account = $1 AND signature = $2"  # noqa: S608 - column names.
+                " ORDER BY transfer_index",
+                account,
+                signature,
+            )
+        return [_finding(row) for row in rows]
+
+    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+        only = "" if status is None else f" AND status = {status:d}"
+        async with self._connection() as connection:
+            rows = await connection.fetch(
+                f"SELECT {_COLUMNS} FROM deposits WHERE account = $1{only}"  # noqa: S608 - column names.
+                " ORDER BY slot DESC, signature, transfer_index LIMIT $2 OFFSET $3",
+                account,
+                limit,
+                offset,
+            )
+        return [_finding(row) for row in rows]
+
+    async def totals(self, account: str) -> Totals:
+        async with self._connection() as connection:
+            waiting = await connection.fetchval("SELECT count(*) FROM deposit_inbox WHERE account = $1", account)
+            rows = await connection.fetch(
+                "SELECT status, count(*) FROM deposits WHERE account = $1 GROUP BY status", account
+            )
+            gaps = await connection.fetch(
+                "SELECT after_slot, before_slot FROM deposit_gaps WHERE account = $1 ORDER BY 1, 2", account
+            )
+        counts = dict.fromkeys(Status, 0) | {Status(status): count for status, count in rows}
+        return Totals(waiting, counts, [Gap(*row) for row in gaps])
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        async with _translated(), self._pool.acquire(timeout=_SECONDS) as connection:
+            try:
+                yield connection
+            except _AWAY:
+                connection.terminate()  # It may be beyond use, and the pool cannot tell.
+                raise
+
+
+@asynccontextmanager
+async def _translated() -> AsyncIterator[None]:
+    try:
+        yield
+    except _AWAY as error:
+        raise DepositStoreUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _row(finding: Finding) -> tuple[Any, ...]:
+    return (
+        finding.signature,
+        finding.index,
+        finding.slot,
+        finding.block_time,
+        finding.status,
+        finding.reason,
+        finding.amount,
+        finding.source,
+        finding.authority,
+        finding.pubkey,
+        finding.credits,
+        finding.note,
+    )
+
+
+def _finding(row: Any) -> Finding:
+    signature, index, slot, block_time, status, reason, amount, *rest = row
+    return Finding(signature, index, slot, block_time, Status(status), Reason(reason), int(amount), *rest)

@@ -1,0 +1,65 @@
+"""Hears of transactions on the deposit account as soon as they are final, so that nobody waits for the next look.
+
+Implements: "subscription for speed, paging for truth". Whatever is missed or made up here changes no credit: a notice
+only wakes the watcher, which pages. A socket that cannot be had costs the pause between two looks, nothing more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import orjson
+import websockets
+from websockets.asyncio.client import connect
+
+logger = logging.getLogger(__name__)
+
+_FRAME_BYTES_MAX = 1 << 20
+_OPEN_SECONDS = 5.0
+_PAUSES = (1.0, 2.0, 5.0, 15.0, 30.0)
+
+
+class DepositSubscription:
+    """wake: called for every notice, and whenever the socket stands anew: what came in between was not heard of."""
+
+    def __init__(
+        self,
+        ws_url: str,
+        account: str,
+        wake: Callable[[], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._ws_url, self._account, self._wake, self._sleep = ws_url, account, wake, sleep
+        self._task: asyncio.Task[None] | None = None
+        self.connected = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._follow())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                attempt = await self._listen(attempt)
+            except (OSError, TimeoutError, websockets.WebSocketException) as error:
+                # The URL may carry a key: only the kind of failure is told.
+                logger.info("no notices of deposits: %s", type(error).__name__)
+            finally:
+                self.connected = False
+            await self._sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
+            attempt += 1
+
+    async def _listen(self, attempt: int) -> int:
+        params = [{"mentions": [self._account]}, {"commitment": "finalized"}]
+        request = {"jsonrpc": "2.0", "id": 1, "method": "logsSubscribe", "params": params}
+        async with connect(self._ws_url, max_size=_FRAME_BYTES_MAX, open_timeout=_OPEN_SECONDS) as socket:
+            await socket.send(orjson.dumps(request).decode())
+            async for _ in socket:  # The first message is the subscription's own answer.
+                attempt, self.connected = 0, True
+                self._wake()
+        return attempt

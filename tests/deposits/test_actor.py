@@ -1,0 +1,263 @@
+"""The watcher over a made-up chain: order, outages, forgetting nodes, and death at every one of its steps."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.deposits.chain import PAGE_MAX, ChainUnavailable
+from actors.deposits.core import Reason, Status
+from actors.deposits.store import DepositStore, Gap, MemoryDepositStore
+from tests.deposits.world import ACCOUNT, Crash, FakeAccounts, Tripwire, World, key_of
+
+ALICE, BOB = key_of("alice"), key_of("bob")
+
+
+@pytest.fixture
+def world() -> World:
+    return World(MemoryDepositStore())
+
+
+async def test_a_backlog_is_credited_in_the_order_of_the_chain(world: World) -> None:
+    """Longer than a page and than a batch; each account's credits in order, nothing left behind."""
+    sent = [world.chain.pay((name, 10_000)) for name in ("alice", "bob") * (PAGE_MAX // 2 + 150)]
+    await world.watcher().round()
+    for name, pubkey in (("alice", ALICE), ("bob", BOB)):
+        mine = [each.signature for each in sent if each.payments[0][0] == name]
+        assert [signature for owner, signature in world.accounts.order if owner == pubkey] == mine
+    totals = await world.store.totals(ACCOUNT.address)
+    assert (totals.waiting, totals.counts[Status.CREDITED], totals.gaps) == (0, len(sent), [])
+
+
+async def test_nothing_is_read_or_credited_twice_in_peace(world: World) -> None:
+    watcher = world.watcher()
+    world.chain.pay(("alice", 10_000))
+    await watcher.round()
+    world.chain.calls.clear()
+    await watcher.round()
+    assert world.chain.calls == ["getSignaturesForAddress"] and world.accounts.asked == 1
+    world.chain.pay(("alice", 20_000))
+    await watcher.round()
+    assert world.accounts.balances == {ALICE: 3_000}
+    assert world.chain.calls.count("getTransaction") == 1
+
+
+async def test_what_is_not_final_earns_nothing(world: World) -> None:
+    """Hostile input 23: forked out before it was final, and landed in another slot later."""
+    sent = world.chain.make(("alice", 10_000))
+    world.chain.pending.append((1_001, sent))
+    await world.watcher().round()
+    assert world.accounts.balances == {}
+    world.chain.pending.clear()
+    world.chain.slot = 1_050
+    world.chain.final.append((1_050, sent))
+    await world.watcher().round()
+    assert world.accounts.balances == {ALICE: 1_000}
+
+
+async def test_what_cannot_be_credited_is_listed_with_its_reason(world: World) -> None:
+    world.chain.pay(("alice", 9))
+    world.chain.pay(("vault", 50_000), signed=False)
+    world.chain.pay(("bob", 10_000), failed=True)
+    world.chain.pay(unexplained=77)
+    await world.watcher().round()
+    assert world.accounts.balances == {}
+    listed = await world.store.listing(ACCOUNT.address, Status.LISTED, 10, 0)
+    assert [row.reason for row in listed] == [Reason.NO_TRANSFER, Reason.NO_WALLET, Reason.BELOW_MINIMUM]
+    (ignored,) = await world.store.listing(ACCOUNT.address, Status.IGNORED, 10, 0)
+    assert ignored.reason is Reason.FAILED
+    assert world.chain.calls.count("getTransaction") == 3  # That one failed, the list says already.
+
+
+async def test_a_node_that_lags_loses_and_repeats_nothing(world: World) -> None:
+    """Behind one address there may be several nodes, and not all are as far."""
+    watcher = world.watcher()
+    first, second = world.chain.pay(("alice", 10_000)), world.chain.pay(("bob", 10_000))
+    await watcher.round()
+    world.chain.lag = 1
+    third = world.chain.pay(("alice", 10_000))
+    await watcher.round()
+    world.chain.lag = 2
+    await watcher.round()
+    world.chain.lag = 0
+    await watcher.round()
+    assert [signature for _, signature in world.accounts.order] == [each.signature for each in (first, second, third)]
+    assert (await world.store.totals(ACCOUNT.address)).gaps == []
+
+
+async def test_a_transaction_that_is_not_there_yet_holds_up_what_stands_behind_it(world: World) -> None:
+    """In order, and what stands before it is done."""
+    first, second, third = (world.chain.pay((name, 10_000)) for name in ("alice", "bob", "carol"))
+    world.chain.hidden.add(second.signature)
+    watcher = world.watcher()
+    for _ in range(2):
+        with pytest.raises(ChainUnavailable):
+            await watcher.round()
+    assert [signature for _, signature in world.accounts.order] == [first.signature]
+    world.chain.hidden.clear()
+    await watcher.round()
+    assert [signature for _, signature in world.accounts.order] == [each.signature for each in (first, second, third)]
+
+
+async def test_a_transaction_that_was_cleaned_up_is_listed(world: World) -> None:
+    """Listed yesterday, gone today: nothing waits for it for ever, and the operator is told."""
+    sent = world.chain.pay(("alice", 10_000))
+    watcher = world.watcher()
+    await watcher.list_new()
+    world.chain.first_slot = world.chain.slot + 1
+    await watcher.round()
+    (row,) = await world.store.find(ACCOUNT.address, sent.signature)
+    assert (row.status, row.reason) == (Status.LISTED, Reason.GONE)
+
+
+async def test_slots_that_nobody_has_any_more_are_told(world: World) -> None:
+    """An outage longer than the node's memory: what is still there is credited, and the rest is not passed over."""
+    world.chain.pay(("alice", 10_000))
+    await world.watcher().round()
+    read_until = world.chain.slot
+    world.chain.pay(("lost", 10_000))
+    world.chain.slot += 100
+    world.chain.first_slot = world.chain.slot
+    world.chain.pay(("bob", 10_000))
+    await world.watcher().round()
+    assert world.accounts.balances == {ALICE: 1_000, BOB: 1_000}
+    assert (await world.store.totals(ACCOUNT.address)).gaps == [Gap(read_until, world.chain.first_slot)]
+
+
+async def test_a_quiet_account_has_no_gap(world: World) -> None:
+    """Nothing came for longer than the node remembers, and the watcher was there all the time."""
+    world.chain.pay(("alice", 10_000))
+    watcher = world.watcher()
+    await watcher.round()
+    world.chain.slot += 1_000
+    world.clock.advance(3_600)
+    await watcher.round()
+    world.chain.first_slot = world.chain.slot - 10
+    world.chain.pay(("bob", 10_000))
+    await world.watcher().round()
+    assert world.accounts.balances == {ALICE: 1_000, BOB: 1_000}
+    assert (await world.store.totals(ACCOUNT.address)).gaps == []
+
+
+async def test_deposits_before_the_first_slot_are_not_looked_at(world: World) -> None:
+    """A deposit wallet that another service used before."""
+    world.chain.pay(("alice", 10_000))
+    world.start_slot = world.chain.slot + 1
+    world.chain.pay(("bob", 10_000))
+    await world.watcher().round()
+    assert world.accounts.balances == {BOB: 1_000}
+
+
+async def test_everything_that_is_away_is_waited_for(world: World) -> None:
+    """Told as a fault while it lasts; then all resumes by itself."""
+    pauses: list[float] = []
+    rested = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        world.chain.away = len(pauses) < 3
+        world.accounts.away = len(pauses) < 5
+        await asyncio.sleep(0)
+
+    world.chain.away = world.accounts.away = True
+    world.chain.pay(("alice", 10_000))
+    watcher = world.watcher()
+    watcher._sleep = sleep
+    credit = world.accounts.credit_deposit
+
+    async def credited(*arguments: Any) -> Any:
+        answer = await credit(*arguments)
+        if answer.refusal is None:
+            rested.set()
+        return answer
+
+    world.accounts.credit_deposit = credited
+    watcher.start()
+    await rested.wait()
+    for _ in range(20):  # Until the round has ended.
+        await asyncio.sleep(0)
+    await watcher.stop()
+    assert len(pauses) == 5 and pauses == sorted(pauses)
+    assert world.accounts.balances == {ALICE: 1_000} and watcher.fault == ""
+
+
+async def test_a_deposit_that_was_taken_back_and_became_final_is_listed(world: World) -> None:
+    sent = world.chain.pay(("alice", 10_000))
+    world.accounts.taken_back.add((sent.signature, 0))
+    await world.watcher().round()
+    (row,) = await world.store.find(ACCOUNT.address, sent.signature)
+    assert (row.status, row.reason) == (Status.LISTED, Reason.TAKEN_BACK)
+
+
+async def test_an_operator_assigns_what_is_listed(world: World) -> None:
+    world.chain.pay(("vault", 50_000), signed=False)
+    watcher = world.watcher()
+    await watcher.round()
+    (listed,) = await world.store.listing(ACCOUNT.address, Status.LISTED, 10, 0)
+    row = await watcher.assign(listed, BOB, "the customer proved it")
+    assert not isinstance(row, str) and (row.pubkey, row.credits) == (BOB, 5_000)
+    assert isinstance(await watcher.assign(listed, ALICE, "again"), str)
+    assert world.accounts.balances == {BOB: 5_000}
+    (kept,) = await world.store.find(ACCOUNT.address, listed.signature)
+    assert (kept.status, kept.pubkey, kept.note) == (Status.ASSIGNED, BOB, "the customer proved it")
+
+
+def scene(world: World) -> None:
+    """Two batches' worth of everything that can happen."""
+    for number in range(2):
+        world.chain.pay(("alice", 10_000), ("bob", 20_000 + number))
+        world.chain.pay(("carol", 10_000), failed=number % 2 == 0)
+    world.chain.pay(("vault", 70_000), signed=False)
+    world.chain.pay(("dave", 9))
+
+
+async def lives(world: World, first: Tripwire, more: bool) -> int:
+    """Rounds until one ends in peace. more: a deposit comes while the watcher is dead. Gives the deaths."""
+    deaths = 0
+    wire = first
+    while True:
+        try:
+            await world.watcher(wire).round()
+        except Crash:
+            deaths += 1
+            if more:
+                world.chain.pay(("erin", 30_000))
+                more = False
+            wire = Tripwire()
+        else:
+            return deaths
+
+
+async def test_death_at_every_step_loses_and_repeats_nothing(deposit_store: DepositStore) -> None:
+    """The walk: the watcher is killed before and after each thing that it asks of the node, the store and the owners
+    of accounts, one step later every time, until a life has no step left to die at."""
+    pool = getattr(deposit_store, "_pool", None)
+    for at in range(10_000):
+        if pool is not None:
+            await pool.execute("TRUNCATE deposit_cursor, deposit_inbox, deposits, deposit_gaps")
+        world = World(MemoryDepositStore() if pool is None else deposit_store)
+        scene(world)
+        wire = Tripwire(at)
+        deaths = await lives(world, wire, more=True)
+        expected = {ALICE: 2_000, BOB: 4_000, key_of("carol"): 1_000}
+        if deaths:
+            expected[key_of("erin")] = 3_000
+        assert world.accounts.balances == expected, at
+        totals = await world.store.totals(ACCOUNT.address)
+        assert (totals.waiting, totals.gaps) == (0, []), at
+        counts = (totals.counts[Status.CREDITED], totals.counts[Status.LISTED], totals.counts[Status.IGNORED])
+        assert counts == (5 + deaths, 2, 1), at
+        rows = await world.store.listing(ACCOUNT.address, Status.CREDITED, 100, 0)
+        assert sum(row.credits for row in rows) == sum(expected.values()), at
+        if not deaths:
+            assert at == wire.steps  # Every step there is was died at.
+            break
+    assert at > 30
+
+
+async def test_two_watchers_at_once_credit_once(world: World) -> None:
+    """After a lost machine there may be two for a while: only work is done twice."""
+    scene(world)
+    await asyncio.gather(world.watcher().round(), world.watcher().round())
+    assert world.accounts.balances == {ALICE: 2_000, BOB: 4_000, key_of("carol"): 1_000}
+    assert isinstance(world.accounts, FakeAccounts) and len(world.accounts.credited) == 5

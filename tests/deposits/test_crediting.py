@@ -1,0 +1,58 @@
+"""Asking owners to credit, many at once."""
+
+import pytest
+
+from actors.accounts.api import OwnerUnavailable
+from actors.deposits.core import Finding, Reason, Status
+from actors.deposits.crediting import Credit, Crediting
+from actors.deposits.transfers import Transfer
+from tests.deposits.world import FakeAccounts, key_of, text_of
+
+ALICE, BOB = key_of("alice"), key_of("bob")
+
+
+def credit(number: int, name: str = "alice", amount: int = 10_000) -> Credit:
+    return Credit(bytes([number]) * 64, Transfer(0, amount, "source", text_of(key_of(name)), True), number, None)
+
+
+def listed(number: int, amount: int = 10_000) -> Finding:
+    return Finding(bytes([number]) * 64, 0, 1, None, Status.LISTED, Reason.NO_WALLET, amount)
+
+
+async def test_results_come_in_the_order_asked_for() -> None:
+    accounts = FakeAccounts()
+    rows = await Crediting(accounts).credit([credit(1), credit(2, "bob"), credit(3), credit(1)])
+    assert [row.finding.signature[0] for row in rows] == [1, 2, 3, 1]
+    assert [row.added for row in rows] == [1_000, 1_000, 1_000, 0]
+    assert [row.finding.credits for row in rows] == [1_000] * 4
+    assert [signature[0] for owner, signature in accounts.order if owner == ALICE] == [1, 3]
+
+
+async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
+    """What was credited is found as processed the next time."""
+    accounts = FakeAccounts()
+    accounts.away = True
+    with pytest.raises(OwnerUnavailable):
+        await Crediting(accounts).credit([credit(1), credit(2, "bob")])
+    assert accounts.asked == 2
+    accounts.away = False
+    assert sum(row.added for row in await Crediting(accounts).credit([credit(1), credit(2, "bob")])) == 2_000
+
+
+async def test_what_is_worth_less_than_a_credit_is_listed() -> None:
+    (row,) = await Crediting(FakeAccounts()).credit([credit(1, amount=9)])
+    assert (row.finding.status, row.finding.reason, row.added) == (Status.LISTED, Reason.BELOW_ONE_CREDIT, 0)
+
+
+async def test_what_was_assigned_to_another_is_told_as_theirs() -> None:
+    accounts = FakeAccounts()
+    await Crediting(accounts).assign(listed(1), BOB, "why")
+    (row,) = await Crediting(accounts).credit([credit(1)])
+    assert (row.finding.status, row.finding.pubkey, row.added, row.balance) == (Status.ASSIGNED, BOB, 0, 0)
+
+
+async def test_an_assignment_that_cannot_be_is_told_in_a_sentence() -> None:
+    accounts = FakeAccounts()
+    assert isinstance(await Crediting(accounts).assign(listed(1, amount=9), BOB, "why"), str)
+    await Crediting(accounts).credit([credit(2)])
+    assert isinstance(await Crediting(accounts).assign(listed(2), BOB, "why"), str)
