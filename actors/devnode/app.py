@@ -24,11 +24,13 @@ from actors.devnode.archive import Archive
 from actors.devnode.block_engine.endpoints import block_engine_routes
 from actors.devnode.block_engine.engine import BlockEngine
 from actors.devnode.chain import Birth, Chain
+from actors.devnode.dumps import load, overlaid
 from actors.devnode.faucet import Faucet
 from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
 from actors.devnode.geyser.hub import Hub as GeyserHub
 from actors.devnode.geyser.server import GeyserServer
 from actors.devnode.journal import Journal
+from actors.devnode.launchpad.genesis import launch_accounts
 from actors.devnode.lock import FolderLock
 from actors.devnode.pacemaker import Pacemaker
 from actors.devnode.ports import BACKLOG, open_ports, open_udp, port_of
@@ -37,8 +39,9 @@ from actors.devnode.pubsub.hub import Hub
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.http import HttpDoor
 from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
-from actors.devnode.settings import Settings
+from actors.devnode.settings import Dumps, Settings
 from actors.devnode.tpu.door import TpuDoor
 
 logger = logging.getLogger("devnode")
@@ -80,14 +83,18 @@ class Devnode:
         if past is not None:
             if settings.seed is not None and past.salt != seeded_salt(settings.seed):
                 logger.warning("the chain in %s was begun with another seed and keeps it", settings.data_dir)
+            if settings.dumps != Dumps():
+                logger.warning("the chain in %s exists: --account and --program are for new ones", settings.data_dir)
             keys = chain_keys(past.seed, past.salt)
             chain = Chain.restored(past, now, settings.root_depth)
         else:
             seed = settings.seed or 0
             salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
             keys = chain_keys(seed, salt)
+            loaded = load(settings.dumps)
             self._journal.begin(seed, salt)
-            chain = self._new_chain(Birth(salt, genesis_accounts(keys), now))
+            accounts = [*genesis_accounts(keys), *(launch_accounts() if settings.launch_programs else [])]
+            chain = self._new_chain(Birth(salt, overlaid(accounts, loaded), now))
         node = Node(
             chain=chain,
             archive=Archive(settings.data_dir),
@@ -175,7 +182,7 @@ class Devnode:
         door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub)
         return uvicorn.Config(
             door,
-            http="httptools",
+            http=SwiftHttp,
             **SERVER_OPTIONS,
             loop="none",
             lifespan="off",

@@ -18,14 +18,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode import nonces
 from actors.devnode.account_history import AccountHistory
-from actors.devnode.addresses import (
-    ADDRESS_LOOKUP_TABLE_PROGRAM,
-    ASSOCIATED_TOKEN_PROGRAM,
-    MEMO_PROGRAMS,
-    RESERVED,
-    SYSVAR_CLOCK,
-    TOKEN_PROGRAMS,
-)
+from actors.devnode.addresses import BUILT_IN, SYSVAR_CLOCK
 from actors.devnode.blockhashes import BlockhashQueue, RecentBlockhash, next_blockhash
 from actors.devnode.bus import (
     AccountWritten,
@@ -49,7 +42,7 @@ from actors.devnode.indexes import AccountIndexes
 from actors.devnode.journal import Restored, SealedSlot
 from actors.devnode.launchpad.imitation import LaunchImitation
 from actors.devnode.performance import PerformanceSampler
-from actors.devnode.records import Block, TransactionRecord
+from actors.devnode.records import Block, TransactionMeta, TransactionRecord
 from actors.devnode.status_cache import StatusCache
 from actors.devnode.vm import Vm
 from actors.devnode.wire import Decoded, Malformed, decode
@@ -72,6 +65,13 @@ class Source(Enum):
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A gate swallowed the transaction, as a lossy network would; the sender is told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsound:
+    """A program refused it, and it was sent only to land if none does: nothing was charged, no block holds it."""
+
+    meta: TransactionMeta
 
 
 SubmitResult = TransactionRecord | Refused | Malformed | Dropped
@@ -142,7 +142,8 @@ class Chain:
         chain = cls(past.salt, root_depth, Sealed(last.slot + 1, last.height + 1), parent)
         chain.blockhashes = BlockhashQueue.restore(past.blockhashes)
         chain._slot_hashes.extend(past.slot_hashes[:SLOT_HASHES_KEPT])
-        for pubkey, account in past.accounts:
+        # Programs last: the code of one may be in an account of its own.
+        for pubkey, account in sorted(past.accounts, key=lambda entry: entry[1].executable):
             chain.indexes.update(pubkey, None, account)
             chain.vm.put(pubkey, account)
         for slot, landed in past.statuses:
@@ -178,6 +179,25 @@ class Chain:
         result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
         if isinstance(result, Refused):
             return result
+        return self._record(decoded, result)
+
+    def submit_if_sound(self, decoded: Decoded, source: Source) -> SubmitResult | Unsound:
+        """Preflight and landing in one run: what a program refuses leaves no trace. Not for a sender whose preflight
+        would see anything else than the slot being built (`simulation.sees_the_present`)."""
+        reason = self.refusal_now(decoded)
+        if reason is not None:
+            return Refused(reason if _signed(decoded) else "SignatureFailure")
+        if not all(gate(decoded, source) for gate in self.gates):
+            return Dropped()
+        result = run(self.vm, decoded, True, self._next_nonce)
+        if isinstance(result, Refused):
+            return result
+        if result.meta.err is not None:
+            for write in result.writes:  # The fee, and a nonce: whatever else a failed transaction did is undone.
+                self.vm.put(write.pubkey, write.before)
+            return Unsound(result.meta)
+        if self.bus.wants(SignatureReceived):
+            self.bus.publish(SignatureReceived(self.levels.building.slot, str(decoded.signature)))
         return self._record(decoded, result)
 
     def refusal(self, decoded: Decoded, level: Commitment) -> str | None:
@@ -231,6 +251,11 @@ class Chain:
         if self.bus.wants(TransactionLanded):
             self.bus.publish(TransactionLanded(record))
         return record
+
+    def place(self, pubkey: Pubkey, account: Account) -> None:
+        """The operator's hand: set an account outside of any transaction."""
+        self._write(pubkey, self.vm.account(pubkey), account, None)
+        self.vm.put(pubkey, account)
 
     def _write(
         self, pubkey: Pubkey, before: Account | None, after: Account | None, record: TransactionRecord | None
@@ -318,7 +343,8 @@ class Chain:
         """The chain stands as it did before the slot; only slot numbers and write versions are used up."""
         slots = tuple(sorted({slot for slot, _ in self._slot_hashes if slot >= first_slot}))
         restored = self.history.abandon(first_slot)
-        for pubkey, account in restored.items():
+        # Programs last: the VM compiles one when it is set, from accounts that must be there by then.
+        for pubkey, account in sorted(restored.items(), key=lambda entry: entry[1] is not None and entry[1].executable):
             self.indexes.update(pubkey, self.vm.account(pubkey), account)
             self.vm.put(pubkey, account)
         self.transaction_count -= self.statuses.abandon(first_slot)
@@ -364,8 +390,7 @@ class Chain:
 
     def _index_built_ins(self) -> None:
         """Programs and sysvars that the VM brings along: found by owner like all other accounts."""
-        built_in = RESERVED | TOKEN_PROGRAMS | MEMO_PROGRAMS | {ASSOCIATED_TOKEN_PROGRAM, ADDRESS_LOOKUP_TABLE_PROGRAM}
-        for pubkey in built_in:
+        for pubkey in BUILT_IN:
             self.indexes.update(pubkey, None, self.vm.account(pubkey))
 
 

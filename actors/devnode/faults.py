@@ -99,12 +99,17 @@ class Faults:
             self._is_delivering = False
 
     def _gate(self, decoded: Decoded, source: Source) -> bool:
-        if self._plan.sends == _NO_SEND_FAULTS:
+        if not self.befall_sends:
             return True  # The usual case, on the path of every transaction.
         fate = self.send_fate(source, str(decoded.signature))
         if isinstance(fate, Late):
             self.hold(fate.slots, lambda: self._chain.submit_decoded(decoded, source))
         return isinstance(fate, Passes)
+
+    @property
+    def befall_sends(self) -> bool:
+        """Whether any leg has faults at all."""
+        return self._plan.sends != _NO_SEND_FAULTS
 
     # Calls and streams.
 

@@ -36,6 +36,20 @@ class Simulation:
     loaded_data_bytes: int
 
 
+def sees_the_present(chain: Chain, decoded: Decoded, level: Commitment) -> bool:
+    """Whether a bank at the level holds of the transaction's accounts what the slot being built holds, so that a
+    preflight there says what a landing would."""
+    if chain.levels.is_lagging:
+        return False
+    if level is Commitment.PROCESSED:
+        return True
+    if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
+        return False  # Its other accounts are not known yet.
+    bank = chain.levels.at(level)
+    is_fresh = chain.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height)
+    return is_fresh and not chain.history.changed_among(decoded.keys, bank.slot)
+
+
 def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | None:
     """How the transaction would fail, signatures included; None where it would succeed. Collects no balances."""
     reason = chain.refusal(decoded, level)

@@ -19,7 +19,7 @@ from actors.devnode.bus import (
     SlotSkipped,
     TransactionLanded,
 )
-from actors.devnode.chain import Dropped, ForkEnd, Source
+from actors.devnode.chain import Dropped, ForkEnd, Source, Unsound
 from actors.devnode.commitment import Commitment
 from actors.devnode.execution import Refused
 from actors.devnode.nonces import stored_value
@@ -320,3 +320,43 @@ def decode_valid(transaction: VersionedTransaction) -> Decoded:
     decoded = decode(bytes(transaction))
     assert isinstance(decoded, Decoded)
     return decoded
+
+
+# Preflight and landing in one run.
+
+
+def test_what_a_program_refuses_leaves_no_trace(local: LocalNode) -> None:
+    """No fee, no record, no notice; a transaction that is sound lands and is told of."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    heard = local.chain.bus.subscribe(SignatureReceived, TransactionLanded, AccountWritten)
+    unsound = decode_valid(local.transfer(payer, to, 10**12))
+    refused = local.chain.submit_if_sound(unsound, Source.RPC)
+    assert isinstance(refused, Unsound) and refused.meta.err == {"InstructionError": [0, {"Custom": 1}]}
+    assert lamports(local, payer.pubkey()) == 10**9
+    assert heard.drain() == [] and list(local.chain.open_transactions()) == []
+    assert unsound.signature not in local.chain.statuses
+    sound = decode_valid(local.transfer(payer, to, 2_000_000))
+    assert isinstance(local.chain.submit_if_sound(sound, Source.RPC), TransactionRecord)
+    assert [type(event) for event in heard.drain()][:1] == [SignatureReceived]
+    assert local.chain.submit_if_sound(sound, Source.RPC) == Refused("AlreadyProcessed")
+
+
+def test_a_nonce_is_not_used_up_by_what_never_landed(local: LocalNode, nonce: tuple[Keypair, Keypair]) -> None:
+    """A failed transaction on a nonce moves it on; one that was only sent if sound does not."""
+    payer, account = nonce
+    before = stored_value(local.chain.vm.account(account.pubkey()))
+    assert before is not None
+    steps = [advance(payer, account), give(payer, Pubkey.new_unique(), 10**13)]
+    unsound = decode_valid(local.signed(payer, *steps, blockhash=before))
+    assert isinstance(local.chain.submit_if_sound(unsound, Source.RPC), Unsound)
+    assert stored_value(local.chain.vm.account(account.pubkey())) == before
+    assert isinstance(local.chain.submit_decoded(unsound, Source.RPC), TransactionRecord)
+    assert stored_value(local.chain.vm.account(account.pubkey())) != before
+
+
+def test_a_forged_transaction_is_refused_before_it_runs(local: LocalNode) -> None:
+    payer = local.wallet()
+    good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    forged = VersionedTransaction.populate(good.message, [Signature.default()])
+    assert local.chain.submit_if_sound(decode_valid(forged), Source.RPC) == Refused("SignatureFailure")
+    assert lamports(local, payer.pubkey()) == 10**9

@@ -5,7 +5,7 @@ from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.commitment import Commitment
-from actors.devnode.simulation import preflight, simulate, with_blockhash
+from actors.devnode.simulation import preflight, sees_the_present, simulate, with_blockhash
 from actors.devnode.wire import Decoded, decode
 
 from .local_node import LocalNode, give
@@ -118,3 +118,18 @@ def test_a_simulated_v1_pays_its_inline_fee_before_it_runs(local: LocalNode) -> 
     done = simulate(local.chain, giving(all_but_fees), Commitment.PROCESSED, verify_signatures=True, fresh=False)
     assert (done.err, done.fee_lamports) == (None, 5_777)
     assert done.after[0] is None  # Nothing is left of the payer.
+
+
+def test_the_present_is_seen_where_nothing_changed_since(local: LocalNode) -> None:
+    """Then a preflight at that level and a landing are one run: same accounts, and a hash known there."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    payment = decoded(local.transfer(payer, to, 2_000_000))
+    assert sees_the_present(local.chain, payment, Commitment.PROCESSED)
+    assert not sees_the_present(local.chain, payment, Commitment.FINALIZED)  # Its hash is too new there.
+    local.finalize()
+    assert sees_the_present(local.chain, payment, Commitment.FINALIZED)
+    local.faucet.airdrop(to, 10**9)
+    assert sees_the_present(local.chain, payment, Commitment.PROCESSED)
+    assert not sees_the_present(local.chain, payment, Commitment.CONFIRMED)
+    local.chain.levels.lag(1)
+    assert not sees_the_present(local.chain, payment, Commitment.PROCESSED)

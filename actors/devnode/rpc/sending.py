@@ -13,7 +13,7 @@ import base58
 from solders.message import from_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain import Source
+from actors.devnode.chain import Source, SubmitResult, Unsound
 from actors.devnode.commitment import Commitment
 from actors.devnode.execution import Refused
 from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
@@ -23,7 +23,7 @@ from actors.devnode.rpc.accounts import AccountView
 from actors.devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
-from actors.devnode.simulation import Simulation, preflight, simulate, with_blockhash
+from actors.devnode.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
 from actors.devnode.transaction_errors import error_text
 from actors.devnode.transactions_json import inner_instructions_json, return_data_json, token_balances_json
 from actors.devnode.vm import Outcome
@@ -44,15 +44,32 @@ def send_transaction(node: Node, params: Params) -> Any:
     read.optional_unsigned(config.get("maxRetries"))
     level = Commitment.PROCESSED if skip else read.commitment(config, "preflightCommitment")
     _check_min_slot(node, level, config)
-    if not skip:
+    if skip:
+        node.chain.submit_decoded(decoded, Source.RPC)
+    else:
         node.health.check()
-        failure = preflight(node.chain, decoded, level)
+        _send_if_sound(node, decoded, level)
+    return str(decoded.signature)
+
+
+def _send_if_sound(node: Node, decoded: Decoded, level: Commitment) -> None:
+    """Preflight, then landing; in one run where both would be the same."""
+    chain = node.chain
+    result: SubmitResult | Unsound
+    if sees_the_present(chain, decoded, level) and not node.faults.befall_sends:
+        result = chain.submit_if_sound(decoded, Source.RPC)
+    else:
+        failure = preflight(chain, decoded, level)
         if failure is not None:
             raise _preflight_failure(failure)
-    result = node.chain.submit_decoded(decoded, Source.RPC, signatures_checked=not skip)
-    if isinstance(result, Refused) and not skip:
+        result = chain.submit_decoded(decoded, Source.RPC, signatures_checked=True)
+    if isinstance(result, Unsound):
+        done = result.meta
+        raise _preflight_failure(
+            Outcome(True, done.err, 0, done.compute_units, done.logs, done.inner, done.return_data)
+        )
+    if isinstance(result, Refused):
         raise _preflight_failure(Outcome(False, result.err, 0, 0, result.logs, (), None))
-    return str(decoded.signature)
 
 
 def simulate_transaction(node: Node, params: Params) -> Any:

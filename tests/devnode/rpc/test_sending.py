@@ -222,3 +222,14 @@ def test_a_stranger_without_money_is_refused(local: LocalNode) -> None:
     stranger = Keypair()
     error = local.reply("sendTransaction", text(local.transfer(stranger, Pubkey.new_unique(), 1)), BASE64)["error"]
     assert error["message"].endswith("Attempt to debit an account but found no record of a prior credit.")
+
+
+@pytest.mark.parametrize("lamports", [10**12, 1])
+def test_a_failed_preflight_says_the_same_in_one_run_and_in_two(local: LocalNode, lamports: int) -> None:
+    """Which of the two a node does is its own business: logs, units, error and data are those of a simulation."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    encoded = text(local.transfer(payer, to, lamports))
+    at_once = local.reply("sendTransaction", encoded, BASE64)["error"]
+    local.node.faults.set(read_plan({"sends": {"tpu": {"drop_share": 1}}}))  # Any fault of sends: two runs.
+    assert local.reply("sendTransaction", encoded, BASE64)["error"] == at_once
+    assert at_once["code"] == -32002 and local.call("getBalance", str(payer.pubkey()), BASE64)["value"] == 10**9

@@ -1,0 +1,162 @@
+"""The shortcut and the long way answer alike, in order, over one connection; spoken to in bytes."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httptools
+import orjson
+import pytest
+
+from actors.devnode.rpc.http import BODY_BYTES_MAX
+
+from ..conftest import Process
+from ..faulty import Faulty
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    process = Process(tmp_path_factory.mktemp("swift") / "chain")
+    yield Faulty(process)
+    assert process.terminate() == 0
+
+
+class Client:
+    """One connection; reads whole answers."""
+
+    def __init__(self, node: Faulty) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", node.process.facts["http_port"]), timeout=5)
+        self._parser = httptools.HttpResponseParser(self)
+        self._answers: list[tuple[int, bytes]] = []
+        self._body = b""
+
+    def send(self, *requests: bytes) -> None:
+        self._socket.sendall(b"".join(requests))
+
+    def read(self, count: int) -> list[tuple[int, bytes]]:
+        """Status and body of so many answers, in the order in which they came."""
+        while len(self._answers) < count:
+            data = self._socket.recv(65_536)
+            assert data, "the connection ended"
+            self._parser.feed_data(data)
+        answers, self._answers = self._answers[:count], self._answers[count:]
+        return answers
+
+    def is_ended(self) -> bool:
+        return self._socket.recv(1) == b""
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self._answers.append((self._parser.get_status_code(), self._body))
+        self._body = b""
+
+
+@pytest.fixture
+def client(node: Faulty) -> Iterator[Client]:
+    connected = Client(node)
+    yield connected
+    connected.close()
+
+
+def call(identifier: int, method: str = "getVersion", *headers: str, version: str = "1.1", target: str = "/") -> bytes:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": identifier, "method": method})
+    return posted(body, *headers, version=version, target=target)
+
+
+def posted(body: bytes, *headers: str, version: str = "1.1", target: str = "/") -> bytes:
+    lines = [f"POST {target} HTTP/{version}", "host: node", f"content-length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def identifiers(answers: list[tuple[int, bytes]]) -> list[Any]:
+    assert {status for status, _ in answers} == {200}
+    return [orjson.loads(body)["id"] for _, body in answers]
+
+
+def test_requests_of_one_segment_are_answered_in_order(client: Client) -> None:
+    client.send(*(call(number) for number in range(50)))
+    assert identifiers(client.read(50)) == list(range(50))
+
+
+def test_a_body_may_come_in_pieces(client: Client) -> None:
+    request = call(7)
+    for at in range(len(request)):
+        client.send(request[at : at + 1])
+    assert identifiers(client.read(1)) == [7]
+
+
+def test_a_chunked_body_is_read_like_any_other(client: Client) -> None:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 9, "method": "getVersion"})
+    chunks = b"%x\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (10, body[:10], len(body) - 10, body[10:])
+    client.send(b"POST / HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\n\r\n" + chunks)
+    assert identifiers(client.read(1)) == [9]
+
+
+def test_answers_keep_their_order_beside_requests_that_take_the_long_way(client: Client) -> None:
+    """The shortcut waits for what was asked before it."""
+    health = b"GET /health HTTP/1.1\r\nhost: node\r\n\r\n"
+    client.send(call(1), health, call(2), call(3), health, call(4))
+    bodies = [body for _, body in client.read(6)]
+    assert bodies[1] == bodies[4] == b"ok"
+    assert [orjson.loads(bodies[at])["id"] for at in (0, 2, 3, 5)] == [1, 2, 3, 4]
+
+
+def test_large_bodies_are_refused_and_the_connection_goes_on(client: Client) -> None:
+    client.send(posted(b" " * (BODY_BYTES_MAX + 1)), posted(b" " * BODY_BYTES_MAX), call(3))
+    (too_large, _), (read, _), (after, _) = client.read(3)
+    assert (too_large, read, after) == (413, 200, 200)
+
+
+@pytest.mark.parametrize("headers", [("connection: close",), ()])
+def test_a_connection_ends_when_it_was_said_to(client: Client, headers: tuple[str, ...]) -> None:
+    """By header, or by being of HTTP/1.0."""
+    client.send(call(1, "getVersion", *headers, version="1.1" if headers else "1.0"))
+    assert identifiers(client.read(1)) == [1]
+    assert client.is_ended()
+
+
+def test_a_client_that_asks_before_it_sends_is_told_to_go_on(client: Client) -> None:
+    request = call(1, "getVersion", "expect: 100-continue")
+    head, _, body = request.partition(b"\r\n\r\n")
+    client.send(head + b"\r\n\r\n")
+    ((status, _),) = client.read(1)
+    assert status == 100
+    client.send(body)
+    assert identifiers(client.read(1)) == [1]
+
+
+def test_other_paths_are_not_the_interface(client: Client) -> None:
+    client.send(call(1, target="/rpc"), call(2, target="/?x=1"))
+    assert [status for status, _ in client.read(2)] == [404, 200]
+
+
+def test_both_ways_answer_with_the_same_bytes(node: Faulty, client: Client) -> None:
+    """While any fault of calls is set, all take the long way."""
+    client.send(call(1), posted(b"{"), posted(b""))
+    swift = client.read(3)
+    node.set(calls={"getSlot": {"hang_share": 1}})
+    client.send(call(1), posted(b"{"), posted(b""))
+    assert client.read(3) == swift
+    node.clear()
+
+
+def test_a_client_that_does_not_read_is_not_read_either(client: Client) -> None:
+    """What waits for it stays bounded, and when it reads it gets everything."""
+    addresses = ["11111111111111111111111111111111"] * 100
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "getMultipleAccounts", "params": [addresses]})
+    request = posted(body)
+    client._socket.settimeout(1)
+    sent = 0
+    with pytest.raises(TimeoutError):
+        while sent < 20_000:
+            client.send(request)
+            sent += 1
+    assert sent < 20_000
+    client._socket.settimeout(5)
+    answers = client.read(sent)
+    assert {status for status, _ in answers} == {200}
