@@ -14,6 +14,7 @@ from actors.devnode.pubsub.topics import BlockTopic
 from actors.devnode.records import Block
 
 from ..local_node import LocalNode, give
+from ..test_execution import v1
 
 
 def topic(
@@ -91,6 +92,19 @@ def test_an_unannounced_version_makes_the_block_null(local: LocalNode, payer: Ke
     legacy = landed_block(local, VersionedTransaction(message, [payer]))
     value = block_value(legacy, legacy.transactions, topic(max_version=None))
     assert value is not None and len(value["block"]["transactions"]) == 1
+
+
+@pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64"])
+def test_a_block_with_v1_is_for_those_who_know_it(local: LocalNode, payer: Keypair, encoding: str) -> None:
+    """0 is not enough; with 1 the whole block is shown, and an independent library reads it."""
+    block = landed_block(local, v1(payer, Pubkey.new_unique(), 2_000_000, 777, local.blockhash()))
+    value = block_value(block, block.transactions, topic(encoding=encoding, max_version=0))
+    assert value == {"slot": block.slot, "block": None, "err": {"UnsupportedTransactionVersion": 1}}
+    asked = topic(encoding=encoding, max_version=1)
+    text = notification(asked, 4, in_slot(block.slot, block_value(block, block.transactions, asked)))
+    (shown,) = parse_websocket_message(text)
+    (transaction,) = shown.result.value.block.transactions  # type: ignore[union-attr]
+    assert transaction.version == 1 and transaction.meta.fee == 5_777
 
 
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64"])

@@ -1,8 +1,11 @@
+import base64
+
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 from solders.signature import Signature
 
 from ..local_node import ROOT_DEPTH, LocalNode
+from ..test_execution import v1
 
 UNKNOWN = str(Signature.from_bytes(b"\x07" * 64))
 V0 = {"maxSupportedTransactionVersion": 0}
@@ -101,3 +104,31 @@ def test_the_count_grows_by_what_lands(local: LocalNode) -> None:
     before = local.call("getTransactionCount")
     local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
     assert local.call("getTransactionCount") == before + 2
+
+
+def test_each_version_needs_its_own_announcement(local: LocalNode) -> None:
+    """Nothing said means legacy only; 0 hides v1; 1 shows all three. A simulation does not ask."""
+    payer = local.wallet()
+    one = v1(payer, Pubkey.new_unique(), 2_000_000, 777, local.blockhash())
+    zero = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    encoded = base64.b64encode(bytes(one)).decode()
+    options = {"encoding": "base64", "commitment": "processed", "maxSupportedTransactionVersion": 0}
+    assert local.call("simulateTransaction", encoded, options)["value"]["err"] is None
+    for transaction in (one, zero):
+        local.land(transaction)
+    slot = local.chain.levels.building.slot
+    local.finalize()
+    for transaction, version in ((one, 1), (zero, 0)):
+        signature = str(transaction.signatures[0])
+        for limit in (None, 0, 1):
+            config = {"maxSupportedTransactionVersion": limit}
+            if limit is None or limit < version:
+                code, text = local.error("getTransaction", signature, config)
+                assert code == -32015 and text.startswith(f"Transaction version ({version}) is not supported")
+            else:
+                assert local.call("getTransaction", signature, config)["version"] == version
+    assert local.error("getBlock", slot, {"maxSupportedTransactionVersion": 0})[0] == -32015
+    shown = local.call("getBlock", slot, {"maxSupportedTransactionVersion": 1})["transactions"]
+    assert [transaction["version"] for transaction in shown] == [1, 0]
+    signatures = local.call("getBlock", slot, {"transactionDetails": "signatures"})["signatures"]
+    assert len(signatures) == 2
