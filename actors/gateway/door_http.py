@@ -26,7 +26,7 @@ from actors.gateway.payments import Paid, PaymentDoor
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
-from actors.gateway.routes import Routes, StatusPages
+from actors.gateway.routes import DepositDesk, Routes, StatusPages
 from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
 from actors.identity.store import IdentityStore
@@ -57,6 +57,7 @@ class Dependencies:
     # this door makes the id. False: whatever a request carries is a stranger's.
     ids_from_edge: bool = False
     payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
+    deposits: DepositDesk | None = None  # None: there is no deposit wallet.
 
 
 class HttpDoor:
@@ -86,6 +87,7 @@ class HttpDoor:
             dependencies.randomness,
             self._terms,
             self._payment_door,
+            dependencies.deposits,
         )
         self._bulk = BulkDoor(config, self._pipeline, self._clock, self._terms, self._pay_for_list)
         self._request_prefix = edge.hex()[:10] + "-"

@@ -93,6 +93,6 @@ def _headers(refusal: Refusal, terms: Terms | None) -> HeaderList:
         if terms is not None and terms.header:
             added.append((b"payment-required", terms.header))
         return added
-    if row.http in (429, 503) and row.retry_seconds is not None:
+    if row.http in (404, 429, 503) and row.retry_seconds is not None:
         return [headers.retry_after(row.retry_seconds)]
     return []

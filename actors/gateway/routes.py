@@ -24,7 +24,9 @@ from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
 from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, judge, minute_of
 from actors.identity.proofs import Accept, prove
+from actors.identity.signatures import parse_signature
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.units import parse_pubkey
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -34,6 +36,10 @@ _REF_CODE_CHARACTERS_MAX = 64
 _PAYABLE = (("POST", "/"), ("POST", "/rpc"))
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
+_BAD_DEPOSIT_BODY = Refusal(
+    Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
+)
+_NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
 _BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
 
 
@@ -49,6 +55,14 @@ class StatusPages(Protocol):
     def capabilities(self) -> dict[str, Any]: ...
 
 
+class DepositDesk(Protocol):
+    """Looks up what was paid in on the chain; the watcher of deposits."""
+
+    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> Answer:
+        """pubkey, balance: of the caller, None where it has no account. The answer is about the caller alone."""
+        ...
+
+
 class Routes:
     def __init__(
         self,
@@ -60,6 +74,7 @@ class Routes:
         randomness: Callable[[int], bytes],
         terms_of: Callable[[bytes], Terms],
         payments: PaymentDoor,
+        deposits: DepositDesk | None,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -67,6 +82,7 @@ class Routes:
         self._accounts, self._store, self._status = accounts, identity_store, status
         self._clock, self._randomness, self._terms = clock, randomness, terms_of
         self._payments, self._payment_settings = payments, config.payments
+        self._deposits = deposits
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._trusted = TrustedProxies(config.identity.trusted_proxies)
         self._counts = Counts()  # Of this process alone, for while the shared store is away.
@@ -75,6 +91,7 @@ class Routes:
             b"/account/ledger": ("GET", self._ledger),
             b"/account/history": ("GET", self._history),
             b"/account/api-key": ("POST", self._api_key),
+            b"/account/confirm-deposit": ("POST", self._confirm_deposit),
             b"/auth/challenge": ("POST", self._challenge),
             b"/auth/verify": ("POST", self._verify),
             b"/auth/logout": ("POST", self._logout),
@@ -144,6 +161,23 @@ class Routes:
         response = self._shaped(await self._accounts.issue_key(proof, ref_code), request)
         response.headers.append(headers.NO_STORE)
         return response
+
+    async def _confirm_deposit(self, request: Request) -> Response:
+        """Who asks is known before the chain is looked at, and may be a wallet without an account."""
+        proof = self._prove(request)
+        if isinstance(proof, Response):
+            return proof
+        signature = parse_deposit_signature(request.body)
+        if isinstance(signature, Refusal):
+            return replies.plain(signature, request.id)
+        if self._deposits is None:
+            return replies.plain(_NO_DEPOSITS, request.id)
+        caller = await self._accounts.identify(proof)
+        if caller.body is None:
+            return self._shaped(caller, request)
+        pubkey = parse_pubkey(caller.body["pubkey"])
+        assert pubkey is not None, caller
+        return self._shaped(await self._deposits.confirm(signature, pubkey, caller.body["balance"]), request)
 
     # --- sessions
 
@@ -243,6 +277,17 @@ def parse_window(query: bytes) -> tuple[int, int] | Refusal:
             return Refusal(Err.INVALID_REQUEST, f"{name} must be a whole number from {smallest} to {largest}")
         window[name] = number
     return window["offset"], window["limit"]
+
+
+def parse_deposit_signature(body: bytes) -> bytes | Refusal:
+    """The signature of POST /account/confirm-deposit."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _BAD_DEPOSIT_BODY
+    text = value.get("signature") if isinstance(value, dict) else None
+    signature = parse_signature(text) if isinstance(text, str) else None
+    return _BAD_DEPOSIT_BODY if signature is None else signature
 
 
 def parse_ref_code(body: bytes) -> str | Refusal | None:

@@ -160,7 +160,14 @@ class World:
         self.accounts = InProcessAccounts(self.shard)
         self.door: HttpDoor = build_app(
             Dependencies(
-                self.config, self.accounts, self.node, self.identity_store, Pages(), self.clock, payment_desk=desk
+                self.config,
+                self.accounts,
+                self.node,
+                self.identity_store,
+                Pages(),
+                self.clock,
+                payment_desk=desk,
+                deposits=settings.get("deposits"),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")
