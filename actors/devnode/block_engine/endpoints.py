@@ -2,7 +2,8 @@
 
 Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles
 and each on a path of its own name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip floor as a
-plain GET. Answers and refusals as the engine words them; HTTP 400 goes with an error object.
+plain GET. Answers and refusals as the engine words them; HTTP 400 goes with an error object. A method that shall be
+refused with 429 (faults_plan.py) is refused as the engine does when somebody asks too often.
 Not here: what becomes of a bundle (engine.py).
 """
 
@@ -17,26 +18,32 @@ from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.bundles import Bundle, Fault, bundle_of
 from actors.devnode.block_engine.engine import BlockEngine
 from actors.devnode.chain import Source
+from actors.devnode.faults_plan import CallFate
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.asgi import Reply, Route, Scope
-from actors.devnode.rpc.dispatch import Dispatcher, Method
+from actors.devnode.rpc.dispatch import Dispatcher, Handler, Method
 from actors.devnode.rpc.errors import RpcError, invalid_params
 from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.params import Params
 from actors.devnode.rpc.sending import decoded_transaction
 from actors.devnode.wire import Decoded
 
+Action = Callable[[BlockEngine, Params], Any]
 BUNDLE_IDS_MAX = 5
+RATE_LIMITED = -32097
 _ENCODINGS = ("base58", "base64")
 _TRUE = ("true", "1")
 
 
 def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
     methods = {
-        "sendBundle": Method(_bound(engine, _send_bundle), 1, 2),
-        "getBundleStatuses": Method(_bound(engine, _bundle_statuses), 1, 1),
-        "getInflightBundleStatuses": Method(_bound(engine, _inflight_statuses), 1, 1),
-        "getTipAccounts": Method(_bound(engine, _tip_accounts), 0, 1),
+        name: Method(_handler(engine, name, action), least, most)
+        for name, action, least, most in (
+            ("sendBundle", _send_bundle, 1, 2),
+            ("getBundleStatuses", _bundle_statuses, 1, 1),
+            ("getInflightBundleStatuses", _inflight_statuses, 1, 1),
+            ("getTipAccounts", _tip_accounts, 0, 1),
+        )
     }
     answer = Dispatcher(engine.node, methods).answer
 
@@ -56,8 +63,13 @@ def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
     return routes
 
 
-def _bound(engine: BlockEngine, handler: Callable[[BlockEngine, Params], Any]) -> Callable[[Node, Params], Any]:
-    return lambda _node, params: handler(engine, params)
+def _handler(engine: BlockEngine, name: str, action: Action) -> Handler:
+    def handle(node: Node, params: Params) -> Any:
+        if node.faults.befall_calls and node.faults.call_fate(name) is CallFate.TOO_MANY:
+            raise RpcError(RATE_LIMITED, "Rate limit exceeded. Limit: 1 per second for txn requests")
+        return action(engine, params)
+
+    return handle
 
 
 def _send_bundle(engine: BlockEngine, params: Params) -> str:
@@ -134,23 +146,26 @@ def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
     bundle_only = query.get("bundleOnly", [""])[-1].lower() in _TRUE
     headers: list[tuple[bytes, bytes]] = []
 
-    def send(node: Node, params: Params) -> str:
+    def send(engine: BlockEngine, params: Params) -> str:
         config = read.config(params, 1, "RpcSendTransactionConfig")
         decoded = _decoded(read.at(params, 0), config, 0)
         if bundle_only:
             headers.append((b"x-bundle-id", _taken(engine, [decoded]).identifier.encode()))
         else:
-            node.chain.submit_decoded(decoded, Source.BUNDLE)
+            engine.node.chain.submit_decoded(decoded, Source.BUNDLE)
         return str(decoded.signature)
 
-    answer = Dispatcher(engine.node, {"sendTransaction": Method(send, 1, 2)}).answer(body)
+    method = Method(_handler(engine, "sendTransaction", send), 1, 2)
+    answer = Dispatcher(engine.node, {"sendTransaction": method}).answer(body)
     return _reply(answer, tuple(headers))
 
 
 def _reply(answer: bytes | None, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
     told = orjson.loads(answer) if answer else None
-    refused = isinstance(told, dict) and "error" in told
-    return Reply(400 if refused else 200, answer or b"", headers=headers)
+    status = 200
+    if isinstance(told, dict) and "error" in told:
+        status = 429 if told["error"]["code"] == RATE_LIMITED else 400
+    return Reply(status, answer or b"", headers=headers)
 
 
 def _tip_floor(engine: BlockEngine) -> Reply:

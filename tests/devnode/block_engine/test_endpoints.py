@@ -14,6 +14,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.faults_plan import read_plan
 
 from ..conftest import StartDevnode
 from .conftest import BASE64, Engine, text
@@ -96,6 +97,20 @@ def test_bundle_only_makes_a_bundle_of_one(engine: Engine) -> None:
     assert (reply.status, body["error"]["code"], reply.headers) == (400, -32602, ())
     again, _ = engine.post(path, "sendTransaction", text(engine.pay(payer)), BASE64, query=b"bundleOnly=false")
     assert again.status == 200
+
+
+def test_a_method_can_be_made_to_refuse_with_429(engine: Engine) -> None:
+    """As the engine refuses who asks too often: clients tell it from other refusals by the code."""
+    engine.local.node.faults.set(read_plan({"calls": {"sendBundle": {"too_many_share": 1}}}))
+    tip = engine.tip(engine.local.wallet())
+    status, code, message = engine.error("sendBundle", [text(tip)], BASE64)
+    assert (status, code) == (429, -32097) and message.startswith("Rate limit exceeded.")
+    engine.engine.auction()
+    assert not engine.landed(tip)
+    assert engine.call("getTipAccounts")
+    engine.local.node.faults.set(read_plan({"calls": {"sendTransaction": {"too_many_share": 1}}}))
+    reply, _ = engine.post("/api/v1/transactions", "sendTransaction", text(tip), BASE64)
+    assert reply.status == 429
 
 
 def test_the_tip_floor_is_a_plain_document(engine: Engine) -> None:

@@ -1,11 +1,14 @@
 import asyncio
 
 from solders.keypair import Keypair
+from solders.message import MessageV1, TransactionConfig
+from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
 from actors.devnode.faults_plan import read_plan
 
+from ..test_wire import memo
 from .conftest import Engine
 
 
@@ -108,6 +111,16 @@ def test_a_delayed_bundle_arrives_whole(engine: Engine) -> None:
         engine.local.node.faults.deliver()
     engine.engine.auction()
     assert engine.inflight(identifier) == ("Landed", engine.local.chain.levels.building.slot)
+
+
+def test_a_bundle_may_hold_every_version(engine: Engine) -> None:
+    """v1 up to its own size, beside v0, as base64."""
+    payer = engine.local.wallet()
+    config = TransactionConfig(compute_unit_limit=400_000, loaded_accounts_data_size_limit=1_000_000)
+    large = MessageV1.try_compile(payer.pubkey(), [memo(3_000)], engine.local.blockhash(), config=config)
+    identifier = engine.send(VersionedTransaction(large, [payer]), engine.tip(payer))
+    engine.engine.auction()
+    assert engine.inflight(identifier)[0] == "Landed"
 
 
 def test_tip_accounts_exist_on_every_chain(engine: Engine) -> None:
