@@ -8,7 +8,7 @@ the cursor are unique by their keys.
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import hosting, telemetry
@@ -27,7 +27,7 @@ from actors.deposits.subscription import DepositSubscription
 from actors.deposits.transfers import deposit_account
 from actors.errors import Refusal
 from actors.settlements import mint_of
-from actors.storage import connect_postgres, migrate, read_migrations
+from actors.storage import connect_postgres
 from actors.units import parse_pubkey
 
 logger = logging.getLogger(__name__)
@@ -35,20 +35,8 @@ logger = logging.getLogger(__name__)
 _CONNECTIONS_MAX = 4
 _REASON_MAX = 200
 LISTING_MAX = 500
-OpenAccounts = Callable[[Config], AccountsClient]
-OpenNode = Callable[[Config], Node]
-
-
-async def migrate_deposits(config: Config) -> None:
-    """Bring the database to this version's schema; many processes may do so at once."""
-    assert config.storage.postgres_url is not None
-    pool = await connect_postgres(
-        config.storage.postgres_url.get_secret_value(), connections_max=1, application="ledger-gateway migrations"
-    )
-    try:
-        await migrate(pool, read_migrations("actors.deposits"))
-    finally:
-        await pool.close()
+OpenAccounts = Callable[[Config], Awaitable[AccountsClient]]
+OpenNode = Callable[[Config], Awaitable[Node]]
 
 
 class DepositWatcherActor:
@@ -173,8 +161,8 @@ class DepositWatcherActor:
         self._store = PostgresDepositStore(pool)
         await self._store.prepare()
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
-        chain = DepositChain(self._open_node(config))
-        crediting = Crediting(await asyncio.to_thread(self._open_accounts, config))
+        chain = DepositChain(await self._open_node(config))
+        crediting = Crediting(await self._open_accounts(config))
         self._watcher = DepositWatcher(
             self._account,
             chain,

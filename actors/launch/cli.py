@@ -1,4 +1,4 @@
-"""The command line of serve_app.py: run, config, accounts.
+"""The command line of serve_app.py: run, config, accounts; deposits and referrals are in money_commands.py.
 
 Implements: the README's operator reference. Each command says what it did and what to do next.
 Not here: the work itself (run.py, operator.py).
@@ -19,6 +19,7 @@ from actors.config import ConfigError, NodeConfig, shown_url
 from actors.datadir import DataDirError
 from actors.launch import operator
 from actors.launch.cluster import token_environment
+from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, data_path, run, settings
 from actors.launch.wallets import load_or_make
 
@@ -57,6 +58,8 @@ def make_cli(parts: Parts) -> typer.Typer:
 
     _add_config(cli)
     _add_accounts(cli)
+    add_deposits(cli)
+    add_referrals(cli)
     return cli
 
 

@@ -170,6 +170,7 @@ def process_table() -> dict[str, int]:
 
 _KNOWN = (
     ("ray::AccountShardActor", "account-shard"),
+    ("ray::DepositWatcherActor", "deposit-watcher"),
     ("ray::ServeReplica", "gateway-replica"),
     ("ray::ServeController", "serve-controller"),
     ("ray::HAProxyManager", "haproxy-manager"),

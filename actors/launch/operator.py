@@ -16,6 +16,7 @@ from actors.accounts.api import SHARD_ACTOR_NAME, Answer
 from actors.units import parse_pubkey
 
 _INSTANCE = "instance.json"
+_ACTOR_SECONDS = 30.0  # Looking a transaction up may take a node its time.
 
 
 class OperatorError(Exception):
@@ -64,6 +65,17 @@ def ask_owner(instance: Instance, pubkey: str, method: str, *arguments: Any) -> 
     hosting.connect(instance.ray_address)
     try:
         return ask_owner_here(instance.shard_actors, pubkey, method, *arguments)
+    finally:
+        hosting.disconnect()
+
+
+def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> Any:
+    """One request to a named actor of the running instance; what it gives."""
+    hosting.connect(instance.ray_address)
+    try:
+        return asyncio.run(hosting.ask(hosting.find(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
+    except hosting.ActorUnreachable as error:
+        raise OperatorError(f"{name} did not answer ({error}): try again in a few seconds") from None
     finally:
         hosting.disconnect()
 

@@ -1,0 +1,171 @@
+"""Operator commands on money coming in: deposits and referral codes.
+
+Implements: the README's operator reference. Each command says what it did and what to do next.
+Not here: the work itself; the watcher and an owner of accounts do it, through ordinary actor calls.
+"""
+
+import os
+import sys
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from actors.accounts.api import SHARD_ACTOR_NAME
+from actors.clock import SystemClock
+from actors.config import ConfigError
+from actors.datadir import DataDirError
+from actors.deposits.api import WATCHER_ACTOR_NAME
+from actors.launch import operator
+from actors.launch.cluster import token_environment
+from actors.launch.run import Options, data_path, settings
+from actors.launch.wallets import load_or_make
+
+_DAY_SECONDS = 86_400
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_Signature = Annotated[str, typer.Argument(help="Base58 signature of the transaction.")]
+_Code = Annotated[str, typer.Argument(help="The referral code.")]
+
+
+def add_deposits(cli: typer.Typer) -> None:
+    deposits = typer.Typer(help="What came in on the chain, and what became of it.", no_args_is_help=True)
+    cli.add_typer(deposits, name="deposits")
+
+    @deposits.command("list")
+    def listing(
+        status: Annotated[str, typer.Option(help="listed, credited, assigned, ignored or all.")] = "listed",
+        limit: Annotated[int, typer.Option(min=1, max=500)] = 50,
+        offset: Annotated[int, typer.Option(min=0)] = 0,
+        data_dir: _DataDir = None,
+    ) -> None:
+        """Transfers, newest first; by default those that wait for an operator."""
+        rows = _ask_watcher(data_dir, "listing", status, limit, offset)
+        console = Console(highlight=False)
+        console.print(_table(rows))
+        if status == "listed" and rows:
+            console.print("Next: `deposits explain SIGNATURE`, then `deposits assign SIGNATURE PUBKEY --reason WHY`.")
+
+    @deposits.command()
+    def status(data_dir: _DataDir = None) -> None:
+        """How many transfers there are of each kind, and whether the watcher gets on."""
+        told = _ask_watcher(data_dir, "totals") | _ask_watcher(data_dir, "health")
+        _grid(told)
+
+    @deposits.command()
+    def explain(signature: _Signature, data_dir: _DataDir = None) -> None:
+        """Look a transaction up on the chain, credit what is due, and tell what became of each transfer."""
+        told = _ask_watcher(data_dir, "explain", signature)
+        console = Console(highlight=False)
+        console.print(told["verdict"])
+        for row in told["transfers"]:
+            _grid(row)
+
+    @deposits.command()
+    def assign(
+        signature: _Signature,
+        pubkey: Annotated[str, typer.Argument(help="Base58 public key of the account that gets the credits.")],
+        reason: Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")],
+        transfer: Annotated[
+            int | None, typer.Option("--transfer", help="Which one, where several are listed; explain shows them.")
+        ] = None,
+        data_dir: _DataDir = None,
+    ) -> None:
+        """Give a listed transfer to an account (a ledger entry of type adjustment), once."""
+        row = _ask_watcher(data_dir, "assign", signature, transfer, pubkey, reason)
+        console = Console(highlight=False)
+        console.print(f"[green]assigned {row['credits']:,} credits[/green] to {row['account']}")
+        console.print("Next: the customer sees it under GET /account/ledger; `deposits explain` shows it from now on.")
+
+
+def add_referrals(cli: typer.Typer) -> None:
+    referrals = typer.Typer(help="Referral codes and the bonus that they bring.", no_args_is_help=True)
+    cli.add_typer(referrals, name="referrals")
+
+    @referrals.command()
+    def create(
+        code: _Code,
+        percent: Annotated[str, typer.Option(help="Bonus on every deposit, such as 10 or 2.5.")],
+        days: Annotated[int | None, typer.Option(min=1, help="The code links new accounts for so long.")] = None,
+        note: Annotated[str, typer.Option(help="For yourself.")] = "",
+        data_dir: _DataDir = None,
+    ) -> None:
+        """Make a code. Its percentage never changes; accounts that link it keep it for good."""
+        bonus_bps = _bps(percent)
+        expires_at = None if days is None else SystemClock().now() + days * _DAY_SECONDS
+        body = _ask_any_owner(data_dir, "create_referral", code, bonus_bps, expires_at, note)
+        Console(highlight=False).print(
+            f"[green]made {body['code']}[/green]: {body['bonus_percent']} % on every deposit"
+        )
+        Console(highlight=False).print(
+            'Next: customers send {"ref_code": "..."} with their first POST /account/api-key.'
+        )
+
+    @referrals.command("list")
+    def listing(data_dir: _DataDir = None) -> None:
+        """All codes, and how many accounts have each."""
+        rows = _ask_any_owner(data_dir, "list_referrals")["referrals"]
+        Console(highlight=False).print(_table(rows))
+
+    @referrals.command()
+    def expire(code: _Code, data_dir: _DataDir = None) -> None:
+        """No new account can link it from now on; those that have it keep their bonus."""
+        _grid(_ask_any_owner(data_dir, "expire_referral", code))
+
+
+def _bps(percent: str) -> int:
+    try:
+        hundredths = Decimal(percent) * 100
+    except InvalidOperation:
+        _fail(f"{percent!r} is not a percentage; write 10 or 2.5")
+    if not hundredths.is_finite() or hundredths != int(hundredths):
+        _fail("a percentage has at most two decimals")
+    return int(hundredths)
+
+
+def _ask_watcher(data_dir: Path | None, method: str, *arguments: Any) -> Any:
+    told = _ask(data_dir, WATCHER_ACTOR_NAME, method, *arguments)
+    if isinstance(told, str):
+        _fail(told)
+    return told
+
+
+def _ask_any_owner(data_dir: Path | None, method: str, *arguments: Any) -> Any:
+    """Referral codes are no account's: whichever owner there is will do."""
+    answer = _ask(data_dir, SHARD_ACTOR_NAME.format(index=0), method, *arguments)
+    if answer.refusal is not None:
+        _fail(f"{answer.refusal}: {answer.detail or 'refused'}")
+    return answer.body
+
+
+def _ask(data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
+    try:
+        config = settings(Options(data_dir, False, None, None, {})).config
+        folder = data_path(config, data_dir)
+        instance = operator.find_instance(folder / "run")
+        os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
+        return operator.ask_actor(instance, name, method, *arguments)
+    except (ConfigError, DataDirError, operator.OperatorError) as error:
+        _fail(str(error))
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    """One row each, with the columns of the first."""
+    table = Table(*(rows[0] if rows else ("nothing to show",)))
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    return table
+
+
+def _grid(row: dict[str, Any]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, value in row.items():
+        table.add_row(name, "" if value is None else str(value))
+    Console(highlight=False).print(table)
+
+
+def _fail(text: str) -> NoReturn:
+    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
+    sys.exit(1)

@@ -1,0 +1,77 @@
+"""Guards the operator's commands on deposits and referral codes: what they refuse, and what they print."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from actors.accounts.api import Answer
+from actors.launch import money_commands
+from tests.launch.test_cli import CLI
+
+runner = CliRunner(env={"COLUMNS": "240"})
+
+
+class Asked:
+    """In place of the running instance: keeps what it is asked and gives one answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+        def ask(_data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
+            self.calls.append((name, method, *arguments))
+            return answer
+
+        monkeypatch.setattr(money_commands, "_ask", ask)
+
+
+@pytest.mark.parametrize("command", [["deposits", "list"], ["deposits", "status"], ["referrals", "list"]])
+def test_commands_say_how_to_start_what_is_not_running(command: list[str], tmp_path: Path) -> None:
+    """Rule: every error says what to do about it."""
+    done = runner.invoke(CLI, [*command, "--data-dir", str(tmp_path)])
+    assert done.exit_code == 1 and "serve_app.py" in done.output
+
+
+@pytest.mark.parametrize(("text", "bps"), [("10", 1_000), ("2.5", 250), ("0.01", 1), ("100", 10_000)])
+def test_a_percentage_is_kept_in_whole_hundredths(monkeypatch: pytest.MonkeyPatch, text: str, bps: int) -> None:
+    """Money rule 7: integers only, from the command line on."""
+    asked = Asked(monkeypatch, Answer(body={"code": "A", "bonus_percent": "x"}))
+    assert runner.invoke(CLI, ["referrals", "create", "A", "--percent", text]).exit_code == 0
+    assert asked.calls == [("account-shard-0", "create_referral", "A", bps, None, "")]
+
+
+@pytest.mark.parametrize("text", ["ten", "0.001", "nan", "inf", ""])
+def test_what_is_no_percentage_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    asked = Asked(monkeypatch, None)
+    assert runner.invoke(CLI, ["referrals", "create", "A", "--percent", text]).exit_code == 1
+    assert asked.calls == []
+
+
+def test_an_assignment_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: an adjustment is explained; the customer sees it."""
+    asked = Asked(monkeypatch, {"credits": 1_000, "account": "P"})
+    assert runner.invoke(CLI, ["deposits", "assign", "S", "P"]).exit_code == 2
+    assert asked.calls == []
+    done = runner.invoke(CLI, ["deposits", "assign", "S", "P", "--reason", "proved it"])
+    assert done.exit_code == 0 and "1,000 credits" in done.output
+    assert asked.calls == [("deposit-watcher", "assign", "S", None, "P", "proved it")]
+
+
+def test_refusals_are_told_and_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    Asked(monkeypatch, "2 transfers of it are listed")
+    done = runner.invoke(CLI, ["deposits", "assign", "S", "P", "--reason", "why"])
+    assert done.exit_code == 1 and "2 transfers" in done.output
+    Asked(monkeypatch, Answer("INVALID_REQUEST", "there is a code of this name already"))
+    done = runner.invoke(CLI, ["referrals", "create", "A", "--percent", "5"])
+    assert done.exit_code == 1 and "already" in done.output
+
+
+def test_what_waits_for_the_operator_is_shown_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"signature": "S", "usdc": "0.000009", "why": "below the minimum", "account": None}
+    Asked(monkeypatch, [row])
+    done = runner.invoke(CLI, ["deposits", "list"])
+    assert done.exit_code == 0 and "0.000009" in done.output and "deposits assign" in done.output
+    Asked(monkeypatch, {"verdict": "credited", "transfers": [row]})
+    done = runner.invoke(CLI, ["deposits", "explain", "S"])
+    assert done.exit_code == 0 and "credited" in done.output and "below the minimum" in done.output
