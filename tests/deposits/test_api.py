@@ -1,0 +1,55 @@
+"""The client of the watcher that replicas hold."""
+
+from typing import Any
+
+import pytest
+
+from actors import hosting
+from actors.deposits.api import DepositsClient
+from tests.deposits.world import key_of
+
+ALICE = key_of("alice")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the watcher's actor answers by method; an exception is raised."""
+    told: dict[str, Any] = {}
+
+    async def ask(_handle: Any, method: str, *_: Any, wait_seconds: float = 0) -> Any:
+        assert wait_seconds >= 0
+        if isinstance(told[method], Exception):
+            raise told[method]
+        return told[method]
+
+    monkeypatch.setattr(hosting, "ask", ask)
+    return told
+
+
+async def test_a_credit_is_told_to_the_caller(answers: dict[str, Any]) -> None:
+    answers["confirm"] = (None, "", [(ALICE, 1_000, 1_000)], True)
+    answer = await DepositsClient(None).confirm(b"s" * 64, ALICE, None)
+    assert answer.body == {"ok": True, "credits_added": 1_000, "new_balance": 1_000, "already_processed": False}
+
+
+async def test_a_refusal_passes_through(answers: dict[str, Any]) -> None:
+    answers["confirm"] = ("DEPOSIT_NOT_FINAL", "it is confirmed", [], True)
+    answer = await DepositsClient(None).confirm(b"s" * 64, ALICE, None)
+    assert (answer.refusal, answer.detail) == ("DEPOSIT_NOT_FINAL", "it is confirmed")
+
+
+async def test_a_watcher_that_is_away_is_503(answers: dict[str, Any]) -> None:
+    """It may have credited already: the caller asks again, and hears already_processed then."""
+    answers["confirm"] = hosting.ActorUnreachable("restarting")
+    assert (await DepositsClient(None).confirm(b"s" * 64, ALICE, None)).refusal == "SERVICE_TEMPORARILY_UNAVAILABLE"
+
+
+async def test_a_watcher_is_kept_awake_and_its_state_known(answers: dict[str, Any]) -> None:
+    """One that Ray restarted begins with its first question."""
+    answers["health"] = {"fault": "", "caught_up_at": 5}
+    client = DepositsClient(None)
+    client.start()
+    for _ in range(5):
+        await hosting.asyncio.sleep(0)
+    assert client.state == {"fault": "", "caught_up_at": 5}
+    await client.stop()
