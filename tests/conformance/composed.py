@@ -1,0 +1,177 @@
+"""What composed methods and bulk look-ups must say, put together here from the node's own answers in other code."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from .both import Both, Said
+from .people import Somebody
+
+Ask = Callable[[], tuple[Said, Any]]
+_PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+_PARSED = {"encoding": "jsonParsed"}
+
+
+def asks(both: Both, somebody: Somebody) -> dict[str, Ask]:
+    """By method: the gateway's answer beside the one wanted; the next call of each looks at the chain anew."""
+    wallet = somebody.wallet
+    return {
+        "suggestPriorityFee": lambda: (
+            both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
+            _suggestion(both, wallet),
+        ),
+        "getPriorityFeeEstimate": lambda: (
+            both.gateway("getPriorityFeeEstimate", [{"accountKeys": [wallet], "options": {"priorityLevel": "High"}}]),
+            {"priorityFeeEstimate": _percentile(_paid(_window(both, wallet)), 75)},
+        ),
+        "getAssetsByOwner": lambda: _shown(
+            both.gateway("getAssetsByOwner", [{"ownerAddress": wallet}]), _assets_of, _assets(both, wallet)
+        ),
+        "getTransactionHistory": lambda: _shown(
+            both.gateway("getTransactionHistory", [wallet, {"commitment": "finalized"}]),
+            _history_of,
+            _history(both, wallet),
+        ),
+        "/bulk/getBalances": lambda: (
+            _bulk(both, "getBalances", {"addresses": [wallet]}),
+            {
+                "results": [{"address": wallet, "lamports": both.node_result("getBalance", wallet)["value"]}],
+                "errors": [],
+            },
+        ),
+        "/bulk/getTokenBalances": lambda: (
+            _bulk(both, "getTokenBalances", {"owners": [wallet]}),
+            {"results": [{"owner": wallet, "tokens": _tokens(both, wallet)}], "errors": []},
+        ),
+        "/bulk/getTransactions": lambda: (
+            _bulk(both, "getTransactions", {"signatures": [somebody.signature]}),
+            {"results": [{"signature": somebody.signature, "transaction": _transaction(both, somebody)}], "errors": []},
+        ),
+    }
+
+
+def refusals(somebody: Somebody) -> dict[str, tuple[list[Any], str, list[Any]]]:
+    """By method: parameters, and the node's own call whose error must come through."""
+    listing = [
+        "getSignaturesForAddress",
+        [somebody.wallet, {"limit": 10, "commitment": "confirmed", "before": "5" * 87}],
+    ]
+    return {"getTransactionHistory": ([somebody.wallet, {"before": "5" * 87}], listing[0], listing[1])}
+
+
+def _bulk(both: Both, name: str, body: dict[str, Any]) -> Said:
+    return both.post(f"/bulk/{name}", orjson.dumps(body))
+
+
+def _window(both: Both, wallet: str) -> list[int]:
+    entries = both.node_result("getRecentPrioritizationFees", [wallet])
+    newest = max(entry["slot"] for entry in entries)
+    return [entry["prioritizationFee"] for entry in entries if newest - entry["slot"] < 150]
+
+
+def _paid(fees: list[int]) -> list[int]:
+    paid = [fee for fee in fees if fee]
+    return paid if len(paid) >= 3 else fees
+
+
+def _percentile(values: list[int], percent: int) -> int:
+    return min(v for v in values if 100 * sum(other <= v for other in values) >= percent * len(values))
+
+
+def _suggestion(both: Both, wallet: str) -> dict[str, Any]:
+    fees = _window(both, wallet)
+    counted = _paid(fees)
+    levels = {"low": 25, "medium": 50, "high": 75, "veryHigh": 90}
+    return {
+        "suggested_fee_microlamports": _percentile(counted, 90),
+        "urgency": "critical",
+        "all_levels": {name: _percentile(counted, percent) for name, percent in levels.items()}
+        | {
+            "sample_count": len(fees),
+            "paid_slot_count": sum(fee > 0 for fee in fees),
+            "basis": "paid_slots" if sum(fee > 0 for fee in fees) >= 3 else "all_slots",
+        },
+        "scoped_to_accounts": True,
+    }
+
+
+def _rows(both: Both, wallet: str) -> list[dict[str, Any]]:
+    found = []
+    for program in _PROGRAMS:
+        found += both.node_result("getTokenAccountsByOwner", wallet, {"programId": program}, _PARSED)["value"]
+    return found
+
+
+def _tokens(both: Both, wallet: str) -> list[dict[str, Any]]:
+    tokens = []
+    for row in _rows(both, wallet):
+        info = row["account"]["data"]["parsed"]["info"]
+        held = info["tokenAmount"]
+        tokens.append(
+            {
+                "mint": info["mint"],
+                "token_account": row["pubkey"],
+                "program": row["account"]["owner"],
+                "amount": held["amount"],
+                "decimals": held["decimals"],
+                "ui_amount_string": held["uiAmountString"],
+            }
+        )
+    return tokens
+
+
+def _transaction(both: Both, somebody: Somebody) -> Any:
+    config = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": 1}
+    return both.node_result("getTransaction", somebody.signature, config)
+
+
+def _shown(said: Said, of: Callable[[Any], Any], wanted: Any) -> tuple[Said, Any]:
+    """The part of a richer answer that the node's own answers can be held against."""
+    return Said(said.status, orjson.dumps({"jsonrpc": "2.0", "result": of(said.value["result"])}), said.charged), wanted
+
+
+def _assets_of(result: Any) -> Any:
+    return sorted([item["id"], item["amount"], item["decimals"], item["supply"]] for item in result["items"])
+
+
+def _assets(both: Both, wallet: str) -> Any:
+    found = []
+    for token in _tokens(both, wallet):
+        supply = both.node_result("getTokenSupply", token["mint"])["value"]["amount"]
+        found.append([token["mint"], token["amount"], token["decimals"], supply])
+    return sorted(found)
+
+
+def _history_of(result: Any) -> Any:
+    return [
+        [entry["signature"], entry["slot"], entry["block_time"], entry["fee"], entry["error"], _gains(entry)]
+        for entry in result["transactions"]
+    ]
+
+
+def _gains(entry: dict[str, Any]) -> dict[str, int]:
+    """Lamports that each account has more or less by the listed transfers."""
+    gains: dict[str, int] = {}
+    for move in entry["enriched"]["sol_transfers"]:
+        gains[move["from"]] = gains.get(move["from"], 0) - move["lamports"]
+        gains[move["to"]] = gains.get(move["to"], 0) + move["lamports"]
+    return {address: change for address, change in gains.items() if change}
+
+
+def _history(both: Both, wallet: str) -> Any:
+    found = []
+    for listed in both.node_result("getSignaturesForAddress", wallet, {"limit": 10}):
+        config = {"encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
+        transaction = both.node_result("getTransaction", listed["signature"], config)
+        meta = transaction["meta"]
+        keys = [key["pubkey"] for key in transaction["transaction"]["message"]["accountKeys"]]
+        gains = {
+            key: after - before
+            for key, before, after in zip(keys, meta["preBalances"], meta["postBalances"], strict=True)
+        }
+        gains[keys[0]] += meta["fee"]
+        gains = {address: change for address, change in gains.items() if change}
+        time = transaction["blockTime"]
+        found.append([listed["signature"], transaction["slot"], time, meta["fee"], meta["err"], gains])
+    return found
