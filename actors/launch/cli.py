@@ -1,4 +1,5 @@
-"""The command line of serve_app.py: run, config, accounts; deposits and referrals are in money_commands.py.
+"""The command line of serve_app.py: run, config, accounts; deposits and referrals are in money_commands.py,
+sponsor in sponsor_commands.py.
 
 Implements: the README's operator reference. Each command says what it did and what to do next.
 Not here: the work itself (run.py, operator.py).
@@ -21,6 +22,7 @@ from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, data_path, run, settings
+from actors.launch.sponsor_commands import add_sponsor
 from actors.launch.wallets import load_or_make
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
@@ -60,6 +62,7 @@ def make_cli(parts: Parts) -> typer.Typer:
     _add_accounts(cli)
     add_deposits(cli)
     add_referrals(cli)
+    add_sponsor(cli)
     return cli
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import base58
 from nacl.signing import SigningKey
 
-_FILE = "local.json"
+FILE = "local.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class LocalSecrets:
 
 def load_or_make(folder: Path) -> LocalSecrets:
     """The secrets in this folder, which only its owner may enter; made on the first start, the same ever after."""
-    path = folder / _FILE
+    path = folder / FILE
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
     else:
@@ -65,10 +65,19 @@ def load_or_make(folder: Path) -> LocalSecrets:
 
 def keep_demo_api_key(folder: Path, api_key: str) -> None:
     """The service stores only a hash; the demo's key is kept here so that a second start can print it again."""
-    path = folder / _FILE
+    path = folder / FILE
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["demo_api_key"] = api_key
     _write(path, kept)
+
+
+def replace_sponsor(folder: Path, seed: bytes) -> Path:
+    """The next start uses this one; the one before is kept, as money may still arrive for it. Gives the file."""
+    path = folder / FILE
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["sponsor_previous"], kept["sponsor"] = kept["sponsor"], seed.hex()
+    _write(path, kept)
+    return path
 
 
 def _base58(raw: bytes) -> str:

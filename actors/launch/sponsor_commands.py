@@ -1,0 +1,178 @@
+"""The command line's `sponsor`: the key that pays network fees of x402 payments.
+
+Implements: the README's operator reference; decisions 3.6. Each command says what it did and what to do next.
+Not here: where keys come from and what is done on the chain (sponsoring.py).
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import aiohttp
+import typer
+from rich.console import Console
+from rich.table import Table
+from solders.keypair import Keypair
+
+from actors.config import Config, ConfigError, environment_name, shown_url
+from actors.datadir import DataDirError
+from actors.launch import sponsoring, wallets
+from actors.launch.run import Options, data_path, settings
+from actors.launch.sponsoring import Chain, Found, SponsorFailed
+from actors.launch.stores import fill_local
+
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+_PAYMENT_LAMPORTS = 10_001  # Two signatures, and the lamport or less that official clients add as priority.
+_SECONDS = aiohttp.ClientTimeout(total=15)
+Answer = TypeVar("Answer")
+
+
+def add_sponsor(cli: typer.Typer) -> None:
+    sponsor = typer.Typer(help="The key that pays network fees of x402 payments.", no_args_is_help=True)
+    cli.add_typer(sponsor, name="sponsor")
+
+    @sponsor.command()
+    def show(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+        """Its address, where its key comes from, its balance, and whether deposits have an account to go to."""
+        _guarded(lambda: _show(_Place(data_dir, config)))
+
+    @sponsor.command()
+    def rotate(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+        """Make a new key (or the first), seal it, and move the old one's SOL to it."""
+        _guarded(lambda: _rotate(_Place(data_dir, config)))
+
+    @sponsor.command("open-account")
+    def open_account(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+        """Open the deposit wallet's token account at the sponsor's expense, where it is missing."""
+        _guarded(lambda: _open_account(_Place(data_dir, config)))
+
+
+class _Place:
+    """The settings of a run and the files of its data folder, running or not."""
+
+    def __init__(self, data_dir: Path | None, config_path: Path | None) -> None:
+        loaded = settings(Options(data_dir, False, config_path, None, {})).config
+        self.folder = data_path(loaded, data_dir) / "secrets"
+        self.embedded = loaded.upstream.node_url is None
+        self.node_url = loaded.upstream.node_url or f"http://127.0.0.1:{loaded.devnode.http_port}"
+        kept = wallets.load_or_make(self.folder) if (self.folder / wallets.FILE).exists() else None
+        self.local_seed = kept.sponsor.seed if kept and self.embedded else None
+        self.config: Config = loaded if kept is None else _filled(loaded, kept, self.folder)
+
+    def find(self) -> Found | None:
+        return sponsoring.find_key(self.config, self.folder, self.local_seed)
+
+    def ask(self, question: Callable[[Chain], Awaitable[Answer]]) -> Answer:
+        async def asked() -> Answer:
+            async with aiohttp.ClientSession(timeout=_SECONDS) as session:
+                return await question(Chain(self.node_url, session))
+
+        return asyncio.run(asked())
+
+
+def _filled(loaded: Config, kept: wallets.LocalSecrets, folder: Path) -> Config:
+    """With the deposit wallet and network that the run settles on; the key is looked for apart."""
+    settled = fill_local(loaded, kept, folder).payments
+    wanted = {"network": settled.network, "deposit_wallet": settled.deposit_wallet}
+    return loaded.model_copy(update={"payments": loaded.payments.model_copy(update=wanted)})
+
+
+def _show(place: _Place) -> None:
+    found = _existing(place)
+    pubkey = Keypair.from_seed(found.seed).pubkey()
+    lamports = place.ask(lambda chain: chain.lamports(pubkey))
+    low = lamports < place.config.payments.sponsor_low_lamports
+    rows = {
+        "sponsor": str(pubkey),
+        "key from": found.source,
+        "node": shown_url(place.node_url),
+        "balance": f"{_sol(lamports)}, about {lamports // _PAYMENT_LAMPORTS:,} payments",
+        "low": f"{'yes' if low else 'no'} (below {_sol(place.config.payments.sponsor_low_lamports)})",
+    }
+    if place.config.payments.deposit_wallet is not None:
+        account = sponsoring.deposit_account(place.config)
+        exists = place.ask(lambda chain: chain.exists(account))
+        rows["deposit account"] = f"{account} {'is open' if exists else 'is missing: run `sponsor open-account`'}"
+    _print(rows, f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
+
+
+def _rotate(place: _Place) -> None:
+    payments = place.config.payments
+    if payments.sponsor_key is not None:
+        raise ConfigError(
+            "payments.sponsor_key: this key comes from the settings, so a new one is made there: set another, move the "
+            "SOL, and restart"
+        )
+    old, seed = place.find(), sponsoring.new_seed()
+    path = sponsoring.key_path(place.config, place.folder)
+    assert path is not None, "a data folder was settled"
+    if payments.sponsor_passphrase is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sponsoring.write_sealed(path, seed, payments.sponsor_passphrase.get_secret_value())
+    elif place.local_seed is not None:
+        path = wallets.replace_sponsor(place.folder, seed)
+    else:
+        wanted = environment_name("payments.sponsor_passphrase")
+        raise ConfigError(f"payments.sponsor_passphrase: a key is kept sealed; set {wanted} to what it shall open with")
+    pubkey = Keypair.from_seed(seed).pubkey()
+    rows = {"sponsor": str(pubkey), "key in": str(path)}
+    if old is not None:
+        former = Keypair.from_seed(old.seed)
+        rows["former sponsor"] = f"{former.pubkey()}; its key is kept beside the new one"
+        try:
+            moved = place.ask(lambda chain: sponsoring.move_lamports(chain, former, pubkey))
+            rows["moved"] = _sol(moved)
+        except SponsorFailed as error:
+            rows["moved"] = f"nothing: {error}; send its SOL to the new one yourself"
+    _print(rows, "Next: restart the product; payments under way end by themselves. `sponsor show` tells the balance.")
+
+
+def _open_account(place: _Place) -> None:
+    found = _existing(place)
+    if place.config.payments.deposit_wallet is None:
+        raise ConfigError(f"payments.deposit_wallet: set {environment_name('payments.deposit_wallet')}")
+    sponsor = Keypair.from_seed(found.seed)
+    opened = place.ask(lambda chain: sponsoring.open_deposit_account(chain, place.config, sponsor))
+    rows = {
+        "deposit account": f"{sponsoring.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
+    }
+    _print(rows, "Next: deposits and x402 payments can arrive.")
+
+
+def _existing(place: _Place) -> Found:
+    found = place.find()
+    if found is None:
+        raise ConfigError(
+            f"payments.sponsor_key: there is none, so x402 is off; set {environment_name('payments.sponsor_key')}, "
+            f"or set {environment_name('payments.sponsor_passphrase')} and run `sponsor rotate`"
+        )
+    return found
+
+
+def _sol(lamports: int) -> str:
+    whole, part = divmod(lamports, 10**9)
+    return f"{whole}.{part:09d} SOL"
+
+
+def _guarded(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except (ConfigError, DataDirError, SponsorFailed) as error:
+        _fail(str(error))
+
+
+def _print(rows: dict[str, str], then: str) -> None:
+    console = Console(highlight=False)
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(f"[bold]{name}[/bold]", value)
+    console.print(table)
+    console.print(then)
+
+
+def _fail(text: str) -> NoReturn:
+    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
+    sys.exit(1)

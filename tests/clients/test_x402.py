@@ -1,0 +1,118 @@
+"""x402 clients, unmodified: a wallet that was never seen meets a 402, pays, and has its answer."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from solders.keypair import Keypair
+
+from bench.product import Product
+from tests.npm import Npm
+
+_HERE = Path(__file__).parent
+# What it needs of solders cannot stand beside the product's, so it has an environment of its own.
+_PYTHON_PACKAGES = ("x402[svm,httpx]==2.25.0",)
+_INSTALL_SECONDS, _RUN_SECONDS = 240, 60
+_OUT_OF_REACH = ("NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded")
+
+
+class Payer:
+    """A fresh wallet with one USDC and no SOL."""
+
+    def __init__(self, product: Product) -> None:
+        self.product, self.keypair = product, Keypair()
+        self.pubkey = str(self.keypair.pubkey())
+        fund = {"pubkey": self.pubkey, "lamports": 0, "usdc_base_units": 1_000_000}
+        funded = httpx.post(f"{product.ready['node_url']}/admin/fund", json=fund).json()
+        assert funded["ok"], funded
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "GATEWAY_URL": self.product.http_url,
+            "NODE_URL": str(self.product.ready["node_url"]),
+            "SECRET_KEY": str(self.keypair),
+        }
+
+    def check(self, found: dict[str, Any], network: str) -> None:
+        """One payment, one charge, and the rest is in the payer's account."""
+        assert found["status"] == 200, found
+        assert found["body"]["id"] == 7 and "result" in found["body"]
+        receipt = found["receipt"]
+        assert (receipt["success"], receipt["payer"], receipt["network"]) == (True, self.pubkey, network)
+        assert receipt["amount"] == "100000" and receipt["extra"]["credits_added"] == 10_000
+        assert found["remaining"] == "9999"
+        token = receipt["extra"]["session_token"]
+        with httpx.Client(base_url=self.product.http_url, headers={"Authorization": f"Bearer {token}"}) as client:
+            account = client.get("/account/info").json()
+            assert (account["pubkey"], account["balance"]) == (self.pubkey, 9_999)
+            entries = client.get("/account/ledger").json()["entries"]
+            assert [entry["type"] for entry in entries] == ["debit", "deposit"]
+            again = client.post("/", json={"jsonrpc": "2.0", "id": 8, "method": "getSlot"})
+            assert (again.status_code, again.headers["x-credits-remaining"]) == (200, "9998")
+
+
+@pytest.fixture(scope="session")
+def python_of_x402(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that has the package; kept between runs, made anew when the version changes."""
+    cache = getattr(pytestconfig, "cache", None)  # Missing when pytest runs with `-p no:cacheprovider`.
+    base = cache.mkdir("clients") if cache is not None else tmp_path_factory.mktemp("clients")
+    name = hashlib.sha256(f"{_PYTHON_PACKAGES} {sys.version_info[:2]}".encode()).hexdigest()[:16]
+    folder = base / f"python-{name}"
+    if not (folder / "installed").exists():
+        _make_environment(folder)
+    return folder / "bin" / "python"
+
+
+def _make_environment(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=_RUN_SECONDS)
+    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--retries", "1", *_PYTHON_PACKAGES]
+    try:
+        done = subprocess.run(install, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"the Python registry did not answer within {_INSTALL_SECONDS} s")
+    if done.returncode != 0 and any(words in done.stderr for words in _OUT_OF_REACH):
+        pytest.skip(f"the Python registry is out of reach: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    (folder / "installed").touch()
+
+
+@pytest.mark.parametrize(
+    ("version", "network", "asked"),
+    [("2", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", [0, 2]), ("1", "solana-devnet", [0, 1])],
+)
+def test_npm_x402_onboards_a_fresh_wallet(
+    product: Product, npm: Npm, version: str, network: str, asked: list[int]
+) -> None:
+    """@x402/fetch with @x402/svm, protocol version 2, and version 1 as it is spoken to servers without the header."""
+    payer = Payer(product)
+    found = npm.run(_HERE / "x402_pay.mjs", payer.settings | {"VERSION": version})
+    payer.check(found, network)
+    assert found["asked"] == asked, "one refused call and one paid one"
+    assert found["milliseconds"] < 4_000
+
+
+def test_python_x402_onboards_a_fresh_wallet(product: Product, python_of_x402: Path) -> None:
+    """PyPI x402 over httpx, whose patience of 5 s is not touched."""
+    payer = Payer(product)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [str(python_of_x402), "-W", "ignore", str(_HERE / "x402_pay.py")],
+            cwd=folder,
+            env={**os.environ, **payer.settings},
+            capture_output=True,
+            text=True,
+            timeout=_RUN_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    payer.check(json.loads(done.stdout.strip().splitlines()[-1]), "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
