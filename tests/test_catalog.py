@@ -26,6 +26,17 @@ def test_a_method_that_would_be_free_keeps_the_service_from_starting(
         catalog.check()
 
 
+@pytest.mark.parametrize("credits", [None, 0, -1, 1.5])
+def test_a_bulk_look_up_that_would_be_free_keeps_the_service_from_starting(
+    monkeypatch: pytest.MonkeyPatch, credits: object
+) -> None:
+    """Hostile input 37, for what is priced by the item."""
+    broken = dataclasses.replace(catalog.BULK[0], credits_per_item=credits)  # type: ignore[arg-type]
+    monkeypatch.setattr(catalog, "BULK", (broken,))
+    with pytest.raises(AssertionError, match="bulk/getBalances"):
+        catalog.check()
+
+
 def test_a_method_listed_twice_keeps_the_service_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows would mean two prices."""
     monkeypatch.setattr(catalog, "_TABLE", (METHODS["getSlot"], METHODS["getSlot"]))

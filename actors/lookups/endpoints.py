@@ -78,13 +78,13 @@ class LookupMethods:
                 return None
             return made
 
+        answer = replies.GARBAGE
         try:
             entries = await request.each(orjson.loads(listing.value()), one)
-        except* _MALFORMED:
-            failures.append(replies.GARBAGE)
-        if failures:
-            return failures[0]
-        return replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}))
+            answer = replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}))
+        except* _MALFORMED:  # Numbers that no JSON of ours can hold are among them.
+            pass
+        return failures[0] if failures else answer
 
 
 async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any]) -> dict[str, Any] | NodeAnswer:

@@ -6,6 +6,7 @@ Pure. Raises msgspec.DecodeError or ValueError for anything that is not of the f
 
 import base64
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 from solders.pubkey import Pubkey
@@ -36,9 +37,14 @@ class Mint:
     decimals: int
 
 
+_Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
+# Signed, as JSON numbers beyond that are not ours to write; there are far fewer lamports.
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class _Amount(msgspec.Struct):
     amount: str
-    decimals: int
+    decimals: _Byte
     uiAmountString: str
 
 
@@ -68,7 +74,7 @@ class _Row(msgspec.Struct):
 
 
 class _Context(msgspec.Struct):
-    slot: int
+    slot: _Whole
 
 
 class _Rows(msgspec.Struct):
@@ -79,7 +85,7 @@ class _Rows(msgspec.Struct):
 class _RawAccount(msgspec.Struct):
     data: list[str]
     owner: str
-    lamports: int
+    lamports: _Whole
 
 
 class _RawAccounts(msgspec.Struct):

@@ -37,6 +37,7 @@ _TOKEN_MOVES = {
 }
 _INITIALIZED = ("initializeAccount", "initializeAccount2", "initializeAccount3")
 _ASSOCIATED = ("create", "createIdempotent")
+_DECIMALS_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,13 @@ def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | No
         yield (None, key, amount) if amount > 0 else (key, None, -amount)
 
 
+def _decimals_of(value: Any) -> int:
+    """One byte on the chain; more would make ours the work of writing the number down."""
+    if type(value) is not int or not 0 <= value <= _DECIMALS_MAX:
+        raise ValueError("not a mint's decimals")
+    return value
+
+
 @dataclass(slots=True)
 class _TokenAccounts:
     """What is known of each token account while the instructions run."""
@@ -159,7 +167,7 @@ def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dic
         for entry in meta[name] or ():
             address, shown = keys[entry["accountIndex"]], entry["uiTokenAmount"]
             accounts.mints[address] = entry["mint"]
-            accounts.decimals[entry["mint"]] = shown["decimals"]
+            accounts.decimals[entry["mint"]] = _decimals_of(shown["decimals"])
             if entry.get("owner"):  # Missing on very old data.
                 accounts.owners[address] = entry["owner"]
             amounts[side][address] = int(shown["amount"])
@@ -171,7 +179,7 @@ def _token_step(kind: str, info: Mapping[str, Any], accounts: _TokenAccounts) ->
     if kind in _INITIALIZED:
         accounts.mints[info["account"]], accounts.owners[info["account"]] = info["mint"], info["owner"]
     elif kind.startswith("initializeMint"):
-        accounts.decimals[info["mint"]] = info["decimals"]
+        accounts.decimals[info["mint"]] = _decimals_of(info["decimals"])
     elif kind == "closeAccount":
         accounts.running.pop(info["account"], None)  # Of wrapped SOL: its lamports are among the SOL transfers.
     move = _TOKEN_MOVES.get(kind)
@@ -188,7 +196,7 @@ def _token_move(
     amount = int(info["amount"] if checked is None else checked["amount"])
     mint = info.get("mint") or accounts.mints.get(source or "") or accounts.mints.get(destination or "")
     if checked is not None and mint is not None:
-        accounts.decimals[mint] = checked["decimals"]
+        accounts.decimals[mint] = _decimals_of(checked["decimals"])
     withheld = int(info["feeAmount"]["amount"]) if "feeAmount" in info else 0
     for address, change in ((source, -amount), (destination, amount - withheld)):
         if address is not None:

@@ -1,9 +1,14 @@
 """The exact shape of an entry."""
 
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 
+from actors.lookups.endpoints import _MALFORMED
 from actors.lookups.history import entry, missing_entry, program_interactions
 
 from .scene import Scene
@@ -98,3 +103,46 @@ def test_programs_come_once_in_the_order_of_their_first_call(scene: Scene):
     assert [row["name"] for row in programs] == ["spl-associated-token-account", "spl-token", "system"]
     assert programs[0]["instructions"] == ["createIdempotent"]
     assert programs[1]["instruction_count"] >= 3
+
+
+NAMES = """
+transaction message accountKeys pubkey instructions innerInstructions index programId program parsed info type
+meta err fee preBalances postBalances preTokenBalances postTokenBalances accountIndex mint owner uiTokenAmount amount
+decimals source destination lamports slot
+"""
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES.split()), inner, max_size=8),
+    max_leaves=40,
+)
+
+
+def spoiled(value, draw):
+    """The same, with one thing in it exchanged for anything."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 9)):
+        key = draw(st.sampled_from(sorted(value)))
+        return value | {key: spoiled(value[key], draw)}
+    if isinstance(value, list) and value and draw(st.integers(0, 9)):
+        index = draw(st.integers(0, len(value) - 1))
+        return [*value[:index], spoiled(value[index], draw), *value[index + 1 :]]
+    return draw(JSON)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    scene = Scene(tmp_path_factory.mktemp("chain"))
+    mint = scene.mint(6)
+    scene.holds(scene.anna, mint, 1_000)
+    record = scene.land(scene.anna, scene.opened(scene.bert, mint), scene.given(scene.anna, scene.bert, mint, 5, 6))
+    transaction = scene.transaction(record)
+    scene.local.close()
+    return transaction
+
+
+@given(data=st.data())
+def test_no_transaction_raises_anything_unexpected(whole, data):
+    """Hostile input 33: an entry, or one of the errors that mean garbage to its reader."""
+    try:
+        orjson.dumps(entry("a", {"signature": "s"}, spoiled(whole, data.draw)))
+    except _MALFORMED:
+        pass

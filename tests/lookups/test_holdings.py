@@ -5,11 +5,28 @@ import base64
 import msgspec
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
 from actors.lookups.holdings import MINT_SLICE, Holding, Mint, read_holdings, read_lamports, read_mints
 
 from .scene import TOKEN_PROGRAM_ID, Scene
+
+NAMES = [
+    "context",
+    "slot",
+    "value",
+    "pubkey",
+    "account",
+    "data",
+    "owner",
+    "lamports",
+    "parsed",
+    "info",
+    "mint",
+    "amount",
+]
 
 
 def result(scene: Scene, method: str, *params: object) -> bytes:
@@ -67,3 +84,31 @@ def test_bytes_that_are_too_short_are_no_token_account():
     body = {"context": {"slot": 4}, "value": [{"pubkey": "a", "account": account}]}
     with pytest.raises(ValueError, match="too short"):
         read_holdings(orjson.dumps(body))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
+    max_leaves=30,
+)
+
+
+@given(value=JSON)
+def test_no_answer_of_a_node_raises_anything_else(value):
+    """Hostile input 33: whatever a node says is values or one of the two errors that callers expect."""
+    body = orjson.dumps(value)
+    for read in (read_holdings, read_mints, read_lamports):
+        try:
+            orjson.dumps(read(body))
+        except (msgspec.DecodeError, ValueError):
+            continue
+
+
+@pytest.mark.parametrize("figures", [{"decimals": 256}, {"decimals": -1}, {"amount": "x"}])
+def test_figures_that_no_chain_has_are_refused(figures):
+    """A mint with a billion decimals would be a billion digits of ours."""
+    held = {"amount": "1", "decimals": 0, "uiAmountString": "1"} | figures
+    info = {"mint": "m", "tokenAmount": held}
+    row = {"pubkey": "a", "account": {"data": {"parsed": {"info": info}}, "owner": "p"}}
+    with pytest.raises((msgspec.DecodeError, ValueError)):
+        read_holdings(orjson.dumps({"context": {"slot": 1}, "value": [row]}))
