@@ -24,7 +24,7 @@ from actors.devnode.faults_plan import FaultPlan, PlanError, read_plan
 from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits, read_limits
 from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.geyser.slot_logs import REPLAY_SLOTS
-from actors.devnode.settings import Settings, SettingsError
+from actors.devnode.settings import Dumps, Settings, SettingsError
 
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 1
@@ -60,6 +60,9 @@ def serve(
     ready_file: flags.ReadyFile = None,
     parent_pid: flags.ParentPid = None,
     faults: flags.FaultsFile = None,
+    launch_programs: flags.LaunchPrograms = True,
+    account: flags.AccountFiles = None,
+    program: flags.ProgramFiles = None,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
@@ -88,6 +91,8 @@ def serve(
                     replay_slots=grpc_replay_slots,
                     limits=_limits_in(grpc_limits),
                 ),
+                launch_programs=launch_programs,
+                dumps=Dumps(tuple(account or ()), tuple(program or ())),
             )
         except SettingsError as error:
             _fail(str(error), EXIT_USAGE)
@@ -114,6 +119,7 @@ def _run(settings: Settings, reset: bool) -> None:
     import uvloop
 
     from actors.devnode.app import Devnode, wipe
+    from actors.devnode.dumps import DumpError, load
     from actors.devnode.journal import JournalError
     from actors.devnode.lock import FolderTaken
     from actors.devnode.ports import PortTaken
@@ -127,11 +133,14 @@ def _run(settings: Settings, reset: bool) -> None:
 
     try:
         if reset:
+            load(settings.dumps)  # A wrong file is found before anything is forgotten.
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())
     except (FolderTaken, JournalError, PortTaken) as error:
         _fail(str(error), EXIT_UNAVAILABLE)
+    except DumpError as error:
+        _fail(str(error), EXIT_USAGE)
 
 
 @app.command()

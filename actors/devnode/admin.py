@@ -1,4 +1,4 @@
-"""The operator's door beside JSON-RPC: POST /admin/fund, and the switches of the faults.
+"""The operator's door beside JSON-RPC: POST /admin/fund and /admin/launch, and the switches of the faults.
 
 Implements, for callers on this machine:
 - GET /admin/faults: the plan that holds; POST changes it by a JSON merge patch; DELETE takes all of it back;
@@ -16,6 +16,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
 from actors.devnode.faults_plan import FaultPlan, PlanError, changed, read_once
+from actors.devnode.launchpad.endpoints import launch
 from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.node import Node
 
@@ -115,6 +116,7 @@ def _refusal(status: int, text: str) -> Reply:
 
 _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/fund"): _fund,
+    ("POST", "/admin/launch"): launch,
     ("GET", "/admin/faults"): _show_faults,
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,

@@ -56,3 +56,20 @@ ParentPid = Annotated[int | None, typer.Option(help="End when this process ends.
 FaultsFile = Annotated[
     Path | None, typer.Option(help="Faults that hold from the start: the JSON that POST /admin/faults takes.")
 ]
+LaunchPrograms = Annotated[
+    bool,
+    typer.Option(
+        "--launch-programs/--no-launch-programs",
+        help="Whether a new chain has the bonding-curve launch programs, whose effects are imitated.",
+    ),
+]
+AccountFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--account", help="Account of a new chain: what `solana account --output json` writes. Repeatable."),
+]
+ProgramFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--program", metavar="ADDRESS=FILE", help="Program (ELF) of a new chain, replacing an imitation. Repeatable."
+    ),
+]

@@ -16,6 +16,14 @@ class SettingsError(Exception):
     """Every mistake found, one a line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dumps:
+    """Files that a new chain begins with, beside its genesis."""
+
+    accounts: tuple[Path, ...] = ()
+    programs: tuple[str, ...] = ()  # ADDRESS=FILE.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     data_dir: Path
@@ -31,6 +39,8 @@ class Settings:
     ready_file: Path | None = None
     faults: FaultPlan = field(default_factory=FaultPlan)  # Those that hold from the start.
     geyser: GeyserSettings = field(default_factory=GeyserSettings)
+    launch_programs: bool = True  # Imitated; their accounts are part of a new chain.
+    dumps: Dumps = field(default_factory=Dumps)
 
     def __post_init__(self) -> None:
         ranges = {

@@ -71,7 +71,7 @@ def error_text(err: Any) -> str:
     name, detail = next(iter(err.items()))
     if name == "InstructionError":
         index, cause = detail
-        return f"Error processing Instruction {index}: {_instruction_text(cause)}"
+        return f"Error processing Instruction {index}: {instruction_error_text(cause)}"
     if name == "DuplicateInstruction":
         return f"Transaction contains a duplicate instruction ({detail}) that is not allowed"
     if name == "InsufficientFundsForRent":
@@ -81,7 +81,8 @@ def error_text(err: Any) -> str:
     return str(name)
 
 
-def _instruction_text(cause: Any) -> str:
+def instruction_error_text(cause: Any) -> str:
+    """cause: what went wrong inside an instruction, in the JSON form."""
     if isinstance(cause, str):
         return _INSTRUCTION.get(cause, cause)
     name, detail = next(iter(cause.items()))

@@ -6,7 +6,7 @@ its own. One owner thread only: a second thread's call raises. Not here: slots, 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import orjson
@@ -39,17 +39,34 @@ class Outcome(msgspec.Struct, frozen=True):
     return_data: ReturnData | None
 
 
+class NotLoadable(Exception):
+    """An executable account whose data is no program."""
+
+
+class Detour(Protocol):
+    """Runs transactions in the VM's stead: those with instructions for a program that is imitated."""
+
+    def concerns(self, transaction: VersionedTransaction) -> bool: ...
+    def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome: ...
+
+
 class Vm:
     def __init__(self) -> None:
         self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
         self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
+        self.detour: Detour | None = None
 
     def account(self, pubkey: Pubkey) -> Account | None:
         return self._svm.get_account(pubkey)
 
     def put(self, pubkey: Pubkey, account: Account | None) -> None:
-        """Set an account to any content; None removes it."""
-        self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
+        """Set an account to any content; None removes it. Raises NotLoadable for a program that is none."""
+        try:
+            self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
+        except Exception as error:
+            if type(error).__name__ != "LiteSVMError":  # The class is not to be imported from anywhere.
+                raise
+            raise NotLoadable(str(error)) from None
 
     def rent_exempt_lamports(self, data_bytes: int) -> int:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
@@ -67,11 +84,24 @@ class Vm:
         budget.compute_unit_limit, budget.heap_size = compute_units, heap_bytes
         self._svm.with_compute_budget(budget)
 
+    @property
+    def unix_time(self) -> int:
+        return self._svm.get_clock().unix_timestamp
+
     def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
+        if self.detour is not None and self.detour.concerns(transaction):
+            return self.detour.run(transaction, verify_signatures, keep=True)
+        return self.execute_plain(transaction, verify_signatures)
+
+    def execute_plain(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
+        """Without the detour: what the VM itself can run."""
         return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
 
     def would_fail(self, transaction: VersionedTransaction) -> Outcome | None:
         """How a run with its signatures verified fails; None where it succeeds, which costs no more than the run."""
+        if self.detour is not None and self.detour.concerns(transaction):
+            outcome = self.detour.run(transaction, verify_signatures=True, keep=False)
+            return None if outcome.err is None else outcome
         result = self._svm.simulate_transaction(transaction)
         return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
 

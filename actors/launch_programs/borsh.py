@@ -18,7 +18,7 @@ _SIGNED = {"i64": 8, "i128": 16}
 _EMPTY: dict[str, Any] = {"bool": False, "key": Pubkey.default(), "string": "", "shares": ()}
 
 
-class Overflow(ValueError):
+class Overflow(OverflowError):
     """A number does not fit its field."""
 
 

@@ -1,0 +1,293 @@
+"""The imitation of the launch program: transactions that name it, from their fee to their outcome.
+
+Implements: running a transaction whose instructions are partly real and partly imitated, in order and all or nothing:
+the fee is charged by the VM on the transaction without its instructions; real instructions run on the VM in pieces;
+imitated ones are applied by this package; on a failure every account is put back and the fee stays.
+The VM cannot take programs written in Python, and the program's binary is not ours to ship. A real program at its
+address ends the imitation.
+Changes the VM only. Not here: what the instructions do (creating.py, trading.py, migrating.py).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from solders.account import Account
+from solders.instruction import AccountMeta, CompiledInstruction, Instruction
+from solders.message import Message, MessageV0, MessageV1
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM
+from actors.devnode.execution import LoadedKeys, load_keys
+from actors.devnode.fees import compute_budget
+from actors.devnode.launchpad.creating import create, extend_account, init_user_volume_accumulator
+from actors.devnode.launchpad.faults import Fault
+from actors.devnode.launchpad.genesis import is_imitated
+from actors.devnode.launchpad.migrating import migrate
+from actors.devnode.launchpad.pieces import Whole, run_piece
+from actors.devnode.launchpad.stage import Ref, Stage
+from actors.devnode.launchpad.trading import trade
+from actors.devnode.records import InnerInstructions, ReturnData
+from actors.devnode.transaction_errors import instruction_error_text
+from actors.devnode.vm import Outcome, Vm
+from actors.devnode.wire import AnyMessage, Decoded
+from actors.launch_programs.addresses import PUMP
+from actors.launch_programs.instructions import TRADES, Kind, kind_of
+
+NOTICE = "devnode: the effects of this program are imitated"
+_PUMP_BYTES = bytes(PUMP)
+_COMPUTE_BUDGET_UNITS = 150  # What one compute-budget instruction consumes.
+_HANDLERS: dict[Kind, Callable[[Stage, Kind], None]] = {
+    Kind.CREATE: create,
+    Kind.CREATE_V2: create,
+    Kind.EXTEND_ACCOUNT: extend_account,
+    Kind.INIT_USER_VOLUME_ACCUMULATOR: init_user_volume_accumulator,
+    Kind.MIGRATE: migrate,
+    Kind.MIGRATE_V2: migrate,
+    **dict.fromkeys(TRADES, trade),
+}
+
+
+class LaunchImitation:
+    """Asked by the VM before it runs anything (`Vm.detour`)."""
+
+    def __init__(self, vm: Vm) -> None:
+        self._vm = vm
+
+    def concerns(self, transaction: VersionedTransaction) -> bool:
+        """Whether the transaction has an instruction for the program, and no real program is there to run it."""
+        if _PUMP_BYTES not in bytes(transaction):
+            return False
+        message = transaction.message
+        keys = message.account_keys
+        calls = (instruction.program_id_index for instruction in message.instructions)
+        return any(keys[index] == PUMP for index in calls) and is_imitated(self._vm)
+
+    def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome:
+        """keep: leave what the transaction did; else everything is put back."""
+        if verify_signatures and not all(transaction.verify_with_results()):
+            return Outcome(False, "SignatureFailure", 0, 0, (), (), None)
+        return _Run(self._vm, transaction).finished(keep)
+
+
+@dataclass(slots=True)
+class _Progress:
+    units_left: int
+    units: int = 0
+    logs: list[str] = field(default_factory=list)
+    inner: list[InnerInstructions] = field(default_factory=list)
+    return_data: ReturnData | None = None
+
+    def spend(self, units: int) -> None:
+        self.units += units
+        self.units_left = max(self.units_left - units, 0)
+
+
+class _Run:
+    """One transaction, once."""
+
+    def __init__(self, vm: Vm, transaction: VersionedTransaction) -> None:
+        message = transaction.message
+        decoded = _decoded(transaction, message)
+        budget = compute_budget(decoded)
+        self._vm, self._transaction, self._message = vm, transaction, message
+        self._keys: LoadedKeys = load_keys(decoded, vm.account)
+        self._writable = frozenset(self._keys.writable)
+        self._instructions = decoded.instructions()
+        self._whole = Whole(
+            keys=self._keys.all,
+            positions={pubkey: index for index, pubkey in reversed(list(enumerate(self._keys.all)))},
+            # The signature is not known to whoever wrote the message, so no message can name this address.
+            sponsor=Pubkey.from_bytes(hashlib.sha256(b"sponsor" + bytes(decoded.signature)).digest()),
+            heap_bytes=budget.heap_bytes,
+        )
+        self._progress = _Progress(budget.compute_unit_limit)
+
+    def finished(self, keep: bool) -> Outcome:
+        before = self._accounts()
+        charged = self._charge()
+        if not charged.landed or charged.err is not None:
+            # Refused, or its compute budget is wrong, which costs the fee all the same: nothing else ran.
+            if not keep:
+                self._put_back(before)
+            return charged
+        paid = self._accounts()
+        err, landed = self._run_all()
+        if not landed or not keep:
+            self._put_back(before)
+        elif err is not None:
+            self._put_back(paid)
+        return self._outcome(err, landed, charged.fee_lamports)
+
+    def _outcome(self, err: Any, landed: bool, fee_lamports: int) -> Outcome:
+        done = self._progress
+        return Outcome(
+            landed=landed,
+            err=err,
+            fee_lamports=fee_lamports if landed else 0,
+            compute_units=done.units,
+            logs=tuple(done.logs),
+            inner=tuple(done.inner),
+            return_data=done.return_data,
+        )
+
+    # The whole.
+
+    def _charge(self) -> Outcome:
+        """Let the VM check and charge the transaction with nothing but its compute budget in it."""
+        kept = [index for index, one in enumerate(self._instructions) if self._program(one) == COMPUTE_BUDGET_PROGRAM]
+        message = _with_instructions(self._message, [self._instructions[index] for index in kept])
+        stripped = VersionedTransaction.populate(message, self._transaction.signatures)
+        outcome = self._vm.execute_plain(stripped, verify_signatures=False)
+        return _renumbered(outcome, kept)
+
+    def _run_all(self) -> tuple[Any, bool]:
+        """The error, and whether the transaction belongs in a block."""
+        for first, group in self._groups():
+            program = self._program(group[0])
+            if program == COMPUTE_BUDGET_PROGRAM:
+                self._note_budget_instruction()
+                continue
+            err, landed = self._imitate(first, group[0]) if program == PUMP else self._run_real(first, group)
+            if err is not None:
+                return err, landed
+        return None, True
+
+    def _groups(self) -> Iterator[tuple[int, list[CompiledInstruction]]]:
+        """Number of the first instruction, and the instructions: real ones that follow each other run together."""
+        group: list[CompiledInstruction] = []
+        for index, instruction in enumerate(self._instructions):
+            if self._program(instruction) in (PUMP, COMPUTE_BUDGET_PROGRAM):
+                if group:
+                    yield index - len(group), group
+                    group = []
+                yield index, [instruction]
+            else:
+                group.append(instruction)
+        if group:
+            yield len(self._instructions) - len(group), group
+
+    def _note_budget_instruction(self) -> None:
+        done = self._progress
+        done.logs += [f"Program {COMPUTE_BUDGET_PROGRAM} invoke [1]", f"Program {COMPUTE_BUDGET_PROGRAM} success"]
+        done.spend(_COMPUTE_BUDGET_UNITS)
+
+    def _run_real(self, first: int, group: list[CompiledInstruction]) -> tuple[Any, bool]:
+        done = self._progress
+        piece = run_piece(self._vm, self._whole, [self._whole_instruction(one) for one in group], done.units_left)
+        done.spend(piece.units)
+        done.logs += piece.logs
+        done.inner += [InnerInstructions(first + below.index, below.instructions) for below in piece.inner]
+        done.return_data = piece.return_data
+        if piece.failed_at is None:
+            return piece.err, piece.landed
+        return {"InstructionError": [first + piece.failed_at, piece.cause]}, piece.landed
+
+    def _imitate(self, index: int, instruction: CompiledInstruction) -> tuple[Any, bool]:
+        done = self._progress
+        refs = tuple(self._ref(position) for position in instruction.accounts)
+        stage = Stage(self._vm, self._whole, refs, bytes(instruction.data), done.units_left)
+        kind = kind_of(stage.data)
+        handler = None if kind is None else _HANDLERS.get(kind)
+        fault: Fault | None = None
+        try:
+            if kind is None or handler is None:
+                raise _unknown(kind)
+            stage.log(f"Instruction: {kind.title}")
+            stage.log(NOTICE)
+            handler(stage, kind)
+            stage.finish()
+        except Fault as found:
+            fault = found
+        except OverflowError:  # A number that no account holds: the program computes with checks as well.
+            fault = Fault.number(6024)
+        done.logs += self._wrapped(stage, fault)
+        done.spend(stage.units)
+        if stage.calls:
+            done.inner.append(InnerInstructions(index, tuple(stage.calls)))
+        done.return_data = stage.return_data
+        if fault is None:
+            return None, True
+        return (fault.whole or {"InstructionError": [index, fault.cause]}), True
+
+    def _wrapped(self, stage: Stage, fault: Fault | None) -> list[str]:
+        lines = [f"Program {PUMP} invoke [1]", *stage.logs]
+        if fault is not None:
+            lines += fault.lines
+        lines.append(f"Program {PUMP} consumed {stage.units} of {stage.units_max} compute units")
+        if fault is None or fault.whole is not None:
+            return [*lines, f"Program {PUMP} success"]
+        return [*lines, f"Program {PUMP} failed: {instruction_error_text(fault.cause)}"]
+
+    # Accounts.
+
+    def _program(self, instruction: CompiledInstruction) -> Pubkey:
+        return self._keys.all[instruction.program_id_index]
+
+    def _ref(self, position: int) -> Ref:
+        signed = position < self._message.header.num_required_signatures
+        return Ref(self._keys.all[position], signed, position in self._writable)
+
+    def _whole_instruction(self, compiled: CompiledInstruction) -> Instruction:
+        refs = [self._ref(position) for position in compiled.accounts]
+        metas = [AccountMeta(ref.pubkey, ref.signer, ref.writable) for ref in refs]
+        return Instruction(self._program(compiled), bytes(compiled.data), metas)
+
+    def _accounts(self) -> list[tuple[Pubkey, Account | None]]:
+        """The write-locked accounts: the only ones that anything here changes."""
+        return [(self._keys.all[index], self._vm.account(self._keys.all[index])) for index in self._keys.writable]
+
+    def _put_back(self, accounts: list[tuple[Pubkey, Account | None]]) -> None:
+        for pubkey, account in accounts:
+            if account is None or not account.executable:
+                self._vm.put(pubkey, account)
+
+
+def _unknown(kind: Kind | None) -> Fault:
+    if kind is None:
+        return Fault.number(101)
+    code = Fault.number(101)
+    line = f"Program log: devnode does not imitate {kind.title}; run it against the real program (--program)"
+    return Fault(code.cause, (line, *code.lines))
+
+
+def _decoded(transaction: VersionedTransaction, message: AnyMessage) -> Decoded:
+    return Decoded(
+        raw=b"",  # Nobody here asks for the bytes.
+        transaction=transaction,
+        message=message,
+        signature=transaction.signatures[0],
+        keys=tuple(message.account_keys),
+        blockhash=message.recent_blockhash,
+        version=None,
+    )
+
+
+def _with_instructions(message: AnyMessage, instructions: list[CompiledInstruction]) -> AnyMessage:
+    header, keys, blockhash = message.header, message.account_keys, message.recent_blockhash
+    if isinstance(message, MessageV0):
+        return MessageV0(header, keys, blockhash, instructions, message.address_table_lookups)
+    if isinstance(message, MessageV1):
+        return MessageV1(header, message.config, blockhash, keys, instructions)
+    return Message.new_with_compiled_instructions(
+        header.num_required_signatures,
+        header.num_readonly_signed_accounts,
+        header.num_readonly_unsigned_accounts,
+        keys,
+        blockhash,
+        instructions,
+    )
+
+
+def _renumbered(outcome: Outcome, kept: list[int]) -> Outcome:
+    """An error names the instruction by its number in the whole transaction."""
+    err = outcome.err
+    if isinstance(err, dict):
+        name, detail = next(iter(err.items()))
+        if name == "InstructionError":
+            err = {name: [kept[detail[0]], detail[1]]}
+        elif name == "DuplicateInstruction":
+            err = {name: kept[detail]}
+    return Outcome(outcome.landed, err, outcome.fee_lamports, outcome.compute_units, outcome.logs, outcome.inner, None)

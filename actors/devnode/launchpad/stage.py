@@ -1,0 +1,171 @@
+"""What one imitated instruction sees and does: accounts, calls to real programs, logs, inner instructions, units.
+
+Implements: cross-program calls run for real on the VM with the program's own addresses as signers; calls to programs
+that are imitated too; Anchor's events; lamports moved out of accounts that the program owns; the compute meter.
+Changes the VM only, and nothing of it lasts when a Fault ends the instruction (imitation.py puts it back).
+Not here: what any instruction means (creating.py, trading.py, migrating.py).
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from solders.account import Account
+from solders.instruction import AccountMeta, Instruction
+from solders.pubkey import Pubkey
+
+from actors.devnode.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from actors.devnode.launchpad.faults import Fault
+from actors.devnode.launchpad.pieces import Whole, run_piece
+from actors.devnode.records import InnerInstruction, ReturnData
+from actors.devnode.vm import Vm
+from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
+from actors.launch_programs.events import Event, log_line, self_cpi_data
+
+EVENT_UNITS = 2_125  # Of the self-CPI that carries an event, as seen on the chain.
+_CALL_DEPTH = 1  # Calls of the program are one deep; those of a program that it calls, two.
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An account as the transaction passes it."""
+
+    pubkey: Pubkey
+    signer: bool
+    writable: bool
+
+
+@dataclass(slots=True)
+class Stage:
+    vm: Vm
+    whole: Whole
+    refs: tuple[Ref, ...]
+    data: bytes
+    units_max: int
+    units: int = 0
+    logs: list[str] = field(default_factory=list)
+    calls: list[InnerInstruction] = field(default_factory=list)
+    return_data: ReturnData | None = None
+    _placed: set[Pubkey] = field(default_factory=set)
+
+    # Reading.
+
+    def account(self, pubkey: Pubkey) -> Account | None:
+        return self.vm.account(pubkey)
+
+    def lamports(self, pubkey: Pubkey) -> int:
+        account = self.vm.account(pubkey)
+        return 0 if account is None else account.lamports
+
+    def rent(self, data_bytes: int) -> int:
+        return self.vm.rent_exempt_lamports(data_bytes)
+
+    @property
+    def timestamp(self) -> int:
+        return self.vm.unix_time
+
+    # Doing.
+
+    def spend(self, units: int) -> None:
+        self.units += units
+        if self.units > self.units_max:
+            self.units = self.units_max
+            raise Fault("ComputationalBudgetExceeded", ("Program log: exceeded CUs meter",))
+
+    def log(self, text: str) -> None:
+        self.logs.append(f"Program log: {text}")
+
+    def call(self, *instructions: Instruction, depth: int = _CALL_DEPTH) -> None:
+        """Run on the VM, all as one piece. Signers are believed: the program signs for its own addresses."""
+        if not instructions:
+            return
+        piece = run_piece(self.vm, self.whole, instructions, self.units_max - self.units, depth)
+        self.units += piece.units
+        self.logs += piece.logs
+        below = {group.index: group.instructions for group in piece.inner}
+        reached = len(instructions) if piece.failed_at is None else piece.failed_at + 1
+        for index, instruction in enumerate(instructions[:reached]):
+            self.calls.append(self._inner(instruction, depth + 1))
+            self.calls += below.get(index, ())
+        if piece.failed_at is not None:
+            raise Fault(piece.cause)
+        if piece.err is not None:
+            raise Fault(None, whole=piece.err)
+
+    def pretend(
+        self,
+        instruction: Instruction,
+        lines: Sequence[str],
+        units: int,
+        children: Sequence[Instruction] = (),
+        event: tuple[Event, Pubkey] | None = None,
+        returned: bytes = b"",
+    ) -> None:
+        """A call to a program that is imitated like this one. children: real calls that it makes; event: one that it
+        emits, and its event authority."""
+        name = instruction.program_id
+        self.calls.append(self._inner(instruction, _CALL_DEPTH + 1))
+        self.logs.append(f"Program {name} invoke [{_CALL_DEPTH + 1}]")
+        self.logs += [f"Program log: {line}" for line in lines]
+        left = self.units_max - self.units
+        if children:
+            self.call(*children, depth=_CALL_DEPTH + 1)
+        if event is not None:
+            self.emit(event[0], name, event[1], _CALL_DEPTH + 1)
+        self.spend(units)
+        self.logs.append(f"Program {name} consumed {left - (self.units_max - self.units)} of {left} compute units")
+        if returned:
+            self.logs.append(f"Program return: {name} {base64.b64encode(returned).decode()}")
+            self.return_data = ReturnData(str(name), returned)
+        self.logs.append(f"Program {name} success")
+
+    def emit(
+        self, event: Event, program: Pubkey = PUMP, authority: Pubkey = EVENT_AUTHORITY, depth: int = _CALL_DEPTH
+    ) -> None:
+        """As Anchor does: a log line, and a call of the program to itself."""
+        self.logs.append(log_line(event))
+        call = Instruction(program, self_cpi_data(event), [AccountMeta(authority, False, False)])
+        self.calls.append(self._inner(call, depth + 1))
+        left = self.units_max - self.units
+        self.logs.append(f"Program {program} invoke [{depth + 1}]")
+        self.spend(EVENT_UNITS)
+        self.logs.append(f"Program {program} consumed {EVENT_UNITS} of {left} compute units")
+        self.logs.append(f"Program {program} success")
+
+    def write(self, pubkey: Pubkey, data: bytes) -> None:
+        """Set the data of an account that the program owns; its lamports stay."""
+        account = self.vm.account(pubkey)
+        assert account is not None, pubkey
+        self._place(pubkey, Account(account.lamports, data, account.owner, False, account.rent_epoch))
+
+    def move(self, source: Pubkey, target: Pubkey, lamports: int) -> None:
+        """Take lamports out of an account that the program owns."""
+        if lamports == 0 or source == target:
+            return
+        account = self.vm.account(source)
+        if account is None or account.lamports < lamports:
+            raise Fault("InsufficientFunds")
+        self._place(source, _with_lamports(account, account.lamports - lamports))
+        receiver = self.vm.account(target) or Account(0, b"", SYSTEM_PROGRAM, False, RENT_EPOCH_EXEMPT)
+        self._place(target, _with_lamports(receiver, receiver.lamports + lamports))
+
+    def finish(self) -> None:
+        """What the program wrote itself must be rent-exempt, as after any transaction."""
+        for pubkey in self._placed:
+            account = self.vm.account(pubkey)
+            if account is not None and account.lamports < self.rent(len(account.data)):
+                index = self.whole.positions[pubkey]
+                raise Fault(None, whole={"InsufficientFundsForRent": {"account_index": index}})
+
+    def _place(self, pubkey: Pubkey, account: Account) -> None:
+        self._placed.add(pubkey)
+        self.vm.put(pubkey, account)
+
+    def _inner(self, instruction: Instruction, stack_height: int) -> InnerInstruction:
+        positions = self.whole.positions
+        accounts = bytes(positions[meta.pubkey] for meta in instruction.accounts)
+        return InnerInstruction(positions[instruction.program_id], accounts, bytes(instruction.data), stack_height)
+
+
+def _with_lamports(account: Account, lamports: int) -> Account:
+    return Account(lamports, account.data, account.owner, account.executable, account.rent_epoch)

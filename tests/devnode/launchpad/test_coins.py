@@ -1,0 +1,67 @@
+import pytest
+
+from actors.devnode.addresses import USDC_MINT
+from actors.devnode.chain import Source
+from actors.devnode.launchpad.coins import LaunchError, Wanted, launch_coin
+from actors.devnode.launchpad.genesis import program_account
+from actors.devnode.wire import Decoded
+from actors.launch_programs import addresses, pdas
+
+from .pad import Pad
+
+ALL = [("classic", "SOL"), ("v2", "SOL"), ("v2", "WSOL"), ("v2", "USDC"), ("mayhem", "SOL")]
+
+
+@pytest.mark.parametrize(("kind", "quote"), ALL)
+def test_a_coin_of_every_kind_is_made_and_traded(pad: Pad, kind: str, quote: str) -> None:
+    """By landed transactions: launch, buy, buy, sell."""
+    made = launch_coin(pad.local.chain, pad.local.faucet, Wanted(kind, quote))
+    assert len(made.signatures) == 4
+    landed = {record.signature: record.meta.err for record in pad.local.chain.open_transactions()}
+    assert all(landed[signature] is None for signature in made.signatures)
+    curve = made.curve
+    assert curve == pad.curve(made.mint) and made.bonding_curve == pdas.bonding_curve(made.mint)
+    stored = {"SOL": addresses.ZERO_KEY, "WSOL": addresses.WSOL_MINT, "USDC": USDC_MINT}[quote]
+    assert curve.quote_mint == stored and curve.is_mayhem_mode == (kind == "mayhem")
+    assert curve.curve_type == ("classic" if quote == "SOL" else "v2")
+    assert curve.real_quote_reserves > 0 and curve.creator == made.creator
+    assert made.token_program == (addresses.TOKEN_PROGRAM if kind == "classic" else addresses.TOKEN_2022_PROGRAM)
+
+
+def test_coins_differ_and_follow_from_the_chains_state(pad: Pad) -> None:
+    """The same seed gives the same coins; a second one is another."""
+    first = launch_coin(pad.local.chain, pad.local.faucet, Wanted(trades=0))
+    assert launch_coin(pad.local.chain, pad.local.faucet, Wanted(trades=0)).mint != first.mint
+    assert len(first.signatures) == 1
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted("other"),
+        Wanted(quote="EUR"),
+        Wanted("classic", "USDC"),
+        Wanted(trades=21),
+        Wanted(trades=-1),
+        Wanted(name="n" * 33),
+    ],
+)
+def test_what_cannot_be_had_is_said(pad: Pad, wanted: Wanted) -> None:
+    with pytest.raises(LaunchError):
+        launch_coin(pad.local.chain, pad.local.faucet, wanted)
+
+
+def test_a_lost_transaction_and_a_missing_program_are_errors(pad: Pad) -> None:
+    chain = pad.local.chain
+
+    def swallow(decoded: Decoded, source: Source) -> bool:
+        return decoded.keys[0] == pad.local.faucet.pubkey
+
+    chain.gates.append(swallow)
+    with pytest.raises(LaunchError, match="dropped"):
+        launch_coin(chain, pad.local.faucet, Wanted())
+    chain.gates.remove(swallow)
+    chain.place(addresses.PUMP, program_account(addresses.TOKEN_METADATA_PROGRAM))
+    chain.vm.put(addresses.PUMP, None)
+    with pytest.raises(LaunchError):
+        launch_coin(chain, pad.local.faucet, Wanted())

@@ -1,0 +1,92 @@
+import pytest
+from solders.account import Account
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from actors.devnode.launchpad import calls
+from actors.devnode.launchpad.faults import Fault
+from actors.devnode.launchpad.pieces import Whole
+from actors.devnode.launchpad.stage import EVENT_UNITS, Stage
+from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP, PUMP_FEES, SYSTEM_PROGRAM
+from actors.launch_programs.events import InitUserVolumeAccumulatorEvent, decode_event
+
+from .pad import SOL, Pad
+
+OWNED = Pubkey.from_bytes(b"\x31" * 32)
+OTHER = Pubkey.from_bytes(b"\x32" * 32)
+
+
+def stage_of(pad: Pad, units: int = 100_000) -> Stage:
+    keys = (pad.user.pubkey(), OWNED, OTHER, SYSTEM_PROGRAM, PUMP, PUMP_FEES, EVENT_AUTHORITY)
+    whole = Whole(keys, {key: index for index, key in enumerate(keys)}, Keypair().pubkey(), 32_768)
+    pad.local.chain.vm.put(OWNED, Account(2 * SOL, bytes(10), PUMP, False, 0))
+    return Stage(pad.local.chain.vm, whole, (), b"", units)
+
+
+def test_calls_are_logged_counted_and_recorded(pad: Pad) -> None:
+    stage = stage_of(pad)
+    stage.call(calls.transfer_lamports(pad.user.pubkey(), OTHER, SOL))
+    (call,) = stage.calls
+    assert (call.program_index, call.accounts, call.stack_height) == (3, bytes([0, 2]), 2)
+    assert stage.units == 150 and stage.logs[0] == f"Program {SYSTEM_PROGRAM} invoke [2]"
+    stage.call()
+    assert len(stage.calls) == 1
+
+
+def test_a_call_that_fails_fails_the_instruction(pad: Pad) -> None:
+    """With the called program's own error; one that leaves dust fails the transaction."""
+    stage = stage_of(pad)
+    with pytest.raises(Fault) as failed:
+        stage.call(calls.transfer_lamports(pad.user.pubkey(), OTHER, 10**15))
+    assert failed.value.cause == {"Custom": 1} and len(stage.calls) == 1
+    with pytest.raises(Fault) as dust:
+        stage.call(calls.transfer_lamports(pad.user.pubkey(), OTHER, 1))
+    assert dust.value.whole == {"InsufficientFundsForRent": {"account_index": 2}}
+
+
+def test_lamports_leave_only_what_has_them(pad: Pad) -> None:
+    stage = stage_of(pad)
+    stage.move(OWNED, OTHER, SOL)
+    assert (stage.lamports(OWNED), stage.lamports(OTHER)) == (SOL, SOL)
+    stage.move(OWNED, OWNED, SOL)
+    with pytest.raises(Fault):
+        stage.move(OWNED, OTHER, 2 * SOL)
+    assert stage.lamports(OWNED) == SOL
+
+
+def test_what_the_program_wrote_must_hold_its_rent(pad: Pad) -> None:
+    stage = stage_of(pad)
+    stage.finish()
+    stage.write(OWNED, bytes(12))
+    stage.finish()
+    stage.move(OWNED, OTHER, 2 * SOL - 5)
+    with pytest.raises(Fault) as short:
+        stage.finish()
+    assert short.value.whole == {"InsufficientFundsForRent": {"account_index": 1}}
+
+
+def test_an_event_is_a_line_and_a_call(pad: Pad) -> None:
+    stage = stage_of(pad)
+    event = InitUserVolumeAccumulatorEvent(OTHER, OTHER, stage.timestamp)
+    stage.emit(event)
+    (call,) = stage.calls
+    assert decode_event(call.data) == event and call.accounts == bytes([6]) and stage.units == EVENT_UNITS
+    assert stage.logs[0].startswith("Program data: ") and stage.logs[-1] == f"Program {PUMP} success"
+
+
+def test_an_imitated_call_shows_what_it_returned(pad: Pad) -> None:
+    stage = stage_of(pad)
+    child = calls.transfer_lamports(pad.user.pubkey(), OTHER, SOL)
+    stage.pretend(Instruction(PUMP_FEES, b"ask", []), ("Instruction: Ask",), 500, children=(child,), returned=b"yes")
+    assert [call.stack_height for call in stage.calls] == [2, 3] and stage.units == 650
+    assert f"Program return: {PUMP_FEES} eWVz" in stage.logs and stage.return_data is not None
+    assert f"Program {PUMP_FEES} consumed 650 of 100000 compute units" in stage.logs
+
+
+def test_units_run_out(pad: Pad) -> None:
+    """What is used is never more than what there was."""
+    stage = stage_of(pad, units=100)
+    with pytest.raises(Fault) as out:
+        stage.spend(101)
+    assert out.value.cause == "ComputationalBudgetExceeded" and stage.units == 100
