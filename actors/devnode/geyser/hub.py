@@ -52,7 +52,7 @@ class Hub:
     def __init__(self, node: Node, replay_slots: int = REPLAY_SLOTS) -> None:
         self._node = node
         self.logs = SlotLogs(replay_slots)
-        self._subscriptions: dict[Subscription, asyncio.Task[None] | None] = {}  # With the replay that goes on.
+        self._replays: dict[Subscription, asyncio.Task[None] | None] = {}  # All subscribers, and who is told the past.
         self._heard = node.chain.bus.subscribe(*_KINDS)
         self.logs.open(node.chain.levels.building.slot, None)  # Nothing has happened in it yet.
 
@@ -61,33 +61,37 @@ class Hub:
     def join(self, outbox: Outbox) -> Subscription:
         """It hears nothing but statuses it asks for, until it subscribes."""
         subscription = Subscription(outbox)
-        self._subscriptions[subscription] = None
+        self._replays[subscription] = None
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
-        going_on = self._subscriptions.pop(subscription, None)
-        if going_on is not None:
-            going_on.cancel()
+        """A second time changes nothing."""
+        self._stop_replay(subscription)
+        self._replays.pop(subscription, None)
 
     def subscribe(self, subscription: Subscription, wanted: Filter, from_slot: int | None) -> None:
         """Replace what the subscriber asked for before; a replay of that ends where it is."""
         self.pump()  # What happened before is told to those who listened then.
-        going_on = self._subscriptions[subscription]
-        if going_on is not None:
-            going_on.cancel()
-            self._subscriptions[subscription] = None
-        subscription.subscribe(wanted, from_slot)
-        if from_slot is None:
-            return
-        end = refusal(self.logs, subscription, from_slot)
+        self._stop_replay(subscription)
+        end = None if from_slot is None else refusal(self.logs, wanted.level, from_slot)
         if end is not None:
             subscription.outbox.end(end)
             return
-        going_on = self._subscriptions[subscription] = asyncio.create_task(replay(self.logs, subscription))
-        subscription.outbox.follow(going_on)
+        subscription.subscribe(wanted, from_slot)
+        if from_slot is not None:
+            self.logs.hold(subscription, from_slot - 1)
+            going_on = self._replays[subscription] = asyncio.create_task(replay(self.logs, subscription))
+            subscription.outbox.follow(going_on)
+
+    def _stop_replay(self, subscription: Subscription) -> None:
+        going_on = self._replays.get(subscription)
+        if going_on is not None:
+            going_on.cancel()
+            self._replays[subscription] = None
+        self.logs.release(subscription)
 
     def end_all(self, end: End) -> None:
-        for subscription in self._subscriptions:
+        for subscription in self._replays:
             subscription.outbox.end(end)
 
     @property
@@ -183,7 +187,7 @@ class Hub:
     # Telling.
 
     def _tell_block(self, log: SlotLog, level: Commitment) -> None:
-        wants_entries = any(one.filter.entries and one.filter.level is level for one in self._subscriptions)
+        wants_entries = any(one.filter.entries and one.filter.level is level for one in self._replays)
         for update in log.block(wants_entries):
             self._tell(update, level)
 
@@ -201,8 +205,8 @@ class Hub:
         self._tell(update, *Commitment)
 
     def _tell(self, update: Update, *levels: Commitment) -> None:
-        if self._subscriptions and self.tells:
-            for subscription in self._subscriptions:
+        if self._replays and self.tells:
+            for subscription in self._replays:
                 if subscription.filter.level in levels:
                     subscription.hear(update)
             update.forget()

@@ -2,7 +2,8 @@
 
 Implements: one log for each slot, in which only the last write of an account is kept, as confirmed and finalized
 subscribers and replays see it; how far back a replay may begin. Slots that are not final yet are always kept; of the
-older ones at most a fixed number of slots, and of updates in all, so that a busy chain's memory stays bounded.
+older ones at most a fixed number of slots, and of updates in all, so that a busy chain's memory stays bounded; and
+what a replay that goes on has yet to tell.
 Synchronous. Not here: who is told (hub.py), how a replay goes on beside the living chain (replays.py).
 """
 
@@ -79,7 +80,7 @@ class SlotLogs:
         self._replay_slots, self._updates_max = replay_slots, updates_max
         self._logs: dict[int, SlotLog] = {}
         self._final_slot = 0
-        self.dropped_slot = -1  # The newest slot whose log is gone.
+        self._holds: dict[object, int] = {}
 
     def open(self, slot: int, parent: int | None) -> SlotLog:
         log = self._logs[slot] = SlotLog(slot, parent)
@@ -104,20 +105,27 @@ class SlotLogs:
         return next(iter(self._logs), None) if self._replay_slots else None
 
     def next_after(self, slot: int, level: Commitment) -> SlotLog | None:
-        """The oldest log after the slot that has reached the level."""
-        return next((log for log in self.after(slot) if log.has_reached(level)), None)
+        """The oldest log after the slot that has reached the level, or never will."""
+        return next((log for log in self.after(slot) if log.is_abandoned or log.has_reached(level)), None)
 
     def after(self, slot: int) -> Iterator[SlotLog]:
         return (log for log in self._logs.values() if log.slot > slot)
 
+    def hold(self, holder: object, slot: int) -> None:
+        """Let nothing go that comes after the slot, until the holder holds another or releases."""
+        self._holds[holder] = slot
+
+    def release(self, holder: object) -> None:
+        """A second time changes nothing."""
+        self._holds.pop(holder, None)
+
     def clear(self) -> None:
-        self.dropped_slot = max(self._logs, default=self.dropped_slot)
         self._logs.clear()
 
     def _trim(self) -> None:
         updates = sum(map(len, self._logs.values()))
+        newest = min((self._final_slot, *self._holds.values()))
         for slot in list(self._logs):
-            if slot > self._final_slot or (len(self._logs) <= self._replay_slots and updates <= self._updates_max):
+            if slot > newest or (len(self._logs) <= self._replay_slots and updates <= self._updates_max):
                 break
             updates -= len(self._logs.pop(slot))
-            self.dropped_slot = slot

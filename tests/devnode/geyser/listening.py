@@ -18,7 +18,7 @@ Update = geyser_pb2.SubscribeUpdate
 class Listener:
     def __init__(self, hub: Hub, limits: FilterLimits = NO_LIMITS, outbox: Outbox | None = None) -> None:
         self.hub, self.limits = hub, limits
-        self.subscription = hub.join(outbox or Outbox())
+        self.subscription = hub.join(Outbox() if outbox is None else outbox)
 
     def ask(self, request: Request) -> None:
         from_slot = request.from_slot if request.HasField("from_slot") else None

@@ -1,0 +1,36 @@
+"""Codes and words that clients match on."""
+
+import grpc
+import pytest
+
+from actors.devnode.geyser import refusals
+from actors.devnode.geyser.limits import BadFilter
+from actors.devnode.geyser.refusals import End, bad_filter, no_longer_available, unknown_commitment
+
+Code = grpc.StatusCode
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "text"),
+    [
+        (refusals.LAGGED_SENDING, Code.INTERNAL, "lagged to send an update"),
+        (refusals.LAGGED_RECEIVING, Code.INTERNAL, "lagged to receive geyser messages"),
+        (refusals.NO_REPLAY, Code.INTERNAL, "from_slot is not supported"),
+        (refusals.NOTHING_TO_REPLAY, Code.INTERNAL, "failed to get replay response"),
+        (refusals.SHUTTING_DOWN, Code.UNAVAILABLE, "server is shutting down try again later"),
+        (refusals.NO_TOKEN, Code.UNAUTHENTICATED, "No valid auth token"),
+        (refusals.NO_BLOCK, Code.INTERNAL, "block is not available yet"),
+        (bad_filter(BadFilter("why")), Code.INVALID_ARGUMENT, "failed to create filter: why"),
+        (no_longer_available(5, 9), Code.OUT_OF_RANGE, "broadcast from 5 is not available, last available: 9"),
+        (unknown_commitment(7), Code.UNKNOWN, "failed to create CommitmentLevel from 7"),
+    ],
+)
+def test_the_words_are_upstreams(end: End, code: grpc.StatusCode, text: str) -> None:
+    """Clients decide by them whether to try again."""
+    assert end == End(code, text)
+
+
+def test_a_call_that_is_not_there_says_why() -> None:
+    """UNIMPLEMENTED alone would look like a wrong address."""
+    assert refusals.NO_SHREDS.code is Code.UNIMPLEMENTED
+    assert "shreds" in refusals.NO_SHREDS.text

@@ -1,0 +1,241 @@
+"""The past told again while the chain goes on."""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from solders.keypair import Keypair
+
+from actors.devnode.chain import ForkEnd
+from actors.devnode.geyser.refusals import (
+    NO_REPLAY,
+    NOTHING_TO_REPLAY,
+    no_longer_available,
+)
+from actors.geyser_proto import geyser_pb2
+
+from ..local_node import ROOT_DEPTH, LocalNode
+from .listening import Listener, Request, Streaming, Update, kinds
+from .test_hub import everything
+
+LEVELS = [geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED]
+
+
+async def settled(listener: Listener) -> list[Update]:
+    """Everything up to the present."""
+    for _ in range(200):  # A turn for each slot, at most.
+        await asyncio.sleep(0)
+    assert listener.subscription.replayed_slot is None
+    return await listener.heard()
+
+
+def without_times(updates: list[Update]) -> list[bytes]:
+    for one in updates:
+        one.ClearField("created_at")
+    return [one.SerializeToString(deterministic=True) for one in updates]
+
+
+def busy(local: LocalNode, slots: int) -> None:
+    """A few slots with a transfer each."""
+    payer = local.wallet()
+    for _ in range(slots):
+        local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
+        local.beat()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_the_past_is_told_as_it_was_told_then(streaming: Streaming, level: int) -> None:
+    """The same contents in the same order for each slot; at processed, one write of each account in a slot."""
+    local = streaming.local
+    then = streaming.listen(everything(level))
+    busy(local, 4)
+    local.finalize()
+    lived = await then.heard()
+    request = everything(level)
+    first = request.from_slot = streaming.hub.logs.first_slot or 0
+    again = await settled(streaming.listen(request))
+    contents = [one for one in lived if not one.HasField("slot")]
+    replayed = [one for one in again if not one.HasField("slot")]
+    assert without_times(contents) == without_times(replayed)
+    assert len(contents) > 20 and first > 0
+    # Every status, once; they follow their slot's contents.
+    assert sorted(without_times([one for one in again if one.HasField("slot")])) == sorted(
+        without_times([one for one in lived if one.HasField("slot") and one.slot.slot >= first])
+    )
+
+
+async def test_within_a_slot_statuses_come_last(streaming: Streaming) -> None:
+    """Upstream's order of a replay."""
+    local = streaming.local
+    busy(local, 1)
+    local.finalize()
+    request = everything()
+    request.from_slot = streaming.hub.logs.first_slot or 0
+    updates = await settled(streaming.listen(request))
+    slots = [
+        one.slot.slot or one.block_meta.slot for one in updates if one.HasField("slot") or one.HasField("block_meta")
+    ]
+    assert slots == sorted(slots)
+    at = kinds(updates).index("block_meta")
+    assert kinds(updates)[at - 1 : at + 2] == ["block", "block_meta", "slot"]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=st.integers(1, 6), steps=st.lists(st.integers(0, 3), max_size=8), level=st.sampled_from(LEVELS))
+async def test_nothing_is_missed_or_told_twice(streaming: Streaming, before: int, steps: list[int], level: int) -> None:
+    """However the chain moves while the past is told: each block once, in order, without a gap."""
+    local, hub = streaming.local, streaming.hub
+    local.beat(before)
+    hub.pump()
+    request = everything(level)
+    reached = hub.logs.next_after(-1, read_level(level))
+    request.from_slot = hub.logs.first_slot or 0
+    listener = streaming.listen(request)
+    if reached is None:
+        assert await listener.end() == NOTHING_TO_REPLAY
+        return
+    heard = await listener.heard()
+    for beats in steps:
+        local.beat(beats)
+        hub.pump()
+        await asyncio.sleep(0)
+        heard += await listener.heard()
+    heard += await settled(listener)
+    local.finalize()
+    heard += await listener.heard()
+    slots = [one.block_meta.slot for one in heard if one.HasField("block_meta")]
+    assert slots == list(range(request.from_slot, slots[-1] + 1))
+    told = [(one.slot.slot, one.slot.status) for one in heard if one.HasField("slot")]
+    assert len(told) == len(set(told))
+    newest = local.chain.levels.building.slot - 1
+    assert {slot for slot, status in told if status == geyser_pb2.SLOT_CONFIRMED} >= set(
+        range(request.from_slot, newest + 1)
+    )
+
+
+def read_level(level: int) -> object:
+    from actors.devnode.geyser.filters import LEVELS as levels
+
+    return levels[level]
+
+
+async def test_the_slot_being_built_is_told_so_far_and_goes_on(streaming: Streaming) -> None:
+    """Half of it from the past, half from the present."""
+    local = streaming.local
+    payer = local.wallet()
+    local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
+    request = Request(from_slot=local.chain.levels.building.slot)
+    request.transactions["it"].SetInParent()
+    listener = streaming.listen(request)
+    local.land(local.transfer(payer, Keypair().pubkey(), 10**7 + 1))
+    streaming.hub.pump()
+    await settled(listener)
+    local.land(local.transfer(payer, Keypair().pubkey(), 10**7 + 2))
+    found = [one.transaction.transaction.index for one in await listener.heard()]
+    assert found == [2] or found == [0, 1, 2]
+
+
+async def test_before_the_oldest_slot_it_is_refused(streaming: Streaming) -> None:
+    """With the slot from which it can be had."""
+    first = streaming.hub.logs.first_slot or 0
+    request = everything()
+    request.from_slot = first - 1
+    assert await streaming.listen(request).end() == no_longer_available(first - 1, first)
+
+
+async def test_a_slot_that_has_not_come_is_refused(streaming: Streaming) -> None:
+    """At its level: a slot that is processed is not final yet."""
+    slot = streaming.local.chain.levels.building.slot
+    for level, at in ((geyser_pb2.PROCESSED, slot + 1), (geyser_pb2.FINALIZED, slot)):
+        request = everything(level)
+        request.from_slot = at
+        assert await streaming.listen(request).end() == NOTHING_TO_REPLAY
+
+
+async def test_replay_can_be_switched_off(local: LocalNode) -> None:
+    """As an operator may."""
+    streaming = Streaming(local, replay_slots=0)
+    request = everything()
+    request.from_slot = local.chain.levels.building.slot
+    assert await streaming.listen(request).end() == NO_REPLAY
+
+
+async def test_old_slots_are_let_go(local: LocalNode) -> None:
+    """As many as were said are kept, the building one included."""
+    streaming = Streaming(local, replay_slots=6)
+    local.beat(20)
+    streaming.hub.pump()
+    # The oldest goes when one becomes final; the newest was opened just before.
+    assert local.chain.levels.building.slot - (streaming.hub.logs.first_slot or 0) + 1 == 6 >= ROOT_DEPTH
+
+
+async def test_another_request_ends_a_replay(streaming: Streaming) -> None:
+    """What it asks for counts from then on."""
+    local = streaming.local
+    busy(local, 3)
+    local.finalize()
+    request = everything()
+    request.from_slot = streaming.hub.logs.first_slot or 0
+    listener = streaming.listen(request)
+    metas = Request()
+    metas.blocks_meta["it"].SetInParent()
+    listener.ask(metas)
+    await asyncio.sleep(0)
+    local.beat()
+    assert kinds(await listener.heard()) == ["block_meta"]
+
+
+async def test_a_replay_is_not_outrun(local: LocalNode) -> None:
+    """What it has yet to tell is kept for it, and let go when it has been told."""
+    streaming = Streaming(local, replay_slots=8)
+    local.beat(20)
+    streaming.hub.pump()
+    first = streaming.hub.logs.first_slot or 0
+    request = Request(from_slot=first)
+    request.blocks_meta["it"].SetInParent()
+    listener = streaming.listen(request)
+    local.beat(20)
+    streaming.hub.pump()
+    assert streaming.hub.logs.first_slot == first
+    updates = await settled(listener)
+    newest = local.chain.levels.building.slot
+    assert [one.block_meta.slot for one in updates] == list(range(first, newest))
+    local.beat()
+    streaming.hub.pump()
+    assert (streaming.hub.logs.first_slot or 0) > first
+
+
+@pytest.mark.parametrize("ends", ["leave", "ask"])
+async def test_a_replay_that_never_began_holds_nothing(local: LocalNode, ends: str) -> None:
+    """Cancelled before its first turn, its task does not run at all."""
+    streaming = Streaming(local, replay_slots=8)
+    local.beat(20)
+    streaming.hub.pump()
+    first = streaming.hub.logs.first_slot or 0
+    listener = streaming.listen(Request(from_slot=first))
+    if ends == "leave":
+        streaming.hub.leave(listener.subscription)
+    else:
+        listener.ask(Request())
+    local.beat(5)
+    streaming.hub.pump()
+    assert streaming.hub.logs.first_slot == first + 5
+
+
+async def test_a_lost_fork_has_its_statuses_only(streaming: Streaming) -> None:
+    """As it was told then: at confirmed, its transactions never were."""
+    local = streaming.local
+    payer = local.wallet()
+    slot = local.chain.levels.building.slot
+    then = streaming.listen(everything(geyser_pb2.CONFIRMED))
+    local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
+    local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
+    local.beat(2)
+    lived = [one.slot.status for one in await then.heard() if one.HasField("slot") and one.slot.slot == slot]
+    request = everything(geyser_pb2.CONFIRMED)
+    request.from_slot = slot - 1
+    updates = await settled(streaming.listen(request))
+    replayed = [one.slot.status for one in updates if one.HasField("slot") and one.slot.slot == slot]
+    assert [status for status in replayed if status in lived] == lived
+    assert "transaction" not in kinds(updates)
