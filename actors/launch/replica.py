@@ -23,13 +23,13 @@ from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
 from actors.launch.own_methods import with_own_methods
 from actors.launch.payments import Payments, assemble_payments
+from actors.launch.watching import watch_deposits
 from actors.status import endpoints
-from actors.status.core import Health, Services
+from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
 from actors.storage import checked_redis
-from actors.upstream.client import NodeClient
-from actors.upstream.core import NodeScore, Probe
-from actors.upstream.prober import Prober
+from actors.upstream.api import Nodes
+from actors.upstream.core import Probe
 
 logger = logging.getLogger(__name__)
 
@@ -49,27 +49,28 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts = ShardedAccounts(config, await asyncio.to_thread(place_shards, config), edge)
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
-    node = NodeClient(config.upstream, config.upstream.node_url)
     pages = LivePages(config, clock, accounts, redis_client)
-    prober = Prober(config.upstream, node, config.upstream.node_url, clock, pages.probed)
+    nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call is taken: a fresh replica beside one that serves must not say "starting".
-    await asyncio.gather(prober.probe(), accounts.connected())
+    await asyncio.gather(nodes.probe(), accounts.connected())
     await pages.look()
-    prober.start()
-    pages.payments = payments = await assemble_payments(config, node, accounts, clock)
+    nodes.start()
+    deposits = await watch_deposits(config)
+    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock)
     pages.start()
     # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
     # client's own in. One that comes straight to the door has none.
     parts = Dependencies(
         config,
         accounts,
-        with_own_methods(node, config),
+        with_own_methods(nodes, config),
         RedisIdentityStore(redis_client),
         pages,
         clock,
         edge=edge,
         ids_from_edge=True,
         payment_desk=payments.desk if payments else None,
+        deposits=deposits,
     )
     door = build_app(parts)
 
@@ -79,22 +80,24 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         await door.close()
         if payments is not None:
             await payments.close()
-        await prober.stop()
+        if deposits is not None:
+            await deposits.stop()
+        await nodes.close()
         await pages.stop()
         await accounts.stop()
-        await node.close()
         await redis_client.aclose()
 
     return door, close
 
 
 class LivePages:
-    """The public pages as they are now: fed by the node's prober, and by its own look at the stores every second."""
+    """The public pages as they are now: fed by the nodes' probers, and by its own look at the stores every second."""
 
     def __init__(self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any) -> None:
         self._clock, self._accounts, self._redis = clock, accounts, redis_client
         self._started_at = clock.now()
-        self._health = Health(lag_slots_max=config.upstream.lag_slots_max)
+        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
+        self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
         self._capabilities = endpoints.capabilities_document(_DOORS)
         self._task: asyncio.Task[None] | None = None
@@ -108,8 +111,9 @@ class LivePages:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def probed(self, score: NodeScore, probe: Probe) -> None:
-        self._health = self._health.after_probe(probe, score.best_slot)
+    def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
+        """A look at one of the nodes."""
+        self._take_in(self._health.after_probe(probe, best_known_slot, name))
 
     def health(self) -> tuple[int, dict[str, Any]]:
         document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
@@ -126,10 +130,12 @@ class LivePages:
     async def look(self) -> None:
         """Ask the stores once."""
         committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
-        before = self._health.status
-        self._health = self._health.after_services(Services(committing, reachable))
-        if self._health.status is not before:
-            logger.warning("health: %s, was %s", self._health.status.value, before.value)
+        self._take_in(self._health.after_services(Services(committing, reachable)))
+
+    def _take_in(self, health: Health) -> None:
+        before, self._health = self._health.status, health
+        if health.status is not before:
+            logger.warning("health: %s, was %s", health.status.value, before.value)
 
     async def _watch(self) -> None:
         while True:

@@ -1,15 +1,20 @@
 """The health of the service: starting, ok or degraded, from what probes and stores say.
 
 Implements: interface specification, "Service health"; decisions, "health transitions".
-Pure: fed by the shell after every probe of the primary node and whenever a store's state changes. What the clients
-get to read is endpoints.py; how a node is probed is upstream's.
+Pure: fed by the shell after every probe of a node and whenever a store's state changes. What the clients get to read
+is endpoints.py; how a node is probed is upstream's.
+
+The primary node is every node with a weight: each of them is counted on for its share of the calls, so one that fails
+is a service that is not whole, and whoever takes over its share is its fallback. Nodes of weight 0 are nothing but
+fallback, and may fail without being missed.
 
 | From          | To       | When                                                                                    |
 |---------------|----------|-----------------------------------------------------------------------------------------|
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
 | any           | starting | the ledger cannot commit: no paid call is admitted that could not be recorded           |
-| starting, ok  | degraded | 3 failed probes in a row, a lag above the limit, or Redis, relay or stream source down  |
-| degraded      | ok       | 3 good probes in a row: answered, no lag, and everything else up at the time            |
+| starting, ok  | degraded | of a primary node 3 failed probes in a row or a lag above the limit (or it says itself  |
+|               |          | that it is behind), or Redis, relay or stream source down                               |
+| degraded      | ok       | 3 good probes in a row of every primary node: answered, no lag, all else up at the time |
 | starting      | ok       | nothing of the above holds; a start has no bad record to live down                      |
 """
 
@@ -36,7 +41,6 @@ class Services:
     redis_reachable: bool
     relay_reachable: bool | None = None
     stream_source_reachable: bool | None = None
-    fallback_active: bool = False  # Another node answers in place of the primary.
 
     @property
     def stores_reachable(self) -> bool:
@@ -49,7 +53,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What the primary node said last; None: it has not said."""
+    """What a node said last; None: it has not said."""
 
     slot: int | None = None
     block_height: int | None = None
@@ -57,35 +61,57 @@ class NodeFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """One node, as its probes show it."""
+
+    name: str = ""
+    is_primary: bool = True
+    answered: bool = False  # At least once.
+    lagging: bool = False
+    failures_in_a_row: int = 0
+    good_in_a_row: int = 0
+    figures: NodeFigures = NodeFigures()
+
+    def after(self, probe: Probe, lagging: bool, all_up: bool) -> "NodeHealth":
+        if not probe.answered:
+            return replace(self, failures_in_a_row=self.failures_in_a_row + 1, good_in_a_row=0)
+        return replace(
+            self,
+            answered=True,
+            lagging=lagging,
+            failures_in_a_row=0,
+            good_in_a_row=self.good_in_a_row + 1 if all_up and not lagging else 0,
+            figures=_latest(self.figures, probe),
+        )
+
+    @property
+    def is_answering(self) -> bool:
+        return self.answered and self.failures_in_a_row < PROBES_IN_A_ROW
+
+    @property
+    def is_well(self) -> bool:
+        """Whether calls can be expected to be answered, and from the tip of the chain."""
+        return self.is_answering and not self.lagging
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     lag_slots_max: int = 128
     status: Status = Status.STARTING
     services: Services = Services(ledger_committing=False, redis_reachable=False)
-    node: NodeFigures = NodeFigures()
-    node_answered: bool = False  # At least once.
+    nodes: tuple[NodeHealth, ...] = (NodeHealth(),)
     stores_were_reachable: bool = False  # All at once, at least once.
-    lagging: bool = False
-    failures_in_a_row: int = 0
-    good_in_a_row: int = 0
 
-    def after_probe(self, probe: Probe, best_known_slot: int | None) -> "Health":
-        """The health once the primary node was probed. best_known_slot: highest slot that any source has named."""
-        if not probe.answered:
-            failed = replace(self, failures_in_a_row=self.failures_in_a_row + 1, good_in_a_row=0)
-            return failed._judged()
-        lagging = (
+    def after_probe(self, probe: Probe, best_known_slot: int | None, name: str = "") -> "Health":
+        """The health once a node was probed. best_known_slot: highest slot that any source has named."""
+        lagging = probe.behind or (
             probe.slot is not None and best_known_slot is not None and best_known_slot - probe.slot > self.lag_slots_max
         )
-        good = self.services.all_up and not lagging
-        answered = replace(
-            self,
-            node=_latest(self.node, probe),
-            node_answered=True,
-            lagging=lagging,
-            failures_in_a_row=0,
-            good_in_a_row=self.good_in_a_row + 1 if good else 0,
+        assert any(node.name == name for node in self.nodes), name
+        nodes = tuple(
+            node.after(probe, lagging, self.services.all_up) if node.name == name else node for node in self.nodes
         )
-        return answered._judged()
+        return replace(self, nodes=nodes)._judged()
 
     def after_services(self, services: Services) -> "Health":
         """The health once stores and sources were looked at. Looking again changes nothing."""
@@ -93,30 +119,45 @@ class Health:
             self,
             services=services,
             stores_were_reachable=self.stores_were_reachable or services.stores_reachable,
-            good_in_a_row=self.good_in_a_row if services.all_up else 0,
+            nodes=self.nodes if services.all_up else tuple(replace(node, good_in_a_row=0) for node in self.nodes),
         )
         return seen._judged()
 
     @property
+    def primaries(self) -> tuple[NodeHealth, ...]:
+        return tuple(node for node in self.nodes if node.is_primary)
+
+    @property
     def node_healthy(self) -> bool:
-        """Whether calls to the primary node can be expected to be answered, and from the tip of the chain."""
-        return self.node_answered and self.failures_in_a_row < PROBES_IN_A_ROW and not self.lagging
+        """Whether every primary node answers, and from the tip of the chain."""
+        return all(node.is_well for node in self.primaries)
+
+    @property
+    def fallback_active(self) -> bool:
+        """Whether another node answers in place of a primary one."""
+        answering = sum(node.is_answering for node in self.nodes)
+        return any(not node.is_well and answering > node.is_answering for node in self.primaries)
+
+    @property
+    def figures(self) -> NodeFigures:
+        """Of the primary node that has come furthest."""
+        return max((node.figures for node in self.primaries), key=lambda figures: figures.slot or 0)
 
     @property
     def paid_traffic_ready(self) -> bool:
         """Whether a paid call would be recorded and somebody is there to answer it, be it late or from behind."""
-        answering = self.failures_in_a_row < PROBES_IN_A_ROW or self.services.fallback_active
-        return self.status is not Status.STARTING and answering
+        return self.status is not Status.STARTING and any(node.is_answering for node in self.nodes)
 
     def _judged(self) -> "Health":
         return replace(self, status=self._next_status())
 
     def _next_status(self) -> Status:
-        if not (self.node_answered and self.stores_were_reachable and self.services.ledger_committing):
+        answered = any(node.answered for node in self.nodes)
+        if not (answered and self.stores_were_reachable and self.services.ledger_committing):
             return Status.STARTING
         if not self.node_healthy or not self.services.all_up:
             return Status.DEGRADED
-        if self.status is Status.DEGRADED and self.good_in_a_row < PROBES_IN_A_ROW:
+        if self.status is Status.DEGRADED and any(node.good_in_a_row < PROBES_IN_A_ROW for node in self.primaries):
             return Status.DEGRADED
         return Status.OK
 

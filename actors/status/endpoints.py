@@ -35,13 +35,13 @@ def health_document(health: Health, now: int, started_at: int, doors: Doors) -> 
         "timestamp": now,
     }
     if health.status is Status.DEGRADED:
-        document["fallback_active"] = health.services.fallback_active
+        document["fallback_active"] = health.fallback_active
     if health.status is Status.OK:
         figures = {
-            "solanaSlot": health.node.slot,
-            "solanaBlockHeight": health.node.block_height,
+            "solanaSlot": health.figures.slot,
+            "solanaBlockHeight": health.figures.block_height,
             "uptime": max(0, now - started_at),
-            "nodeVersion": health.node.version,
+            "nodeVersion": health.figures.version,
         }
         document |= {name: value for name, value in figures.items() if value is not None}
     return document

@@ -8,8 +8,12 @@ the CPU, and every way it can end is spelled out here (README.md, "Why not aioht
 """
 
 import asyncio
+from functools import partial
 
 import httptools
+
+from actors.upstream.replies import Lease
+from actors.upstream.room import LARGE_BYTES, Room
 
 _UNFRAMED = -1
 
@@ -31,15 +35,20 @@ class AnswerMalformed(Exception):
 
 
 class NodeConnection(asyncio.Protocol):
-    def __init__(self, answer_bytes_max: int) -> None:
+    """room: what the large answers of all connections share."""
+
+    def __init__(self, answer_bytes_max: int, room: Room) -> None:
         self._answer_bytes_max = answer_bytes_max
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._waiter: asyncio.Future[tuple[int, bytes]] | None = None
+        self._waiter: asyncio.Future[tuple[int, bytes, Lease | None]] | None = None
         self._expiry: asyncio.TimerHandle | None = None
+        self._claimed = self._wanted = 0  # Bytes of the room: had, and waited for.
         self._reset()
         self.usable = False
+        self.used_at = self._loop.time()
 
     def _reset(self) -> None:
         self._parts: list[bytes] = []
@@ -47,10 +56,11 @@ class NodeConnection(asyncio.Protocol):
         self._touched = False
         self._headers_complete = False
         self._framing = _UNFRAMED
+        self._announced: int | None = None
         self._problem: Exception | None = None
 
-    def exchange(self, request: bytes, give_up_at: float) -> "asyncio.Future[tuple[int, bytes]]":
-        """Send; the future gives (HTTP status, body). give_up_at: loop time.
+    def exchange(self, request: bytes, give_up_at: float) -> "asyncio.Future[tuple[int, bytes, Lease | None]]":
+        """Send; the future gives (HTTP status, body, room that the body takes). give_up_at: loop time.
 
         Fails with ConnectionBroken, AnswerTooLarge, AnswerMalformed or TimeoutError, and the connection is then gone.
         Whoever stops waiting must call abort(): the answer may still be on its way.
@@ -114,6 +124,8 @@ class NodeConnection(asyncio.Protocol):
             self._framing = 0
             if not value.isdigit() or int(value[:20]) > self._answer_bytes_max:
                 self._problem = AnswerTooLarge()
+            else:
+                self._announced = int(value)
         elif name == b"transfer-encoding":
             self._framing = 0
         elif name == b"content-encoding" and value.lower() != b"identity":
@@ -121,6 +133,8 @@ class NodeConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._headers_complete = True
+        if self._problem is None and self._announced is not None and self._announced > LARGE_BYTES:
+            self._claim(self._announced)
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
@@ -129,10 +143,37 @@ class NodeConnection(asyncio.Protocol):
             self._parts.clear()
         elif self._problem is None:
             self._parts.append(body)
+            if self._announced is None and self._size > max(self._claimed, LARGE_BYTES) and not self._wanted:
+                # Nobody said how long it will be: twice as much each time.
+                self._claim(min(max(self._claimed, 8 * LARGE_BYTES), self._answer_bytes_max))
 
     def on_message_complete(self) -> None:
         if self._problem is None and self._waiter is not None:
             self._complete()
+
+    # --- room for large answers
+
+    def _claim(self, size: int) -> None:
+        if self._room.claim(size, self._granted):
+            self._claimed += size
+        elif self._transport is not None:
+            self._wanted = size
+            self._transport.pause_reading()  # The node waits, and so does whoever asked, until their time is over.
+
+    def _granted(self) -> None:
+        self._claimed += self._wanted
+        self._wanted = 0
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _take_lease(self) -> Lease | None:
+        if self._wanted:
+            self._room.withdraw(self._granted)
+            self._wanted = 0
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.resume_reading()
+        claimed, self._claimed = self._claimed, 0
+        return Lease(partial(self._room.give_back, claimed)) if claimed else None
 
     # --- endings
 
@@ -144,9 +185,11 @@ class NodeConnection(asyncio.Protocol):
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         self._parts = []
+        lease = self._take_lease()
+        self.used_at = self._loop.time()
         waiter = self._take_waiter()
         if waiter is not None and not waiter.done():
-            waiter.set_result((self._parser.get_status_code(), body))
+            waiter.set_result((self._parser.get_status_code(), body, lease))
 
     def _expire(self) -> None:
         self._fail(TimeoutError("the node did not answer in time"))
@@ -159,11 +202,12 @@ class NodeConnection(asyncio.Protocol):
 
     def _finish(self, error: Exception) -> None:
         self._parts = []
+        self._take_lease()  # Let go at once: there is nobody to hold it.
         waiter = self._take_waiter()
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
 
-    def _take_waiter(self) -> "asyncio.Future[tuple[int, bytes]] | None":
+    def _take_waiter(self) -> "asyncio.Future[tuple[int, bytes, Lease | None]] | None":
         waiter, self._waiter = self._waiter, None
         if self._expiry is not None:
             self._expiry.cancel()

@@ -1,30 +1,43 @@
 """How well a node does: what its probes say, in a row and on average.
 
 Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
-Pure. One score per node, so that a pool is a list of them and best() chooses; with one node it chooses that one.
-What the scores mean for the public health page is status/core.py.
+Pure. One score per node; who is asked is members.py, what the scores mean for the public health page status/core.py.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum, unique
 
 _LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not look like a slow node.
 
 
+@unique
+class Commitment(IntEnum):
+    PROCESSED = 0
+    CONFIRMED = 1
+    FINALIZED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look at a node. answered: it gave its slot. None: it did not say."""
+    """One look at a node. answered: it gave its slot. None: it did not say.
+
+    slot: finalized, the chain's own default. behind: the node itself says that it is behind its cluster.
+    """
 
     answered: bool
     slot: int | None = None
     block_height: int | None = None
     version: str | None = None
     latency_ms: int | None = None
+    confirmed_slot: int | None = None
+    processed_slot: int | None = None
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    name: str  # Safe to show: host and port, never the whole URL, which may carry a key.
+    name: str  # As configured: never the URL, which may carry a key.
     failures_in_a_row: int = 0
     successes_in_a_row: int = 0
     latency_ms: int | None = None  # Running average; None: no probe was ever answered.
@@ -61,14 +74,9 @@ def lag_slots(score: NodeScore, scores: Sequence[NodeScore]) -> int:
     return max(0, max(known) - score.last.slot)
 
 
-def best(scores: Sequence[NodeScore], lag_slots_max: int) -> NodeScore:
-    """The node to ask: fewest failures in a row, then not lagging, then fastest; the first listed wins a tie."""
-    assert scores, "there is no node"
-    return min(
-        scores,
-        key=lambda score: (
-            score.failures_in_a_row,
-            lag_slots(score, scores) > lag_slots_max,
-            score.latency_ms if score.latency_ms is not None else 1 << 31,
-        ),
-    )
+def slot_at(probe: Probe | None, commitment: Commitment) -> int | None:
+    """The slot that a probe saw at a commitment; what it did not ask is at least what is final."""
+    if probe is None:
+        return None
+    asked = (probe.processed_slot, probe.confirmed_slot, probe.slot)[commitment]
+    return probe.slot if asked is None else asked

@@ -1,27 +1,28 @@
-"""Looks at a node again and again, and keeps its score.
+"""Looks at a node again and again.
 
-Implements: decisions, "health transitions" (probes). The shell; how a probe changes a score is core.py.
+Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell; how a probe changes
+a score is core.py, what it means for calls members.py.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
 from actors.clock import Clock
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
-from actors.upstream.core import NodeScore, Probe
-from actors.upstream.replies import AnswerKind
+from actors.upstream.core import Probe
+from actors.upstream.replies import AnswerKind, NodeAnswer, is_nodes_own_trouble
 
 _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
-_PROBE_TIMEOUT_MS = 2_000
 _NO_PARAMS = b"[]"
+_CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
+_VERSION_EVERY = 30  # Probes: a version changes with a restart, and the first probe after one asks too.
 
 
 class _Version(msgspec.Struct):
@@ -29,23 +30,25 @@ class _Version(msgspec.Struct):
 
 
 class Prober:
-    """`listener` hears every probe and the score after it, in the prober's own task."""
+    """`listener` hears every probe, in the prober's own task. one_of_several: what only a choice needs is asked too."""
 
     def __init__(
         self,
         config: UpstreamConfig,
         client: NodeClient,
-        node_url: str,
+        name: str,
         clock: Clock,
-        listener: Callable[[NodeScore, Probe], None] | None = None,
+        listener: Callable[[Probe], None],
+        one_of_several: bool = False,
     ) -> None:
-        self._pause_seconds = config.probe_seconds
-        self._client = client
-        self._clock = clock
+        self._period_seconds, self._timeout_ms = config.probe_seconds, config.probe_timeout_ms
+        self._client, self._name, self._clock = client, name, clock
         self._listener = listener
+        self._one_of_several = one_of_several
         self._task: asyncio.Task[None] | None = None
-        parts = urlsplit(node_url)
-        self.score = NodeScore(f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname))
+        self._probes = 0
+        self._answered = True
+        self._version: str | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -56,40 +59,56 @@ class Prober:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def probe(self) -> Probe:
-        """One look: slot, height and version at once. getHealth is not asked: a lagging node is told by its slot."""
+        """One look: slots, height and health at once."""
         started = self._clock.monotonic()
-        slot, height, version = await asyncio.gather(
-            self._ask("getSlot", int), self._ask("getBlockHeight", int), self._ask("getVersion", _Version)
+        health, slot, height, confirmed, processed = await asyncio.gather(
+            self._ask("getHealth"),
+            self._ask("getSlot"),
+            self._ask("getBlockHeight"),
+            self._ask("getSlot", _CONFIRMED, self._one_of_several),
+            self._ask("getSlot", _PROCESSED, self._one_of_several),
         )
         latency_ms = round((self._clock.monotonic() - started) * 1000)
+        answered = _value(slot, int) is not None
+        if answered and self._probes % _VERSION_EVERY == 0:
+            version = _value(await self._ask("getVersion"), _Version)
+            self._version = self._version if version is None else version.name or None
+        self._probes = self._probes + 1 if answered else 0
         probe = Probe(
-            answered=slot is not None,
-            slot=slot,
-            block_height=height,
-            version=None if version is None else version.name or None,
-            latency_ms=latency_ms if slot is not None else None,
+            answered=answered,
+            slot=_value(slot, int),
+            block_height=_value(height, int),
+            version=self._version,
+            latency_ms=latency_ms if answered else None,
+            confirmed_slot=_value(confirmed, int),
+            processed_slot=_value(processed, int),
+            behind=health is not None and is_nodes_own_trouble(health.error_code, health.error_message),
         )
-        before, self.score = self.score, self.score.after(probe)
-        if (before.failures_in_a_row == 0) != (self.score.failures_in_a_row == 0):
-            state = "answers" if probe.answered else "does not answer"
-            logger.warning("node %s %s", self.score.name, state)
-        if self._listener is not None:
-            self._listener(self.score, probe)
+        if answered is not self._answered:
+            self._answered = answered
+            logger.warning("node %s %s", self._name, "answers" if answered else "does not answer")
+        self._listener(probe)
         return probe
 
-    async def _ask(self, method: str, kind: type[_T]) -> _T | None:
-        answer = await self._client.call(method, _NO_PARAMS, _PROBE_TIMEOUT_MS)
-        if answer.kind is not AnswerKind.RESULT:
-            return None
-        try:
-            return msgspec.json.decode(answer.value(), type=kind)
-        except msgspec.DecodeError:
-            return None
+    async def _ask(self, method: str, params: bytes = _NO_PARAMS, wanted: bool = True) -> NodeAnswer | None:
+        return await self._client.call(method, params, self._timeout_ms) if wanted else None
 
     async def _run(self) -> None:
+        """A node that hangs is looked at as often as one that answers, so that both are told in the same time."""
+        loop = asyncio.get_running_loop()
         while True:
+            next_at = loop.time() + self._period_seconds
             try:
                 await self.probe()
             except Exception:  # A bug must not freeze the node's score at its last value.
                 logger.exception("probing the node failed")
-            await asyncio.sleep(self._pause_seconds)
+            await asyncio.sleep(max(0.0, next_at - loop.time()))
+
+
+def _value(answer: NodeAnswer | None, kind: type[_T]) -> _T | None:
+    if answer is None or answer.kind is not AnswerKind.RESULT:
+        return None
+    try:
+        return msgspec.json.decode(answer.value(), type=kind)
+    except msgspec.DecodeError:
+        return None

@@ -6,6 +6,7 @@ Pure. The only module that reads a node's error texts; what an answer costs is g
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is exchanged.
 """
 
+from collections.abc import Callable
 from enum import IntEnum, unique
 
 import msgspec
@@ -17,6 +18,8 @@ _ID_TAIL = b',"id":' + REQUEST_ID + b"}"
 _ID_HEAD = b'{"jsonrpc":"2.0","id":' + REQUEST_ID + b","
 _ID_FIRST_RESULT_HEAD = _ID_HEAD + b'"result":'
 _MADE_ID = (len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1)  # Where the id is in answers made here.
+_BEHIND_CODE = -32005  # "Node is behind by 200 slots", "Node is unhealthy".
+_NO_SLOT_YET_CODE, _NO_SLOT_YET_TEXT = -32016, "Minimum context slot"
 _PURGED_BLOCK_CODES = (-32001, -32004)  # Agave says the first, the interface the second (decisions 3.1).
 _PURGED_BLOCK_TEXT = "cleaned up"
 
@@ -31,8 +34,24 @@ class AnswerKind(IntEnum):
     OVERSIZED = 5  # More than upstream.answer_bytes_max.
 
 
+class Lease:
+    """Room that a large answer takes; it is free again when the last holder of the answer has let it go."""
+
+    __slots__ = ("_give_back",)
+
+    def __init__(self, give_back: Callable[[], None]) -> None:
+        self._give_back = give_back
+
+    def __del__(self) -> None:
+        self._give_back()
+
+
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """Body and the place of the id in it are there for RESULT and ERROR only."""
+    """Body and the place of the id in it are there for RESULT and ERROR only.
+
+    node: name of the node that served it; cache: hit, miss or coalesced; both empty where nothing is to be said.
+    turned_away: an error with which the node, or a door before it, refused to work on the call (HTTP 429 and 5xx).
+    """
 
     kind: AnswerKind
     body: bytes = b""
@@ -40,6 +59,10 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     id_end: int = 0
     error_code: int = 0
     error_message: str = ""
+    node: str = ""
+    cache: str = ""
+    lease: Lease | None = None
+    turned_away: bool = False
 
     @property
     def answered(self) -> bool:
@@ -49,6 +72,12 @@ class NodeAnswer(msgspec.Struct, frozen=True):
         """The JSON-RPC response for a client whose request carried this id, byte for byte."""
         assert self.answered, self.kind
         return self.body[: self.id_start] + raw_id + self.body[self.id_end :]
+
+    def reply_parts(self, raw_id: bytes) -> tuple[bytes | memoryview, ...]:
+        """As reply, without a copy of the body: for answers too large to be copied once for each who asked."""
+        assert self.answered, self.kind
+        view = memoryview(self.body)
+        return view[: self.id_start], raw_id, view[self.id_end :]
 
     def value(self) -> bytes:
         """The exact bytes of the result, or of the error object: for doors that wrap them in something else."""
@@ -66,6 +95,7 @@ class PiecesAnswer(NodeAnswer, frozen=True):
 
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
 UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
+NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # Not one byte of the call has left.
 TIMED_OUT = NodeAnswer(AnswerKind.TIMED_OUT)
 OVERSIZED = NodeAnswer(AnswerKind.OVERSIZED)
 
@@ -90,15 +120,15 @@ _DECODER = msgspec.json.Decoder(_Envelope)
 _RAW_DECODER = msgspec.json.Decoder(_RawEnvelope)
 
 
-def judge(body: bytes) -> NodeAnswer:
-    """Read one whole response body to a request whose id was REQUEST_ID.
+def judge(body: bytes, node: str = "", lease: Lease | None = None) -> NodeAnswer:
+    """Read one whole response body to a request whose id was REQUEST_ID. node: name of whose it is.
 
     GARBAGE when it is not JSON in UTF-8, not one object, has both or neither of result and error, or another id
     (null too: it says that the node could not read our request, and nobody pays for that).
     """
     if body.endswith(b"\n"):  # Agave ends its bodies with one.
         body = body[:-1]
-    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body)) is not None:
+    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body, node, lease)) is not None:
         return trusted
     try:
         if not body.isascii():
@@ -113,10 +143,10 @@ def judge(body: bytes) -> NodeAnswer:
     code, message = (0, "") if error is None else (error.code, error.message)
     kind = AnswerKind.RESULT if error is None else AnswerKind.ERROR
     if body.endswith(_ID_TAIL):
-        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, code, message)
-    if body.startswith(_ID_HEAD):
-        return NodeAnswer(kind, body, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1, code, message)
-    return _reordered(kind, body, code, message)
+        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, code, message, node, "", lease)
+    if not body.startswith(_ID_HEAD):
+        body = _reordered(kind, body)
+    return NodeAnswer(kind, body, *_MADE_ID, code, message, node, "", lease)
 
 
 def made(result: bytes) -> NodeAnswer:
@@ -130,23 +160,30 @@ def made_of_pieces(result: bytes, pieces: int, done: int) -> PiecesAnswer:
     return PiecesAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID, pieces=pieces, done=done)
 
 
+def is_nodes_own_trouble(code: int, message: str) -> bool:
+    """Whether an error says something of this node alone: behind, unhealthy, or without the slot that was asked for."""
+    if code == _BEHIND_CODE:
+        return "unhealthy" in message or "behind" in message
+    return code == _NO_SLOT_YET_CODE and _NO_SLOT_YET_TEXT in message
+
+
 def is_purged_block(code: int, message: str) -> bool:
     """Whether a getBlock error says that the slot is older than what the node keeps."""
     return code in _PURGED_BLOCK_CODES and _PURGED_BLOCK_TEXT in message
 
 
-def _judge_ends(body: bytes) -> NodeAnswer | None:
+def _judge_ends(body: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:
     """A large result in one of the two usual layouts. Its middle is framed by HTTP, so it is whole."""
+    kind = AnswerKind.RESULT
     if body.startswith(_RESULT_HEAD) and body.endswith(_ID_TAIL):
-        return NodeAnswer(AnswerKind.RESULT, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1)
+        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, node=node, lease=lease)
     if body.startswith(_ID_FIRST_RESULT_HEAD) and body.endswith(b"}"):
-        return NodeAnswer(AnswerKind.RESULT, body, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1)
+        return NodeAnswer(kind, body, *_MADE_ID, node=node, lease=lease)
     return None
 
 
-def _reordered(kind: AnswerKind, body: bytes, code: int, message: str) -> NodeAnswer:
+def _reordered(kind: AnswerKind, body: bytes) -> bytes:
     """Another layout (spaces, other order): the same result or error bytes in a layout whose id is easy to find."""
     raw = _RAW_DECODER.decode(body)
     name, value = (b'"result":', raw.result) if kind is AnswerKind.RESULT else (b'"error":', raw.error)
-    rebuilt = _ID_HEAD + name + bytes(value) + b"}"
-    return NodeAnswer(kind, rebuilt, len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1, code, message)
+    return _ID_HEAD + name + bytes(value) + b"}"

@@ -6,9 +6,9 @@ import redis.exceptions
 
 from actors.accounts.api import OwnerUnavailable
 from actors.clock import ManualClock
-from actors.config import Config
+from actors.config import Config, UpstreamConfig
 from actors.launch.replica import LivePages
-from actors.upstream.core import NodeScore, Probe
+from actors.upstream.core import Probe
 
 
 class Owners:
@@ -35,12 +35,13 @@ class World:
     def __init__(self) -> None:
         self.owners, self.redis = Owners(), Redis()
         accounts: Any = self.owners
-        self.pages = LivePages(Config(), ManualClock(), accounts, self.redis)
+        config = Config(upstream=UpstreamConfig(node_url="http://127.0.0.1:1"))
+        self.pages = LivePages(config, ManualClock(), accounts, self.redis)
 
     async def look(self) -> tuple[int, str]:
         await self.pages.look()
         probe = Probe(answered=True, slot=100, block_height=90, version="4.1.2", latency_ms=1)
-        self.pages.probed(NodeScore("node").after(probe), probe)
+        self.pages.probed("node-1", probe, 100)
         http, document = self.pages.health()
         return http, document["status"]
 

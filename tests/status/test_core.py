@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.status.core import Health, Services, Status
+from actors.status.core import Health, NodeHealth, Services, Status
 from actors.upstream.core import Probe
 
 UP = Services(ledger_committing=True, redis_reachable=True)
@@ -104,15 +104,70 @@ def test_a_ledger_that_commits_again_ends_the_start() -> None:
 
 
 def test_paid_traffic_needs_somebody_who_answers() -> None:
-    """With the only node gone, paid calls could only fail; a fallback makes them possible again."""
+    """With the only node gone, paid calls could only fail."""
     gone = after(FAILED, FAILED, FAILED, start=HEALTHY)
     assert not gone.paid_traffic_ready
-    assert after(replace(UP, fallback_active=True), start=gone).paid_traffic_ready
+    assert not gone.fallback_active
+
+
+def several(**weights: int) -> Health:
+    nodes = tuple(NodeHealth(name, weight > 0) for name, weight in weights.items())
+    health = Health(nodes=nodes).after_services(UP)
+    for name in weights:
+        health = health.after_probe(GOOD, 1_000, name)
+    return health
+
+
+def probed(health: Health, name: str, *probes: Probe) -> Health:
+    for probe in probes:
+        health = health.after_probe(probe, 1_000, name)
+    return health
+
+
+@pytest.mark.parametrize("bad", [(FAILED, FAILED, FAILED), (BEHIND,), (replace(GOOD, behind=True),)])
+def test_a_primary_node_that_fails_is_replaced_by_the_others_and_told(bad: tuple[Probe, ...]) -> None:
+    """Interface: degraded, fallback may be active, and the node's flag; paid calls go on."""
+    health = probed(several(a=100, b=100), "b", *bad)
+    assert (health.status, health.node_healthy, health.fallback_active) == (Status.DEGRADED, False, True)
+    assert health.paid_traffic_ready
+    for _ in range(2):
+        health = probed(probed(health, "b", GOOD), "a", GOOD)
+        assert health.status is Status.DEGRADED
+    assert probed(health, "b", GOOD).status is Status.OK
+
+
+def test_a_node_of_weight_0_is_not_missed() -> None:
+    """It is nothing but fallback: without it the service is whole, and with it alone calls go on."""
+    health = probed(several(a=100, spare=0), "spare", FAILED, FAILED, FAILED)
+    assert health.status is Status.OK
+    health = probed(several(a=100, spare=0), "a", FAILED, FAILED, FAILED)
+    assert (health.status, health.fallback_active, health.paid_traffic_ready) == (Status.DEGRADED, True, True)
+
+
+def test_the_last_node_that_answers_from_behind_is_a_fallback_too_only_beside_another() -> None:
+    """fallback_active says that one node answers in place of another, not that the only one is slow."""
+    lone = probed(several(a=100), "a", BEHIND)
+    assert (lone.status, lone.fallback_active, lone.paid_traffic_ready) == (Status.DEGRADED, False, True)
+    both = probed(probed(several(a=100, b=100), "b", BEHIND), "a", FAILED, FAILED, FAILED)
+    assert (both.status, both.fallback_active, both.paid_traffic_ready) == (Status.DEGRADED, True, True)
+
+
+def test_one_node_that_answered_ends_the_start() -> None:
+    """Decisions: starting until one node has answered; the others' silence is then a degraded service."""
+    health = Health(nodes=(NodeHealth("a"), NodeHealth("b"))).after_services(UP)
+    assert health.status is Status.STARTING
+    assert health.after_probe(GOOD, 1_000, "a").status is Status.DEGRADED
+
+
+def test_the_figures_are_of_the_node_that_has_come_furthest() -> None:
+    """A client compares them with other services."""
+    health = probed(several(a=100, b=100), "b", replace(GOOD, slot=1_010, block_height=910))
+    assert (health.figures.slot, health.figures.block_height) == (1_010, 910)
 
 
 def test_a_probe_that_says_less_leaves_what_was_known() -> None:
     health = after(Probe(True, slot=1_001), FAILED, start=HEALTHY)
-    assert (health.node.slot, health.node.block_height, health.node.version) == (1_001, 900, "2.3.0")
+    assert (health.figures.slot, health.figures.block_height, health.figures.version) == (1_001, 900, "2.3.0")
 
 
 # Mostly well, so that a history gets to the edges of the rule: runs of two, three and four of a kind.
@@ -121,7 +176,7 @@ probes = st.sampled_from(
 )
 services = st.sampled_from(
     [UP] * 6
-    + [replace(UP, relay_reachable=True, stream_source_reachable=True), replace(UP, fallback_active=True)]
+    + [replace(UP, relay_reachable=True, stream_source_reachable=True)]
     + [replace(UP, ledger_committing=False), replace(UP, redis_reachable=False)]
     + [replace(UP, relay_reachable=False), replace(UP, stream_source_reachable=False)]
 )

@@ -5,8 +5,10 @@ import re
 import pytest
 
 from actors.config import UpstreamConfig
+from actors.upstream import replies
 from actors.upstream.client import NodeClient
 from actors.upstream.replies import AnswerKind
+from actors.upstream.room import Room
 
 from .nodes import RESULT, Exchange, RawNode, response, running
 
@@ -278,3 +280,99 @@ def test_a_url_that_names_no_http_server_is_refused_at_start(url):
     """A mistake in the configuration is told when it is read, not by every call."""
     with pytest.raises(ValueError, match="URL"):
         NodeClient(UpstreamConfig(), url)
+
+
+async def test_a_send_is_not_repeated_when_its_kept_connection_was_closed():
+    """Nobody knows whether the node had it: the caller is told, and nothing is sent twice."""
+
+    async def close_second(exchange: Exchange) -> None:
+        if exchange.number == 1:
+            exchange.writer.close()
+            return
+        await exchange.send(response())
+
+    async with running(RawNode(close_second)) as node:
+        client = client_of(node)
+        assert (await client.call("sendTransaction", b'["a"]', CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        answer = await client.call("sendTransaction", b'["b"]', CLASS_TIMEOUT_MS)
+        assert answer.kind is AnswerKind.UNREACHABLE
+        assert answer is not replies.NOT_SENT
+        assert len(node.exchanges) == 2
+        await client.close()
+
+
+async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one():
+    """One that has been idle may be closed by the node in the very moment of the send; a read would be repeated."""
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        for method in ("getSlot", "sendTransaction"):
+            await client.call(method, b"[]", CLASS_TIMEOUT_MS)
+        assert node.connections == 1
+        for connection in client._idle:
+            connection.used_at -= 3.5
+        await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS)
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_without_a_connection_nothing_was_sent():
+    """A pool may then try another node, even with a send."""
+    async with running(RawNode()) as node:
+        url = node.url
+    client = NodeClient(UpstreamConfig(), url)
+    assert await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS) is replies.NOT_SENT
+
+
+@pytest.mark.parametrize(("status", "turned_away"), [(b"429 Too Many Requests", True), (b"200 OK", False)])
+async def test_an_error_with_a_busy_status_says_that_it_turned_the_call_away(status, turned_away):
+    """Providers put JSON-RPC errors into their rate limits: no word of the chain's, so another node may be asked."""
+    error = b'{"jsonrpc":"2.0","error":{"code":429,"message":"Too many requests"},"id":1}'
+
+    async def busy(exchange: Exchange) -> None:
+        await exchange.send(response(error, status=status))
+
+    async with running(RawNode(busy)) as node:
+        client = NodeClient(UpstreamConfig(), node.url, "a")
+        answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (answer.kind, answer.turned_away, answer.node) == (AnswerKind.ERROR, turned_away, "a")
+        await client.close()
+
+
+async def test_large_answers_share_one_room_and_wait_for_it():
+    """However many are asked at once, no more bytes of them are here than the room has; nobody is refused for it."""
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}'
+
+    async def large(exchange: Exchange) -> None:
+        await exchange.send(response(body))
+
+    async with running(RawNode(large)) as node:
+        room = Room(5 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", room)
+        lowest = []
+
+        async def call() -> None:
+            answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
+            assert answer.body == body
+            lowest.append(room.bytes_free)
+
+        await asyncio.gather(*(call() for _ in range(8)))
+        assert len(lowest) == 8
+        assert min(lowest) >= 0
+        assert room.bytes_free == room.bytes_max
+        await client.close()
+
+
+async def test_a_large_answer_that_nobody_waits_for_gives_its_room_back():
+    """A timeout in mid-body, or a caller who leaves, must not cost the others room for ever."""
+
+    async def half(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (2 << 20) + b"x" * 70_000)
+        await exchange.hang()
+
+    async with running(RawNode(half)) as node:
+        room = Room(3 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", room)
+        calls = [client.call("getBlock", b"[5]", 50) for _ in range(3)]  # The second and third wait for room.
+        assert {(await call).kind for call in asyncio.as_completed(calls)} == {AnswerKind.TIMED_OUT}
+        assert room.bytes_free == room.bytes_max
+        await client.close()

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from actors.upstream.connection import AnswerMalformed, AnswerTooLarge, ConnectionBroken, NodeConnection
+from actors.upstream.room import LARGE_BYTES, Room
 
 LATER = 1e9  # Loop time that no test reaches.
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -14,7 +15,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
-        self.aborted = self.closed = False
+        self.aborted = self.closed = self.paused = False
 
     def write(self, data):
         self.written += data
@@ -25,9 +26,18 @@ class Wire(asyncio.Transport):
     def close(self):
         self.closed = True
 
+    def is_closing(self):
+        return self.closed or self.aborted
+
+    def pause_reading(self):
+        self.paused = True
+
+    def resume_reading(self):
+        self.paused = False
+
 
 def connected() -> tuple[NodeConnection, Wire]:
-    connection, wire = NodeConnection(answer_bytes_max=100), Wire()
+    connection, wire = NodeConnection(100, Room(1 << 20)), Wire()
     connection.connection_made(wire)
     return connection, wire
 
@@ -38,7 +48,7 @@ async def test_an_answer_in_single_bytes_is_the_same_answer():
     future = connection.exchange(b"request", LATER)
     for byte in WHOLE:
         connection.data_received(bytes((byte,)))
-    assert await future == (200, b"ok")
+    assert await future == (200, b"ok", None)
     assert wire.written == b"request"
     assert connection.usable
 
@@ -48,7 +58,7 @@ async def test_connection_close_ends_the_connection_with_the_answer():
     connection, wire = connected()
     future = connection.exchange(b"", LATER)
     connection.data_received(WHOLE.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
-    assert await future == (200, b"ok")
+    assert await future == (200, b"ok", None)
     assert not connection.usable
     assert wire.closed
 
@@ -113,3 +123,26 @@ async def test_time_runs_out():
         await future
     assert wire.aborted
     assert not connection.usable
+
+
+async def test_a_large_answer_is_read_on_when_there_is_room():
+    """Announced: before its body is read. Not announced: as it grows, each time by as much again."""
+    for head, end in (
+        (b"content-length: %d\r\n\r\n" % (2 * LARGE_BYTES), b""),
+        (b"transfer-encoding: chunked\r\n\r\n%x\r\n" % (2 * LARGE_BYTES), b"\r\n0\r\n\r\n"),
+    ):
+        room, wire = Room(16 * LARGE_BYTES), Wire()
+        connection = NodeConnection(16 * LARGE_BYTES, room)
+        connection.connection_made(wire)
+        assert room.claim(15 * LARGE_BYTES, lambda: None)
+        future = connection.exchange(b"", LATER)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n" + head + b"x" * (LARGE_BYTES + 1))
+        assert wire.paused
+        room.give_back(15 * LARGE_BYTES)
+        assert not wire.paused
+        connection.data_received(b"x" * (LARGE_BYTES - 1) + end)
+        status, body, lease = await future
+        assert (status, len(body)) == (200, 2 * LARGE_BYTES)
+        assert room.bytes_free < room.bytes_max
+        del lease, future
+        assert room.bytes_free == room.bytes_max

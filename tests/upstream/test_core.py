@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream.core import NodeScore, Probe, best, lag_slots
+from actors.upstream.core import Commitment, NodeScore, Probe, lag_slots, slot_at
 
 GOOD = Probe(True, slot=100, block_height=90, version="4.0", latency_ms=10)
 BAD = Probe(False)
@@ -38,12 +38,8 @@ def test_lag_is_against_the_best_slot_any_node_named():
     assert lag_slots(NodeScore("c"), [ahead]) == 0
 
 
-def test_the_best_node_answers_then_keeps_up_then_is_fast():
-    """In this order of weight; with one node it is that one, however it does."""
-    fast, slow = (NodeScore(name).after(Probe(True, slot=500, latency_ms=ms)) for name, ms in (("f", 5), ("s", 50)))
-    lagging = NodeScore("l").after(Probe(True, slot=100, latency_ms=1))
-    dead = NodeScore("d").after(Probe(True, slot=900, latency_ms=1)).after(BAD)
-    assert best([slow, fast], 128) is fast
-    assert best([lagging, slow], 128) is slow
-    assert best([dead, slow], 1_000) is slow
-    assert best([dead], 128) is dead
+def test_the_slot_at_a_commitment_is_the_one_that_was_seen_there():
+    """What a probe did not ask is at least what is final: nobody is promised a slot that was not seen."""
+    probe = Probe(True, slot=60, processed_slot=92)
+    assert [slot_at(probe, level) for level in Commitment] == [92, 60, 60]
+    assert slot_at(None, Commitment.FINALIZED) is None

@@ -5,47 +5,79 @@ from actors.config import UpstreamConfig
 from actors.upstream import replies
 from actors.upstream.prober import Prober
 
+WELL = {"getHealth": "ok", "getSlot": 7, "getBlockHeight": 5, "getVersion": {"solana-core": "4.0.1"}}
+
 
 class ScriptedClient:
-    """Answers by method; a method that is not in the script is not answered."""
+    """Answers by method, or by method and commitment; what is not in the script is not answered."""
 
     def __init__(self, script):
         self.script = script
+        self.asked = []
 
     async def call(self, method, params, timeout_ms):
-        assert params == b"[]"
-        if method not in self.script:
+        assert timeout_ms == 1_000
+        self.asked.append(method)
+        config = orjson.loads(params)
+        key = (method, config[0]["commitment"]) if config else method
+        if key not in self.script:
             return replies.UNREACHABLE
-        return replies.judge(orjson.dumps({"jsonrpc": "2.0", "result": self.script[method], "id": 1}))
+        value = self.script[key]
+        body = value if isinstance(value, dict) and "error" in value else {"result": value}
+        return replies.judge(orjson.dumps({"jsonrpc": "2.0", **body, "id": 1}))
 
 
-def prober_of(script, heard=None) -> Prober:
-    listener = None if heard is None else lambda score, probe: heard.append((score, probe))
-    url = "http://user:secret@node.example:8899/?api-key=secret"
-    return Prober(UpstreamConfig(), ScriptedClient(script), url, ManualClock(), listener)
+def prober_of(script, heard=None, one_of_several=False) -> Prober:
+    client = script if isinstance(script, ScriptedClient) else ScriptedClient(script)
+    listener = (lambda probe: None) if heard is None else heard.append
+    return Prober(UpstreamConfig(), client, "node-1", ManualClock(), listener, one_of_several)
 
 
 async def test_a_probe_reads_slot_height_and_version():
-    """All that the health page shows of a node comes from one probe."""
+    """All that the health page shows of a node comes from its probes."""
     heard = []
-    prober = prober_of({"getSlot": 7, "getBlockHeight": 5, "getVersion": {"solana-core": "4.0.1"}}, heard)
-    probe = await prober.probe()
+    probe = await prober_of(WELL, heard).probe()
     assert (probe.answered, probe.slot, probe.block_height, probe.version) == (True, 7, 5, "4.0.1")
-    assert heard == [(prober.score, probe)]
+    assert (probe.behind, probe.processed_slot) == (False, None)
+    assert heard == [probe]
 
 
 async def test_a_node_without_a_slot_has_not_answered():
-    """The slot decides; a version alone does not make a node useful."""
-    probe = await prober_of({"getVersion": {"solana-core": "4.0.1"}}).probe()
+    """The slot decides; health alone does not make a node useful."""
+    probe = await prober_of({"getHealth": "ok"}).probe()
     assert not probe.answered
     assert probe.latency_ms is None
 
 
 async def test_nonsense_is_no_answer():
     """A slot that is no number is not one."""
-    assert not (await prober_of({"getSlot": "soon"}).probe()).answered
+    assert not (await prober_of({**WELL, "getSlot": "soon"}).probe()).answered
 
 
-async def test_the_name_of_a_node_carries_no_secret():
-    """Scores are shown and logged; URLs of providers hold keys."""
-    assert prober_of({}).score.name == "node.example:8899"
+async def test_a_node_is_believed_when_it_says_that_it_is_behind():
+    """It knows its cluster, and with one node nobody else could tell. A node without the method says nothing."""
+    error = {"error": {"code": -32005, "message": "Node is behind by 200 slots"}}
+    assert (await prober_of({**WELL, "getHealth": error}).probe()).behind
+    unknown = {"error": {"code": -32601, "message": "Method not found"}}
+    assert not (await prober_of({**WELL, "getHealth": unknown}).probe()).behind
+    assert not (await prober_of({name: WELL[name] for name in WELL if name != "getHealth"}).probe()).behind
+
+
+async def test_one_of_several_is_asked_where_it_stands_at_each_commitment():
+    """Reads that need a slot are sent by it."""
+    script = {**WELL, ("getSlot", "confirmed"): 38, ("getSlot", "processed"): 39}
+    probe = await prober_of(script, one_of_several=True).probe()
+    assert (probe.slot, probe.confirmed_slot, probe.processed_slot) == (7, 38, 39)
+
+
+async def test_the_version_is_asked_now_and_then_and_after_an_outage():
+    """It changes with a restart, so it need not be asked every second."""
+    client = ScriptedClient(dict(WELL))
+    prober = prober_of(client)
+    for _ in range(5):
+        assert (await prober.probe()).version == "4.0.1"
+    assert client.asked.count("getVersion") == 1
+    client.script = {}
+    await prober.probe()
+    client.script = {**WELL, "getVersion": {"solana-core": "4.1.0"}}
+    assert (await prober.probe()).version == "4.1.0"

@@ -1,0 +1,68 @@
+"""The nodes behind a replica, as those who ask them hold them: one thing to call, however many there are.
+
+Implements: node pool, shared reads and cache, put together from the settings. Wiring: every rule is in the modules.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from actors.clock import Clock
+from actors.config import UpstreamConfig
+from actors.upstream.cache import Cache
+from actors.upstream.client import NodeClient
+from actors.upstream.core import Commitment, Probe, slot_at
+from actors.upstream.hedging import Hedges
+from actors.upstream.members import Members
+from actors.upstream.pool import NodePool
+from actors.upstream.prober import Prober
+from actors.upstream.replies import NodeAnswer
+from actors.upstream.room import Room
+from actors.upstream.shared import SharedReads
+
+Heard = Callable[[str, Probe, int | None], None]  # Name of a node, a look at it, the best slot that any node named.
+
+
+class Nodes:
+    """Belongs to one event loop. `heard` is told every probe, once it counts."""
+
+    def __init__(self, config: UpstreamConfig, clock: Clock, heard: Heard) -> None:
+        nodes = config.settled_nodes
+        room = Room(config.large_answers_bytes_max)
+        self._heard = heard
+        self._members = Members(nodes, config.lag_slots_max, config.breaker_open_ms)
+        self._clients = [NodeClient(config, node.url.get_secret_value(), str(node.name), room) for node in nodes]
+        self._pool = NodePool(self._members, self._clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
+        self._cache = Cache(config.cache_bytes_max)
+        self._shared = SharedReads(self._pool, self._cache)
+        self._probers = [
+            Prober(config, client, str(node.name), clock, self._listener(index), one_of_several=len(nodes) > 1)
+            for index, (client, node) in enumerate(zip(self._clients, nodes, strict=True))
+        ]
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        """Ask the chain. params: the bytes of a JSON array. Every way it can go wrong is a kind of answer."""
+        return await self._shared.call(method, params, timeout_ms)
+
+    async def probe(self) -> None:
+        """One look at every node."""
+        await asyncio.gather(*(prober.probe() for prober in self._probers))
+
+    def start(self) -> None:
+        for prober in self._probers:
+            prober.start()
+
+    async def close(self) -> None:
+        for prober in self._probers:
+            await prober.stop()
+        await self._pool.close()
+
+    def _listener(self, index: int) -> Callable[[Probe], None]:
+        def listen(probe: Probe) -> None:
+            score = self._members.probed(index, probe)
+            for commitment in Commitment:
+                slot = slot_at(probe, commitment) if probe.answered else None
+                if slot is not None:
+                    self._cache.saw_slot(commitment, slot)
+            self._heard(score.name, probe, self._members.best_slot_ever())
+
+        return listen

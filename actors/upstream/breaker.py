@@ -1,0 +1,99 @@
+"""A circuit breaker: whether one node is asked for one class of methods, by how it answered lately.
+
+Implements: node pool (circuit breaker per node and method class).
+Pure: milliseconds of a steady clock arrive as arguments. What counts as a failure is the pool's to say.
+
+| From      | To        | When                                                                              |
+|-----------|-----------|-----------------------------------------------------------------------------------|
+| closed    | open      | 5 of the last 20 calls failed, and at least half of those that are remembered     |
+| open      | half-open | its time is over (doubled each time in a row, to 30 s), or the node came back     |
+| half-open | closed    | the one call that may try succeeds; all that was remembered is forgotten          |
+| half-open | open      | that call fails                                                                   |
+
+An outcome counts only in the phase in which its call began, so calls that were under way when a breaker moved cannot
+move it again.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, unique
+
+REMEMBERED = 20
+FAILURES_MIN = 5  # One or two lost connections are a restart, not a failing node.
+OPEN_MS_MAX = 30_000
+_ALL = (1 << REMEMBERED) - 1
+
+
+@unique
+class Phase(Enum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(slots=True)
+class Breaker:
+    open_ms: int  # How long it stays open the first time.
+    phase: Phase = Phase.CLOSED
+    failures: int = 0  # One bit a call, the newest lowest.
+    seen: int = 0
+    opened_in_a_row: int = 0
+    open_until_ms: int = 0
+    generation: int = 0  # Of the phase; a call's ticket is the generation in which it began.
+    trying: bool = False
+
+    def admits(self, now_ms: int) -> bool:
+        """Whether a call may begin now. Moves from open to half-open when its time has come."""
+        if self.phase is Phase.CLOSED:
+            return True
+        if self.phase is Phase.OPEN:
+            if now_ms < self.open_until_ms:
+                return False
+            self._enter(Phase.HALF_OPEN)
+        return not self.trying
+
+    def begin(self) -> int:
+        """A call begins, admitted or because there was nobody else; the ticket goes to ended() or abandoned()."""
+        if self.phase is Phase.HALF_OPEN:
+            self.trying = True
+        return self.generation
+
+    def ended(self, ticket: int, good: bool, now_ms: int) -> None:
+        if ticket != self.generation or self.phase is Phase.OPEN:
+            return
+        if self.phase is Phase.HALF_OPEN:
+            if good:
+                self._close()
+            else:
+                self._open(now_ms)
+            return
+        self.failures = ((self.failures << 1) | (not good)) & _ALL
+        self.seen = min(self.seen + 1, REMEMBERED)
+        failed = self.failures.bit_count()
+        if not good and failed >= FAILURES_MIN and failed * 2 >= self.seen:
+            self._open(now_ms)
+
+    def abandoned(self, ticket: int) -> None:
+        """The caller left: the call says nothing about the node, and another may try."""
+        if ticket == self.generation:
+            self.trying = False
+
+    def node_is_back(self) -> None:
+        """Its probes are good again after they had failed: no need to sit out the time."""
+        if self.phase is Phase.OPEN:
+            self._enter(Phase.HALF_OPEN)
+
+    def _open(self, now_ms: int) -> None:
+        length = min(self.open_ms << min(self.opened_in_a_row, 16), max(self.open_ms, OPEN_MS_MAX))
+        self.opened_in_a_row += 1
+        self.open_until_ms = now_ms + length
+        self._enter(Phase.OPEN)
+
+    def _close(self) -> None:
+        self.opened_in_a_row = 0
+        self._enter(Phase.CLOSED)
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self.generation += 1
+        self.failures = self.seen = 0
+        self.trying = False

@@ -1,0 +1,72 @@
+"""When a slow read is asked of a second node, and how often that may be.
+
+Implements: node pool (hedged reads after a p95-based delay, with a budget, so that an overload is not doubled).
+Pure. Latencies are told in microseconds of calls that were answered; who asks whom is pool.py.
+"""
+
+from dataclasses import dataclass, field
+
+_REMEMBERED = 128
+_SORTED_EVERY = 32  # Sorting 128 numbers costs 5 us; a p95 of a while ago is as good.
+_BEGIN_MS = 300  # The delay of a method that has hardly been called yet.
+_SAMPLES_MIN = 16
+_HEDGE_COSTS = 100
+_SAVED_MAX = 10 * _HEDGE_COSTS  # Ten at once, so that a node that begins to hang is noticed at once.
+
+
+@dataclass(slots=True)
+class Latency:
+    """Of one method."""
+
+    samples_us: list[int] = field(default_factory=list)
+    count: int = 0
+    p95_us: int | None = None
+
+    def add(self, latency_us: int) -> None:
+        if len(self.samples_us) < _REMEMBERED:
+            self.samples_us.append(latency_us)
+        else:
+            self.samples_us[self.count % _REMEMBERED] = latency_us
+        self.count += 1
+        if self.count % _SORTED_EVERY == 0 or self.count == _SAMPLES_MIN:
+            ordered = sorted(self.samples_us)
+            self.p95_us = ordered[len(ordered) * 95 // 100]
+
+
+@dataclass(slots=True)
+class Hedges:
+    """delay_ms_min: no second request earlier than this. percent_max: of reads that may be asked twice."""
+
+    delay_ms_min: int
+    percent_max: int
+    saved: int = _SAVED_MAX
+    latencies: dict[str, Latency] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.percent_max == 0:
+            self.saved = 0
+
+    def delay_ms(self, method: str) -> int:
+        """How long the first node has for itself: what 95 of 100 answered calls took."""
+        latency = self.latencies.get(method)
+        if latency is None or latency.p95_us is None:
+            return max(_BEGIN_MS, self.delay_ms_min)
+        return max(self.delay_ms_min, -(-latency.p95_us // 1_000))
+
+    def read_began(self) -> None:
+        self.saved = min(self.saved + self.percent_max, _SAVED_MAX)
+
+    def affords(self) -> bool:
+        """Whether one more read may be asked twice now."""
+        return self.saved >= _HEDGE_COSTS
+
+    def take(self) -> None:
+        assert self.affords()
+        self.saved -= _HEDGE_COSTS
+
+    def answered(self, method: str, latency_us: int) -> None:
+        """method: of the catalog or of our own code, so that there is a bound to how many there are."""
+        latency = self.latencies.get(method)
+        if latency is None:
+            latency = self.latencies[method] = Latency()
+        latency.add(latency_us)

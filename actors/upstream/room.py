@@ -1,0 +1,44 @@
+"""Room for large answers: how many bytes of them may be in this process at once.
+
+Implements: large answers (memory is bounded, whatever is asked at once).
+Pure: nothing waits here. Who finds no room is called when there is some; connection.py stops reading until then.
+
+An answer takes its room when its length is known and gives it back when the last holder has let it go, after the
+client has the last byte. First come, first served: a large one is not passed by smaller ones for ever.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+LARGE_BYTES = 1 << 20  # Smaller answers are bounded by the number of calls in flight.
+Granted = Callable[[], None]
+
+
+class Room:
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = self.bytes_free = bytes_max
+        self._queue: deque[tuple[int, Granted]] = deque()
+
+    def claim(self, size: int, granted: Granted) -> bool:
+        """True: it is yours. False: `granted` is called when it is, unless withdrawn before."""
+        assert 0 < size <= self.bytes_max, size
+        if not self._queue and size <= self.bytes_free:
+            self.bytes_free -= size
+            return True
+        self._queue.append((size, granted))
+        return False
+
+    def withdraw(self, granted: Granted) -> None:
+        self._queue = deque(entry for entry in self._queue if entry[1] != granted)
+        self._serve()
+
+    def give_back(self, size: int) -> None:
+        self.bytes_free += size
+        assert self.bytes_free <= self.bytes_max, self.bytes_free
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._queue and self._queue[0][0] <= self.bytes_free:
+            size, granted = self._queue.popleft()
+            self.bytes_free -= size
+            granted()
