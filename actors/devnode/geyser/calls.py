@@ -10,7 +10,6 @@ import importlib.metadata
 from typing import Any
 
 import orjson
-from solders.hash import Hash
 
 from actors.devnode.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from actors.devnode.geyser.filters import LEVELS
@@ -57,13 +56,8 @@ class Calls:
     def is_blockhash_valid(self, request: geyser_pb2.IsBlockhashValidRequest) -> geyser_pb2.IsBlockhashValidResponse:
         """Text that is no hash is no valid one either."""
         newest = self._newest(request)
-        try:
-            asked = Hash.from_string(request.blockhash)
-        except ValueError:
-            is_valid = False
-        else:
-            known = (entry.blockhash for entry in self._node.chain.blockhashes.entries() if entry.slot <= newest.slot)
-            is_valid = asked in known
+        known = (str(entry.blockhash) for entry in self._node.chain.blockhashes.entries() if entry.slot <= newest.slot)
+        is_valid = request.blockhash in known
         return geyser_pb2.IsBlockhashValidResponse(slot=newest.slot, valid=is_valid)
 
     def get_version(self, request: geyser_pb2.GetVersionRequest) -> geyser_pb2.GetVersionResponse:

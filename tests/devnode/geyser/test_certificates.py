@@ -1,0 +1,71 @@
+"""The certificate of a node that was given none."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from actors.clock import ManualClock
+from actors.devnode.geyser.certificates import FOLDER, LIFE_DAYS, own_identity
+
+DAY_SECONDS = 86_400
+
+
+def served_names(data_dir: Path) -> list[str]:
+    certificate = x509.load_pem_x509_certificate((data_dir / FOLDER / "cert.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
+def test_who_trusts_the_authority_trusts_the_server(tmp_path: Path, name: str) -> None:
+    """By the rules of the web, under every name that the machine has for itself."""
+    import datetime
+    import ipaddress
+
+    clock = ManualClock()
+    identity = own_identity(tmp_path, "127.0.0.1", clock)
+    subject: x509.GeneralName
+    try:
+        subject = x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        subject = x509.DNSName(name)
+    leaf, *_ = x509.load_pem_x509_certificates(identity.chain)
+    authority = x509.load_pem_x509_certificate(identity.ca_file.read_bytes())
+    now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
+    verifier = PolicyBuilder().store(Store([authority])).time(now).build_server_verifier(subject)
+    assert verifier.verify(leaf, []) == [leaf, authority]
+
+
+def test_it_is_kept(tmp_path: Path) -> None:
+    """Clients that were given the authority's file work after a restart."""
+    clock = ManualClock()
+    first = own_identity(tmp_path, "127.0.0.1", clock)
+    clock.advance(30 * DAY_SECONDS)
+    assert own_identity(tmp_path, "127.0.0.1", clock) == first
+
+
+@pytest.mark.parametrize("why", ["another host", "it expires", "a file is gone"])
+def test_it_is_made_anew_when_it_does_not_serve(tmp_path: Path, why: str) -> None:
+    """A name that is missing, the last month of its life, half a folder."""
+    clock, host = ManualClock(), "127.0.0.1"
+    first = own_identity(tmp_path, host, clock)
+    if why == "another host":
+        host = "node.example"
+    elif why == "it expires":
+        clock.advance((LIFE_DAYS - 29) * DAY_SECONDS)
+    else:
+        first.ca_file.unlink()
+    second = own_identity(tmp_path, host, clock)
+    assert second.key != first.key and second.chain != first.chain
+    assert host in served_names(tmp_path)
+
+
+def test_nobody_else_reads_the_key(tmp_path: Path) -> None:
+    """And the authority's own key is nowhere."""
+    own_identity(tmp_path, "127.0.0.1", ManualClock())
+    folder = tmp_path / FOLDER
+    assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
+    assert sorted(path.name for path in folder.iterdir()) == ["ca.pem", "cert.pem", "key.pem"]

@@ -1,0 +1,105 @@
+"""The ports: plaintext, TLS, health, and what happens where they are taken."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from actors.devnode.geyser.certificates import own_identity
+from actors.devnode.geyser.server import PORT, GeyserServer
+from actors.devnode.geyser.settings import GeyserSettings
+from actors.devnode.ports import PortTaken
+from actors.geyser_proto import api, geyser_pb2
+
+from .listening import Streaming
+from .wire import Stream, call
+
+FREE = GeyserSettings(port=0, tls_port=0)
+Start = Callable[..., "asyncio.Future[GeyserServer]"]
+
+
+@pytest.fixture
+async def start(streaming: Streaming, tmp_path: Path) -> AsyncIterator[Start]:
+    servers: list[GeyserServer] = []
+
+    async def started(settings: GeyserSettings = FREE) -> GeyserServer:
+        server = GeyserServer(streaming.local.node, streaming.hub, settings, "127.0.0.1", tmp_path)
+        servers.append(server)
+        await server.start()
+        return server
+
+    yield started  # type: ignore[misc]
+    for server in servers:
+        await server.stop()
+
+
+def secure(port: int, ca_file: Path) -> grpc.aio.Channel:
+    return grpc.aio.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(ca_file.read_bytes()))
+
+
+async def test_both_ports_serve_the_same(start: Start) -> None:
+    """Over TLS with the authority's file, which the node names."""
+    server = await start()
+    assert server.ca_file is not None
+    async with (
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as plain,
+        secure(server.tls_port, server.ca_file) as tls,
+    ):
+        for channel in (plain, tls):
+            assert (await call(channel, api.GET_SLOT, geyser_pb2.GetSlotRequest())).slot > 0
+            assert (await Stream(channel).next()).HasField("ping")
+
+
+async def test_a_given_certificate_is_shown(start: Start, streaming: Streaming, tmp_path: Path) -> None:
+    """And no authority is named, since it is not the node's."""
+    given = own_identity(tmp_path / "..", "127.0.0.1", streaming.local.clock)
+    folder = given.ca_file.parent
+    server = await start(GeyserSettings(port=0, tls_port=0, tls_cert=folder / "cert.pem", tls_key=folder / "key.pem"))
+    assert server.ca_file is None
+    async with secure(server.tls_port, given.ca_file) as channel:
+        assert (await call(channel, api.PING, geyser_pb2.PingRequest(count=1))).count == 1
+
+
+@pytest.mark.parametrize("service", ["", api.SERVICE])
+async def test_health_is_told_the_standard_way(start: Start, service: str) -> None:
+    """Upstream's client asks for the service by name."""
+    server = await start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        told = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+    assert told.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("field", ["port", "tls_port"])
+async def test_a_port_asked_for_by_name_must_be_free(start: Start, field: str) -> None:
+    """Otherwise clients would talk to somebody else's node."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        flag = "--grpc-port" if field == "port" else "--grpc-tls-port"
+        with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port}.*{flag}"):
+            await start(GeyserSettings(**{"port": 0, "tls_port": 0, field: port}))
+
+
+async def test_the_usual_port_gives_way(start: Start) -> None:
+    """Two nodes on one machine start without flags."""
+    first, second = await start(GeyserSettings()), await start(GeyserSettings())
+    ports = {first.port, first.tls_port, second.port, second.tls_port}
+    assert len(ports) == 4 and 0 not in ports
+    assert first.port == PORT or PORT not in ports
+
+
+async def test_stopping_ends_streams_with_a_word(start: Start) -> None:
+    """And a second time changes nothing."""
+    server = await start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        stream = Stream(channel)
+        await stream.next()
+        await server.stop()
+        assert await stream.end() == (grpc.StatusCode.UNAVAILABLE, "server is shutting down try again later")
+    await server.stop()

@@ -1,0 +1,30 @@
+"""The stream's settings."""
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from actors.devnode.geyser.limits import NO_LIMITS
+from actors.devnode.geyser.settings import GeyserSettings
+from actors.devnode.settings import Settings, SettingsError
+
+
+def test_defaults_are_upstreams() -> None:
+    """150 slots of replay, no token, no limits; ports as they are free."""
+    settings = GeyserSettings()
+    assert (settings.port, settings.tls_port, settings.token, settings.limits) == (None, None, None, NO_LIMITS)
+    assert settings.replay_slots == 150
+    with pytest.raises(FrozenInstanceError):
+        settings.port = 1  # type: ignore[misc]
+
+
+def test_mistakes_are_reported_with_the_nodes_own() -> None:
+    """All at once, by the names of the flags."""
+    geyser = GeyserSettings(port=70_000, tls_port=-1, replay_slots=10_001, tls_key=Path("key.pem"))
+    with pytest.raises(SettingsError) as caught:
+        Settings(data_dir=Path("x"), slot_ms=1, geyser=geyser)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
+        *("--grpc-port", "--grpc-tls-port", "--grpc-replay-slots", "--slot-ms"),
+        "--grpc-tls-cert and --grpc-tls-key",
+    ]
