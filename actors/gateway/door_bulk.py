@@ -17,6 +17,7 @@ from actors.gateway.payments import Paid
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import Response
 from actors.gateway.requests import Looks, Receive, Scope, read_body
+from actors.gateway.sign_in import SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
 
@@ -30,10 +31,17 @@ class BulkDoor:
     """terms: of a path, for its 402. pay: settles a payment that came with a request; None: payments are not taken."""
 
     def __init__(
-        self, config: Config, pipeline: Pipeline, clock: Clock, terms: Callable[[bytes], Terms], pay: Pay
+        self,
+        config: Config,
+        pipeline: Pipeline,
+        clock: Clock,
+        terms: Callable[[bytes], Terms],
+        pay: Pay,
+        sign_in: SignIn,
     ) -> None:
         self._identity, self._body_bytes_max = config.identity, config.gateway.body_bytes_max
         self._pipeline, self._clock, self._terms, self._pay = pipeline, clock, terms, pay
+        self._sign_in = sign_in
 
     async def answer(self, scope: Scope, receive: Receive, path: bytes, looks: Looks, request_id: str) -> Response:
         """To a POST on one of bulk_requests.ROWS. Raises ClientLeftError."""
@@ -50,6 +58,7 @@ class BulkDoor:
         if isinstance(paid, Response):
             return paid
         proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
+        proof = proof or self._sign_in.proof(sent, self._clock.now())
         if proof is None:
             return replies.plain(_NO_CREDENTIALS, request_id, self._terms(path))
         if isinstance(proof, Refusal):

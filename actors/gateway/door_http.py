@@ -27,6 +27,7 @@ from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
 from actors.gateway.routes import DepositDesk, Routes, StatusPages
+from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
 from actors.identity.store import IdentityStore
@@ -74,6 +75,8 @@ class HttpDoor:
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._desk = dependencies.payment_desk
         self._payment_door = PaymentDoor(config.payments, self._desk, dependencies.accounts)
+        self._sign_in = SignIn(config.payments, self._public_url)
+        self._randomness = dependencies.randomness
         self._terms_by_path: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
         self._pipeline = Pipeline(
             dependencies.accounts, dependencies.node, self._clock, edge, config.gateway.calls_in_flight_max
@@ -87,9 +90,10 @@ class HttpDoor:
             dependencies.randomness,
             self._terms,
             self._payment_door,
+            self._sign_in,
             dependencies.deposits,
         )
-        self._bulk = BulkDoor(config, self._pipeline, self._clock, self._terms, self._pay_for_list)
+        self._bulk = BulkDoor(config, self._pipeline, self._clock, self._terms, self._pay_for_list, self._sign_in)
         self._request_prefix = edge.hex()[:10] + "-"
         self._requests = 0
 
@@ -151,6 +155,7 @@ class HttpDoor:
         if isinstance(paid, Response):
             return paid
         proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
+        proof = proof or self._sign_in.proof(sent, self._clock.now())
         if proof is None:
             return self._without_credentials(path, body, request_id)
         if isinstance(proof, Refusal):
@@ -263,13 +268,17 @@ class HttpDoor:
                 charges = (reply.charge,) if reply.charge is not None else ()
                 return Response(200, reply.answer.reply(raw_id), [], charges)
             assert reply.refusal is not None
-            return replies.single(reply.refusal, raw_id, request_id, self._terms(path))
-        return replies.single(done.refusal, raw_id, request_id, self._terms(path))
+            return self._refusal(reply.refusal, raw_id, path, request_id)
+        return self._refusal(done.refusal, raw_id, path, request_id)
+
+    def _refusal(self, refusal: Refusal, raw_id: bytes, path: bytes, request_id: str) -> Response:
+        page = self._terms(path) if refusal.err.row.http == 402 else self._page(path)
+        return replies.single(refusal, raw_id, request_id, page)
 
     def _batch_response(self, done: Replies, path: bytes, request_id: str) -> Response:
-        page = self._terms(path)
         if done.refusal is not None:
-            return replies.plain(done.refusal, request_id, page)
+            return replies.plain(done.refusal, request_id, self._terms(path))
+        page = self._page(path)
         body = b"[" + b",".join(_item(reply, request_id, page) for reply in done.items) + b"]"
         return Response(200, body, [], [reply.charge for reply in done.items if reply.charge is not None])
 
@@ -291,6 +300,15 @@ class HttpDoor:
         return response
 
     def _terms(self, path: bytes) -> Terms:
+        """For one 402: with a nonce to sign in with, which is another one each time."""
+        page = self._page(path)
+        if not page.v2:
+            return page
+        url = page.v2["resource"]["url"]
+        offered = self._sign_in.offer(url, self._clock.now(), self._randomness(NONCE_BYTES))
+        return page if offered is None else page.with_extension(EXTENSION, offered)
+
+    def _page(self, path: bytes) -> Terms:
         """Made when first asked for, and when the blockhash in it is another. Only paths that are served ask: few."""
         hint = None if self._desk is None else self._desk.hint()
         known, page = self._terms_by_path.get(path, (None, None))

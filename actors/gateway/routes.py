@@ -20,6 +20,7 @@ from actors.gateway import headers, replies, terms
 from actors.gateway.payments import PaymentDoor
 from actors.gateway.replies import Response
 from actors.gateway.requests import Request, counted_address
+from actors.gateway.sign_in import SignIn
 from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
 from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, judge, minute_of
@@ -74,6 +75,7 @@ class Routes:
         randomness: Callable[[int], bytes],
         terms_of: Callable[[bytes], Terms],
         payments: PaymentDoor,
+        sign_in: SignIn,
         deposits: DepositDesk | None,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
@@ -81,7 +83,7 @@ class Routes:
         self._identity = config.identity
         self._accounts, self._store, self._status = accounts, identity_store, status
         self._clock, self._randomness, self._terms = clock, randomness, terms_of
-        self._payments, self._payment_settings = payments, config.payments
+        self._payments, self._payment_settings, self._sign_in = payments, config.payments, sign_in
         self._deposits = deposits
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._trusted = TrustedProxies(config.identity.trusted_proxies)
@@ -243,6 +245,8 @@ class Routes:
             self._identity,
             accept,
         )
+        if proof is None and accept is Accept.ANY:
+            proof = self._sign_in.proof(request.headers, self._clock.now())
         if isinstance(proof, Refusal):
             return replies.plain(proof, request.id)
         # Where only a wallet's signature or a session's end is taken, a payment could not stand in for it.

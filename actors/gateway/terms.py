@@ -39,6 +39,11 @@ class Terms:
         """Where to deposit, and no offer: for those who may have paid already, and for paths that take no payment."""
         return Terms(self.deposit, {}, [], b"")
 
+    def with_extension(self, name: str, extension: dict[str, Any]) -> "Terms":
+        """The same offer with what clients may do in place of paying; the plainer dialect knows no extensions."""
+        v2 = {**self.v2, "extensions": {name: extension}}
+        return Terms(self.deposit, v2, self.v1_accepts, base64.b64encode(orjson.dumps(v2)))
+
 
 def build(payments: PaymentsConfig, public_url: str, path: str, hint: BlockhashHint | None = None) -> Terms:
     """public_url: origin that clients see, without a slash at its end; path: starts with one.

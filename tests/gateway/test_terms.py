@@ -6,6 +6,7 @@ import pytest
 
 from actors.config import PaymentsConfig
 from actors.gateway import terms
+from actors.settlements import BlockhashHint
 
 WALLET, SPONSOR = "So11111111111111111111111111111111111111112", "11111111111111111111111111111111"
 PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet=WALLET, sponsor_pubkey=SPONSOR)
@@ -76,3 +77,39 @@ def test_amounts_below_the_minimum_deposit_are_not_offered():
 def test_usdc_is_written_without_floats(units, text):
     """Money rule 7."""
     assert terms.usdc_text(units) == text
+
+
+HINT = BlockhashHint("4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM", 1_234)
+
+
+def test_a_fresh_blockhash_rides_along_for_version_2_only():
+    """It saves a payer one question; the height is a decimal string, and version 1 knows neither."""
+    page = terms.build(PAYMENTS, "https://rpc.example", "/", HINT)
+    for accept in page.v2["accepts"]:
+        known = {"recentBlockhash": HINT.blockhash, "lastValidBlockHeight": "1234"}
+        assert accept["extra"] == {"feePayer": SPONSOR} | known
+    assert page.v1_accepts[0]["extra"] == {"feePayer": SPONSOR}
+
+
+def test_a_bare_page_says_where_to_deposit_and_offers_nothing():
+    """For those who may have paid already, and for paths that take no payment."""
+    page = terms.build(PAYMENTS, "https://rpc.example", "/").bare()
+    assert (page.v2, page.v1_accepts, page.header) == ({}, [], b"")
+    assert page.deposit["deposit_address"] == WALLET
+
+
+def test_an_extension_is_in_the_object_and_in_the_header():
+    """Clients read the header, people the body: both say the same."""
+    page = terms.build(PAYMENTS, "https://rpc.example", "/").with_extension("e", {"info": {}})
+    assert page.v2["extensions"] == {"e": {"info": {}}}
+    assert orjson.loads(base64.b64decode(page.header)) == page.v2
+
+
+def test_discovery_lists_the_payable_and_is_empty_without_a_sponsor():
+    """GET /.well-known/x402.json."""
+    found = terms.discovery(PAYMENTS, "https://rpc.example/", [("POST", "/rpc")])
+    (resource,) = found["resources"]
+    assert (resource["url"], resource["method"]) == ("https://rpc.example/rpc", "POST")
+    assert found["settle"] == "https://rpc.example/x402/settle" and found["enabled"]
+    off = terms.discovery(PaymentsConfig(deposit_wallet=WALLET), "https://rpc.example", [("POST", "/rpc")])
+    assert (off["resources"], off["enabled"]) == ([], False)
