@@ -1,14 +1,17 @@
 import pytest
+from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
+from actors.devnode.addresses import UPGRADEABLE_LOADER
 from actors.devnode.commitment import Commitment
 from actors.devnode.execution import Execution, Refused
 from actors.devnode.rehearsal import rehearsing
 from actors.devnode.wire import Decoded, decode
 
-from .local_node import LocalNode
+from .local_node import LocalNode, give
+from .test_wire import MEMO, memo
 
 
 def decoded(transaction: VersionedTransaction) -> Decoded:
@@ -55,3 +58,16 @@ def test_an_older_slot_is_rehearsed_on_its_own_accounts(local: LocalNode) -> Non
         assert isinstance(rehearsal.run(decoded(local.transfer(payer, to, 7_000_000)), True), Execution)
     now = local.chain.vm.account(to)
     assert now is not None and now.lamports == 5_000_000
+
+
+def test_a_program_still_runs_after_it_was_put_back(local: LocalNode) -> None:
+    """A transaction may write-lock a program when it names the loader; what is put back is a program again."""
+    payer = local.wallet()
+    extra = [AccountMeta(MEMO, False, True), AccountMeta(UPGRADEABLE_LOADER, False, False)]
+    instruction = give(payer, Pubkey.new_unique(), 5_000_000)
+    locking = Instruction(instruction.program_id, bytes(instruction.data), [*instruction.accounts, *extra])
+    with rehearsing(local.chain, local.chain.levels.building.slot) as rehearsal:
+        done = rehearsal.run(decoded(local.signed(payer, locking)), True)
+        assert isinstance(done, Execution) and done.meta.err is None
+        assert MEMO in {done.keys.all[index] for index in done.keys.writable}
+    assert local.land(local.signed(payer, memo(5))).meta.err is None
