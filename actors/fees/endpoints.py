@@ -33,6 +33,13 @@ class _SlotFee(msgspec.Struct):
     fee: int = msgspec.field(name="prioritizationFee")
 
 
+class _Window(msgspec.Struct, frozen=True):
+    """node: the name of the node that said so."""
+
+    fees: list[int]
+    node: str
+
+
 _WINDOW_DECODER = msgspec.json.Decoder(list[_SlotFee])
 
 
@@ -47,15 +54,19 @@ class FeeMethods:
     async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=FeeQuestion)
         window = await self._window(asked.accounts, core.WINDOW_SLOTS, timeout_ms)
-        return window if isinstance(window, NodeAnswer) else replies.made(orjson.dumps(suggestion(asked, window)))
+        if isinstance(window, NodeAnswer):
+            return window
+        return replies.made(orjson.dumps(suggestion(asked, window.fees)), window.node)
 
     async def _estimate(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=EstimateQuestion)
         window = await self._window(asked.accounts, asked.lookback_slots, timeout_ms)
-        return window if isinstance(window, NodeAnswer) else replies.made(orjson.dumps(estimate(asked, window)))
+        if isinstance(window, NodeAnswer):
+            return window
+        return replies.made(orjson.dumps(estimate(asked, window.fees)), window.node)
 
-    async def _window(self, accounts: tuple[str, ...], slots: int, timeout_ms: int) -> list[int] | NodeAnswer:
-        """Fees of the window's slots, at least one; else the answer that says why not."""
+    async def _window(self, accounts: tuple[str, ...], slots: int, timeout_ms: int) -> _Window | NodeAnswer:
+        """What the node said of at least one slot; else the answer that says why not."""
         params = orjson.dumps([list(accounts)] if accounts else [])
         answer = await self._node.call("getRecentPrioritizationFees", params, timeout_ms)
         if answer.kind is not AnswerKind.RESULT:
@@ -67,7 +78,9 @@ class FeeMethods:
         if any(entry.slot < 0 or not 0 <= entry.fee <= _U64_MAX for entry in entries):
             return replies.GARBAGE
         fees = core.in_window(((entry.slot, entry.fee) for entry in entries), slots)
-        return fees or replies.UNREACHABLE  # A node that has not yet seen a slot is not there yet.
+        if not fees:
+            return replies.UNREACHABLE  # A node that has not yet seen a slot is not there yet.
+        return _Window(fees, answer.node)
 
 
 def suggestion(asked: FeeQuestion, fees: list[int]) -> dict[str, object]:

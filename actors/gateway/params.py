@@ -159,14 +159,16 @@ def _with_version(arguments: list[Any], raw: bytes, checks: Mapping[str, Check])
 
 def _takes(*checks: tuple[str, Check], least: int = 0) -> Rule:
     """(name, check) of each parameter, in order; those after the first `least` may be left out or null."""
+    named = [(f"parameter {index + 1} ({name})", check) for index, (name, check) in enumerate(checks)]
 
     def rule(arguments: list[Any], raw: bytes) -> bytes:
-        at_most(arguments, len(checks))
-        for index in range(least):
-            at(arguments, index, checks[index][0])
-        for index, (value, (name, check)) in enumerate(zip(arguments, checks, strict=False)):
+        at_most(arguments, len(named))
+        if len(arguments) < least:
+            at(arguments, len(arguments), checks[len(arguments)][0])
+        for index, value in enumerate(arguments):
             if value is not None or index < least:
-                check(value, f"parameter {index + 1} ({name})")
+                name, check = named[index]
+                check(value, name)
         return raw
 
     return rule

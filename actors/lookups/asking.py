@@ -45,6 +45,12 @@ class Asker:
 class Request:
     def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
+        self._asked: set[str] = set()
+
+    @property
+    def nodes(self) -> str:
+        """The names of the nodes that answered so far."""
+        return ", ".join(sorted(self._asked))
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
         """Raises nothing; TIMED_OUT when the time was up before there was room."""
@@ -57,9 +63,12 @@ class Request:
             left_ms = int((self._give_up_at - asyncio.get_running_loop().time()) * 1000)
             if left_ms <= 0:
                 return replies.TIMED_OUT
-            return await self._node.call(method, orjson.dumps(params), left_ms)
+            answer = await self._node.call(method, orjson.dumps(params), left_ms)
         finally:
             self._places.release()
+        if answer.node:
+            self._asked.add(answer.node)
+        return answer
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
         """What work gives for each item, in order; CALLS_PER_REQUEST of them at a time."""

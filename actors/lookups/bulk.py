@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.lookups.asking import Asker, fault_text
+from actors.lookups.asking import Asker, Request, fault_text
 from actors.lookups.endpoints import ACCOUNTS_PER_CALL, VERSION_MAX, holdings_of
 from actors.lookups.holdings import Holding, read_lamports
 from actors.questions import BulkQuestion
@@ -54,7 +54,8 @@ class BulkLookups:
                     answer = replies.GARBAGE
             return [{"address": address, "error": fault_text(answer)} for address in chunk]
 
-        return _sorted_out([row for rows in await request.each(chunks, of_chunk) for row in rows])
+        rows = [row for rows in await request.each(chunks, of_chunk) for row in rows]
+        return _sorted_out(rows, request)
 
     async def _token_balances(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         items, request = _asked(params), self._asker.request(timeout_ms)
@@ -65,7 +66,7 @@ class BulkLookups:
                 return {"owner": owner, "error": fault_text(found)}
             return {"owner": owner, "tokens": [_token_json(holding) for holding in found[1]]}
 
-        return _sorted_out(await request.each(items, of_owner))
+        return _sorted_out(await request.each(items, of_owner), request)
 
     async def _transactions(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         """The node's own bytes for each, null where it has none; absent counts as answered."""
@@ -77,18 +78,18 @@ class BulkLookups:
                 return {"signature": signature, "transaction": orjson.Fragment(answer.value())}
             return {"signature": signature, "error": fault_text(answer)}
 
-        return _sorted_out(await request.each(items, of_signature))
+        return _sorted_out(await request.each(items, of_signature), request)
 
 
 def _asked(params: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(params, type=BulkQuestion).items
 
 
-def _sorted_out(rows: list[dict[str, Any]]) -> NodeAnswer:
+def _sorted_out(rows: list[dict[str, Any]], request: Request) -> NodeAnswer:
     results = [row for row in rows if "error" not in row]
     errors = [row for row in rows if "error" in row]
     body = orjson.dumps({"results": results, "errors": errors})
-    return replies.made_of_pieces(body, len(rows), len(results))
+    return replies.made_of_pieces(body, len(rows), len(results), request.nodes)
 
 
 def _token_json(holding: Holding) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class LookupMethods:
             "limit": asked.limit,
             "items": [assets.asset(mint, grouped[mint], mints.get(mint)) for mint in page.mints],
         }
-        return replies.made(orjson.dumps(body))
+        return replies.made(orjson.dumps(body), request.nodes)
 
     async def _history(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=HistoryQuestion)
@@ -81,7 +81,7 @@ class LookupMethods:
         answer = replies.GARBAGE
         try:
             entries = await request.each(orjson.loads(listing.value()), one)
-            answer = replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}))
+            answer = replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}), request.nodes)
         except* _MALFORMED:  # Numbers that no JSON of ours can hold are among them.
             pass
         return failures[0] if failures else answer

@@ -149,15 +149,16 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None) -> NodeAnswer
     return NodeAnswer(kind, body, *_MADE_ID, code, message, node, "", lease)
 
 
-def made(result: bytes) -> NodeAnswer:
-    """An answer that was put together here from what nodes said. result: JSON."""
-    return NodeAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID)
+def made(result: bytes, node: str = "") -> NodeAnswer:
+    """An answer that was put together here from what nodes said. result: JSON. node: names of those nodes."""
+    return NodeAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID, node=node)
 
 
-def made_of_pieces(result: bytes, pieces: int, done: int) -> PiecesAnswer:
+def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:
     """As made, for work that is priced by the piece."""
     assert 0 <= done <= pieces, (done, pieces)
-    return PiecesAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID, pieces=pieces, done=done)
+    body = _ID_FIRST_RESULT_HEAD + result + b"}"
+    return PiecesAnswer(AnswerKind.RESULT, body, *_MADE_ID, node=node, pieces=pieces, done=done)
 
 
 def is_nodes_own_trouble(code: int, message: str) -> bool:

@@ -110,3 +110,11 @@ async def test_an_estimate_looks_back_as_far_as_asked_and_may_count_empty_slots(
     assert await result(EstimateQuestion((), 100, False, False, 4), fees) == {"priorityFeeEstimate": 1}
     assert await result(EstimateQuestion((KEY,), 25, False, False, 150), fees) == {"priorityFeeEstimate": 1}
     assert await result(EstimateQuestion((KEY,), 25, False, True, 150), fees) == {"priorityFeeEstimate": 0}
+
+
+async def test_the_node_that_was_asked_is_named():
+    """For the diagnostic header."""
+    answer = replies.made(b'[{"slot":1,"prioritizationFee":2}]', "somebody")
+    for question in (FeeQuestion("low", ()), EstimateQuestion((), 50, True, False, 150)):
+        given, _ = await answered(question, answer)
+        assert given.node == "somebody"

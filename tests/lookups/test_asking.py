@@ -81,6 +81,15 @@ async def test_a_caller_who_leaves_takes_all_questions_along():
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_the_nodes_that_answered_are_named():
+    """For the diagnostic header; one that did not answer has no part in the answer."""
+    names = iter(["b", "a", "b", ""])
+    ported = PortedNode(interfere=lambda *_: replies.made(b"1", next(names)))
+    request = Asker(ported, 1).request(5_000)
+    await request.each(range(4), lambda number: request.ask("m", number))
+    assert request.nodes == "a, b"
+
+
 def test_every_failure_has_its_words():
     """For the client, and without anything of the node's address."""
     for failure in (replies.GARBAGE, replies.UNREACHABLE, replies.TIMED_OUT, replies.OVERSIZED):

@@ -158,3 +158,16 @@ async def test_a_listing_that_is_none_is_garbage(nonsense: Any):
     """As above."""
     node = PortedNode(interfere=lambda *_: node_result(nonsense))
     assert await asked(node, HistoryQuestion(str(Pubkey.new_unique()), 3, "confirmed")) is replies.GARBAGE
+
+
+async def test_an_answer_names_the_nodes_that_it_is_made_of(scene: Scene):
+    """For the diagnostic header."""
+    gifts(scene, 1)
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer:
+        return replies.made(orjson.dumps(scene.local.call(method, *params)), "anna" if len(params) == 2 else "bert")
+
+    node = PortedNode(interfere=interfere)
+    bert = str(scene.bert.pubkey())
+    assert (await asked(node, HistoryQuestion(bert, 1, "confirmed"))).node == "anna"
+    assert (await asked(node, AssetsQuestion(bert, 1, 1))).node == "bert"
