@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from actors import catalog
 from actors.accounts.api import AccountsClient, Answer, OwnerUnavailable
 from actors.calls import Figures, Proof
 from actors.clock import Clock
@@ -34,7 +35,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
 # What /.well-known/x402.json lists: where a call can be paid for as it is made.
-_PAYABLE = (("POST", "/"), ("POST", "/rpc"))
+_PAYABLE = (("POST", "/"), ("POST", "/rpc"), *(("POST", f"/{row.name}") for row in catalog.BULK))
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _BAD_DEPOSIT_BODY = Refusal(

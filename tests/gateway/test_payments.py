@@ -315,7 +315,13 @@ async def test_the_discovery_document_lists_what_can_be_paid_for(world):
     response = await world.http.get("/.well-known/x402.json")
     told = response.json()
     assert response.status_code == 200 and told["enabled"] is True
-    assert [resource["url"].rpartition("8080")[2] for resource in told["resources"]] == ["/", "/rpc"]
+    assert [resource["url"].rpartition("8080")[2] for resource in told["resources"]] == [
+        "/",
+        "/rpc",
+        "/bulk/getBalances",
+        "/bulk/getTokenBalances",
+        "/bulk/getTransactions",
+    ]
     offered = (await world.rpc(None, call())).json()["error"]["data"]["x402"]
     assert told["resources"][0]["accepts"] == offered["accepts"]
     assert told["settle"].endswith("/x402/settle")
