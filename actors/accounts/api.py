@@ -4,6 +4,7 @@ Implements: design, section 4; interface, "Account endpoints". No rules live her
 Hold and settle travel over the hot link (hosting.py); everything else is rare and uses ordinary actor calls.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -108,6 +109,10 @@ class AccountsClient(Protocol):
         bonus, credits_added is 0 when it was processed before, and pubkey is then the account that has it; new_balance
         is 0 when that is another one. INVALID_REQUEST: worth less than one credit.
         """
+        ...
+
+    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
+        """As credit_deposit for each, in one message to each owner; those of one account in the order given."""
         ...
 
     async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:

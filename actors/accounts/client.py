@@ -6,6 +6,7 @@ Not here: any rule about credits; the owner decides.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from actors import hosting
@@ -25,7 +26,10 @@ from actors.calls import (
     DeliveredNotice,
     HoldReply,
     HoldRequest,
+    KeyProof,
     Proof,
+    ProvenProof,
+    SessionProof,
     SettleReply,
     SettleRequest,
     WalletProof,
@@ -168,6 +172,25 @@ class ShardedAccounts:
     async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
         return await self._ask(pubkey, "credit_deposit", pubkey, credit)
 
+    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
+        """One question to each owner."""
+        by_owner: dict[int, list[int]] = {}
+        for number, (pubkey, _) in enumerate(wanted):
+            by_owner.setdefault(hosting.owner_index_of(pubkey, len(self._handles)), []).append(number)
+
+        async def ask(index: int, numbers: list[int]) -> list[Answer]:
+            mine = [wanted[number] for number in numbers]
+            try:
+                answers: list[Answer] = await hosting.ask(self._handles[index], "credit_deposits", mine)
+            except hosting.ActorUnreachable as error:
+                raise OwnerUnavailable(str(error)) from error
+            return answers
+
+        answered = await asyncio.gather(*(ask(index, numbers) for index, numbers in by_owner.items()))
+        rows = zip(by_owner.values(), answered, strict=True)
+        placed = {number: answer for numbers, answers in rows for number, answer in zip(numbers, answers, strict=True)}
+        return [placed[number] for number in range(len(wanted))]
+
     async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
         return await self._ask(pubkey, "take_back_deposit", pubkey, signature, index, reason)
 
@@ -199,10 +222,10 @@ class ShardedAccounts:
     def _forget(self, request: HoldRequest) -> None:
         """Nobody will use these holds: without this they would sit on the customer's credits until they expire.
 
-        Only a wallet's requests name their account; a key's or a session's holds, whose account this side does not
+        Only some proofs name their account; a key's or a session's holds, whose account this side does not
         know, are left to their expiry.
         """
-        if isinstance(request.proof, WalletProof):
+        if isinstance(request.proof, WalletProof | ProvenProof):
             for index, item in enumerate(request.items):
                 operation = operation_at(request.operation, index)
                 void = SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, 3, 0)
@@ -232,4 +255,4 @@ class ShardedAccounts:
 
 
 def _routing(proof: Proof) -> bytes:
-    return routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing
+    return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)

@@ -14,7 +14,7 @@ from actors.accounts.core import decide_nonce, decide_nonce_taken, decide_withdr
 from actors.accounts.nonce_log import NonceLog
 from actors.accounts.nonces import NONCE_SECONDS, stored_form
 from actors.accounts.sessions import Sessions
-from actors.calls import KeyProof, Proof, SessionProof, WalletProof
+from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
 from actors.clock import Clock
 from actors.errors import Err
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
@@ -42,6 +42,8 @@ class Credentials:
         if kind is WalletProof:
             account = self._activations.accounts.get(proof.pubkey)  # type: ignore[union-attr]
             return account if account is not None and account.nonces_known else None
+        if kind is ProvenProof:
+            return self._activations.accounts.get(proof.pubkey)  # type: ignore[union-attr]
         pubkey = self._sessions.use(proof.token_hash)  # type: ignore[union-attr]
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
@@ -119,10 +121,10 @@ class Credentials:
             apply(account, decide_withdrawal(event))
             raise
 
-    async def _pubkey(self, proof: WalletProof | SessionProof) -> bytes | None:
-        return proof.pubkey if isinstance(proof, WalletProof) else await self._sessions.find(proof.token_hash)
+    async def _pubkey(self, proof: WalletProof | SessionProof | ProvenProof) -> bytes | None:
+        return await self._sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
 
     def _check_shard(self, proof: Proof) -> None:
-        routing = routing_bytes(proof.pubkey) if isinstance(proof, WalletProof) else proof.routing
+        routing = proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
         if virtual_shard(routing) not in self._shards:
             raise OwnerUnavailable("this account has another owner; the request was sent to the wrong one")

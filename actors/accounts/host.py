@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -166,6 +166,9 @@ class AccountShardActor:
 
     async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
         return await (await self._ready()).teller.credit_deposit(pubkey, credit)
+
+    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
+        return await (await self._ready()).teller.credit_deposits(wanted)
 
     async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
         return await (await self._ready()).teller.take_back_deposit(pubkey, signature, index, reason)

@@ -167,12 +167,12 @@ class MemoryAccountStore:
     def _live_batches(self) -> Iterator[tuple[bytes, Batch]]:
         return ((pubkey, batch) for pubkey, row in self.rows.items() for batch in row.batches.values())
 
-    async def find_deposit(self, operation: bytes) -> Credited | None:
+    async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
         await asyncio.sleep(0)
-        found = self.deposits.get(operation)
-        if found is None:
-            return None
-        pubkey, deposit = found
+        return {operation: self._credited(operation) for operation in operations if operation in self.deposits}
+
+    def _credited(self, operation: bytes) -> Credited:
+        pubkey, deposit = self.deposits[operation]
         returned = self.returns.get(operation)
         taken, uncollected = (returned.taken, returned.uncollected) if returned else (0, 0)
         credits = deposit.credits + deposit.bonus

@@ -91,8 +91,8 @@ class AccountStore(Protocol):
 
     async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None: ...
 
-    async def find_deposit(self, operation: bytes) -> Credited | None:
-        """Whose credits this transfer became, among all accounts."""
+    async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
+        """Whose credits these transfers became, among all accounts; without those that became nobody's yet."""
         ...
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
@@ -250,14 +250,14 @@ class PostgresAccountStore:
             )
         return None if row is None else Entry(*row)
 
-    async def find_deposit(self, operation: bytes) -> Credited | None:
+    async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
         async with self._reading() as connection:
-            row = await connection.fetchrow(
-                "SELECT pubkey, credits + bonus, assigned, returned_ms IS NOT NULL, COALESCE(taken, 0),"
-                " COALESCE(uncollected, 0) FROM account_deposits WHERE operation = $1",
-                operation,
+            rows = await connection.fetch(
+                "SELECT operation, pubkey, credits + bonus, assigned, returned_ms IS NOT NULL, COALESCE(taken, 0),"
+                " COALESCE(uncollected, 0) FROM account_deposits WHERE operation = ANY ($1)",
+                list(operations),
             )
-        return None if row is None else Credited(*row)
+        return {row[0]: Credited(*row[1:]) for row in map(tuple, rows)}
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         only = f" AND type = {EntryType.DEBIT:d}" if debits_only else ""

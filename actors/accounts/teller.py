@@ -9,7 +9,7 @@ is on its way, and memory forgets.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.accounts import endpoints
@@ -17,6 +17,7 @@ from actors.accounts.account import Account, Moment, Moved
 from actors.accounts.activations import Activations
 from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
 from actors.accounts.commits import GroupCommit
+from actors.accounts.deposit_finds import DepositFinds
 from actors.accounts.deposits import (
     decide_assignment,
     decide_bonus,
@@ -54,6 +55,7 @@ class Teller:
     ) -> None:
         self._desk, self._turns, self._commits, self._activations = desk, turns, commits, activations
         self._store, self._clock, self._payments = store, clock, payments_config
+        self._finds = DepositFinds(store)
 
     # --- deposits -------------------------------------------------------------------------------------------------
 
@@ -70,6 +72,10 @@ class Teller:
 
         return await self._credit(pubkey, operation, decide)
 
+    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
+        """As credit_deposit for each; those of one account in the order given."""
+        return list(await asyncio.gather(*(self.credit_deposit(*each) for each in wanted)))
+
     @answering
     async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
         mistake = endpoints.credit_error(credit) or endpoints.reason_error(reason)
@@ -85,7 +91,7 @@ class Teller:
 
     async def _credit(self, pubkey: bytes, operation: bytes, decide: Decide) -> Answer:
         epoch = self._commits.epoch
-        credited = await self._store.find_deposit(operation)
+        credited = await self._finds.find(operation)
         if credited is not None:
             return await self._credited_before(pubkey, credited)
         account = await self._activations.load(pubkey)
@@ -96,7 +102,7 @@ class Teller:
         self._desk.check_current(account)
         if known_deposit(account, operation):
             await self._desk.until_written(account)
-            credited = await self._store.find_deposit(operation)
+            credited = await self._finds.find(operation)
             assert credited is not None, operation.hex()
             return await self._credited_before(pubkey, credited)
         # The turn: nothing is awaited until everything is decided.
@@ -133,7 +139,7 @@ class Teller:
             return refused(Err.ACCOUNT_NOT_FOUND)
         await self._desk.until_written(account)  # The store is asked below, and it may be this very deposit.
         epoch = self._commits.epoch
-        credited = await self._store.find_deposit(operation)
+        credited = await self._finds.find(operation)
         account = await self._activations.load(pubkey)
         if account is None or self._commits.epoch != epoch:
             raise OwnerUnavailable("the ledger did not commit")

@@ -4,7 +4,7 @@ import pytest
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import SessionProof
+from actors.calls import ProvenProof, SessionProof
 from actors.errors import Err
 from actors.identity.keys import token_hash
 from actors.units import VirtualShard, routing_bytes
@@ -32,7 +32,7 @@ async def session(shard: AccountShard, pubkey: bytes) -> SessionProof:
 
 async def test_each_credential_finds_its_account(world: World, shard: AccountShard) -> None:
     key = await world.customer(shard, ALICE, 10)
-    for proof in (key, world.wallet(ALICE), await session(shard, ALICE)):
+    for proof in (key, world.wallet(ALICE), await session(shard, ALICE), ProvenProof(ALICE)):
         successor = await world.shard()
         assert successor._credentials.known(proof) is None
         account = await successor._credentials.find(proof)
@@ -47,6 +47,7 @@ async def test_what_is_unknown_is_refused_by_kind(world: World, shard: AccountSh
     assert await find(key_proof(BOB)) is Err.AUTH_FAILED
     assert await find(SessionProof(b"x" * 32, routing_bytes(BOB))) is Err.AUTH_FAILED
     assert await find(world.wallet(BOB)) is Err.PAYMENT_REQUIRED
+    assert await find(ProvenProof(BOB)) is Err.PAYMENT_REQUIRED
     assert await find(await session(shard, BOB)) is Err.PAYMENT_REQUIRED
 
 

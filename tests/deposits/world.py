@@ -2,10 +2,11 @@
 shard core. What each transaction really was, the chain itself remembers, for an auditor who asks it alone.
 """
 
+import asyncio
 import functools
 import hashlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,6 +183,7 @@ class FakeAccounts:
     taken_back: set[tuple[bytes, int]] = field(default_factory=set)
     asked: int = 0
     away: bool = False
+    between: Callable[[], Awaitable[None]] = field(default=lambda: asyncio.sleep(0))  # Some are credited, others not.
 
     async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
         self.asked += 1
@@ -207,6 +209,13 @@ class FakeAccounts:
                 "taken_back": key in self.taken_back,
             }
         )
+
+    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
+        answers = []
+        for each in wanted:
+            answers.append(await self.credit_deposit(*each))
+            await self.between()
+        return answers
 
     async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
         assert reason
@@ -258,6 +267,8 @@ class World:
     def watcher(self, wire: Tripwire | None = None) -> DepositWatcher:
         """One life of the watcher: what it knows it has from the store."""
         wire = wire or Tripwire()
+        if isinstance(self.accounts, FakeAccounts):
+            self.accounts.between = wire.pass_one
         return DepositWatcher(
             ACCOUNT,
             DepositChain(wire.around(self.chain)),

@@ -1,0 +1,260 @@
+"""`python -m bench.deposits`: how fast a backlog of deposits is credited, and what it costs in memory.
+
+A real devnode and a real PostgreSQL, each a process of its own; the watcher and one owner of accounts in this process,
+which is less than the product gives them. Wallets send USDC by signed transactions first; then the watcher starts with
+an empty cursor and the time until the last credit is durable is taken. Every figure is of this machine, now.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import aiohttp
+import asyncpg
+import psutil
+import typer
+from rich.console import Console
+from rich.table import Table
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.token.associated import get_associated_token_address
+from solders.transaction import VersionedTransaction
+
+from actors.accounts.actor import AccountShard
+from actors.accounts.store import PostgresAccountStore
+from actors.children import Supervisor
+from actors.clock import SystemClock
+from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig, UpstreamConfig
+from actors.datadir import DataDir
+from actors.deposits.actor import DepositWatcher
+from actors.deposits.chain import DepositChain
+from actors.deposits.core import Status
+from actors.deposits.crediting import Crediting
+from actors.deposits.store import PostgresDepositStore
+from actors.deposits.transfers import TOKEN_PROGRAM, DepositAccount, deposit_account
+from actors.embedded import EmbeddedPostgres
+from actors.events import NullSink
+from actors.hosting import owned_shards
+from actors.identity.store import MemoryIdentityStore
+from actors.settlements import NETWORKS
+from actors.storage import connect_postgres
+from actors.upstream.client import NodeClient
+
+MINT = NETWORKS["devnet"].usdc_mint
+AMOUNT = 10_000
+RATE = 100_000
+TARGET_PER_SECOND = 200
+_SENDS_IN_FLIGHT = 32
+_SLOT_MS = 100
+_READY_SECONDS = 30
+_HEIGHTS_REUSED = 40  # A blockhash works for 150 blocks; a fresh one well before.
+
+
+async def rpc(session: aiohttp.ClientSession, url: str, method: str, *params: Any) -> Any:
+    async with session.post(url, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) as response:
+        answer = await response.json(content_type=None)
+    if "error" in answer:
+        raise RuntimeError(f"{method}: {answer['error']}")
+    return answer["result"]
+
+
+def start_devnode(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
+    ready = folder / "devnode.ready"
+    command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", str(folder / "chain")]
+    process = subprocess.Popen([*command, "--slot-ms", str(_SLOT_MS), "--ready-file", str(ready)])
+    deadline = time.monotonic() + _READY_SECONDS
+    while not ready.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("devnode did not start")
+        time.sleep(0.05)
+    return process, str(json.loads(ready.read_text())["url"])
+
+
+class Payers:
+    """Wallets with SOL and USDC that pay into the deposit account, each transaction its own signature."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, wallets: int, keeper: Pubkey) -> None:
+        self._session, self._url = session, url
+        self._wallets = [Keypair() for _ in range(wallets)]
+        self._keeper = keeper
+        self._till = get_associated_token_address(keeper, Pubkey.from_string(MINT))
+
+    async def fund(self, each: int) -> None:
+        for pubkey, usdc in [(self._keeper, 1), *((wallet.pubkey(), each) for wallet in self._wallets)]:
+            body = {"pubkey": str(pubkey), "lamports": 10**9, "usdc_base_units": usdc}
+            async with self._session.post(f"{self._url}/admin/fund", json=body) as response:
+                assert response.status == 200, await response.text()
+
+    async def pay(self, count: int) -> None:
+        """So many transfers of AMOUNT, the wallets in turn; returns when all are final."""
+        last = ""
+        for start in range(0, count, _SENDS_IN_FLIGHT * _HEIGHTS_REUSED):
+            blockhash = Hash.from_string(
+                (await rpc(self._session, self._url, "getLatestBlockhash"))["value"]["blockhash"]
+            )
+            places = asyncio.Semaphore(_SENDS_IN_FLIGHT)
+            end = min(count, start + _SENDS_IN_FLIGHT * _HEIGHTS_REUSED)
+
+            async def send(number: int, blockhash: Hash = blockhash, places: asyncio.Semaphore = places) -> str:
+                async with places:
+                    raw = bytes(self._signed(number, blockhash))
+                    config = {"encoding": "base64", "skipPreflight": True}
+                    return str(await rpc(self._session, self._url, "sendTransaction", _base64(raw), config))
+
+            *_, last = await asyncio.gather(*(send(number) for number in range(start, end)))
+        while not await self._is_final(last):  # noqa: ASYNC110 - another process makes it final.
+            await asyncio.sleep(0.2)
+
+    def _signed(self, number: int, blockhash: Hash) -> VersionedTransaction:
+        wallet = self._wallets[number % len(self._wallets)]
+        source = get_associated_token_address(wallet.pubkey(), Pubkey.from_string(MINT))
+        transfer = Instruction(
+            Pubkey.from_string(TOKEN_PROGRAM),
+            # The amount differs by less than a credit, so that no two transactions are one.
+            b"\x03" + (AMOUNT + number // len(self._wallets) % 10).to_bytes(8, "little"),
+            [
+                AccountMeta(source, False, True),
+                AccountMeta(self._till, False, True),
+                AccountMeta(wallet.pubkey(), True, False),
+            ],
+        )
+        return VersionedTransaction(MessageV0.try_compile(wallet.pubkey(), [transfer], [], blockhash), [wallet])
+
+    async def _is_final(self, signature: str) -> bool:
+        found = await rpc(self._session, self._url, "getSignatureStatuses", [signature])
+        status = found["value"][0]
+        return status is not None and status["confirmationStatus"] == "finalized"
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+class Memory:
+    """Proportional set sizes of this process, sampled."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self.samples: list[int] = []
+
+    async def watch(self) -> None:
+        while True:
+            self.samples.append(self._process.memory_info().rss)
+            await asyncio.sleep(0.2)
+
+    def grown_mb(self) -> float:
+        """From a quarter of the run to its end: what is still growing then is not a cache that fills."""
+        if len(self.samples) < 8:
+            return 0.0
+        return (self.samples[-1] - self.samples[len(self.samples) // 4]) / 2**20
+
+
+async def catch_up(postgres_url: str, node_url: str, account: DepositAccount, console: Console) -> dict[str, Any]:
+    clock = SystemClock()
+    pool = await connect_postgres(postgres_url, connections_max=4, application="bench accounts")
+    shard = AccountShard(
+        AccountsConfig(),
+        IdentityConfig(),
+        PaymentsConfig(credits_per_usdc=RATE),
+        PostgresAccountStore(pool),
+        MemoryIdentityStore(clock),
+        clock,
+        NullSink(),
+        "bench",
+        owned_shards(0, 1),
+    )
+    await shard.start()
+    store_pool = await connect_postgres(postgres_url, connections_max=4, application="bench deposits")
+    store = PostgresDepositStore(store_pool)
+    await store.prepare()
+    node = NodeClient(UpstreamConfig(node_url=node_url), node_url)
+    crediting = Crediting(shard.teller)
+    watcher = DepositWatcher(account, DepositChain(node), store, crediting, clock, minimum_base_units=AMOUNT)
+    memory = Memory()
+    watching = asyncio.create_task(memory.watch())
+    began, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    await watcher.list_new()
+    listed = time.perf_counter() - began
+    await watcher.round()
+    seconds = time.perf_counter() - began
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    watching.cancel()
+    totals = await store.totals(account.address)
+    granted = await pool.fetchval("SELECT COALESCE(sum(amount), 0)::bigint FROM ledger WHERE type = 0")
+    console.print(f"listed in {listed:.1f} s, all credited in {seconds:.1f} s")
+    await shard.stop()
+    await node.close()
+    await pool.close()
+    await store_pool.close()
+    return {
+        "credited": totals.counts[Status.CREDITED],
+        "waiting": totals.waiting,
+        "credits": granted,
+        "seconds": round(seconds, 2),
+        "per_second": round(totals.counts[Status.CREDITED] / seconds, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime, 2),
+        "rss_mb_first": round(memory.samples[0] / 2**20, 1),
+        "rss_mb_max": round(max(memory.samples) / 2**20, 1),
+        "rss_mb_grown": round(memory.grown_mb(), 1),
+    }
+
+
+async def measure(deposits: int, wallets: int, folder: Path, console: Console) -> dict[str, Any]:
+    node_process, node_url = start_devnode(folder)
+    try:
+        with DataDir(folder / "data") as data, Supervisor() as supervisor:
+            postgres = EmbeddedPostgres(data)
+            supervisor.start(postgres.child)
+            keeper = Keypair().pubkey()
+            account = deposit_account(str(keeper), MINT)
+            async with aiohttp.ClientSession() as session:
+                payers = Payers(session, node_url, wallets, keeper)
+                await payers.fund((AMOUNT + 10) * (deposits // wallets + 1))
+                began = time.perf_counter()
+                await payers.pay(deposits)
+                console.print(f"{deposits} deposits are final after {time.perf_counter() - began:.0f} s")
+            connection = await asyncpg.connect(postgres.url)
+            await connection.execute("CREATE DATABASE bench")
+            await connection.close()
+            return await catch_up(postgres.url.replace("@/postgres?", "@/bench?"), node_url, account, console)
+    finally:
+        node_process.terminate()
+        node_process.wait(timeout=10)
+
+
+def main(
+    deposits: Annotated[int, typer.Option(min=1, help="Length of the backlog.")] = 10_000,
+    wallets: Annotated[int, typer.Option(min=1, help="How many wallets sent it.")] = 500,
+) -> None:
+    """Catch up with a backlog of deposits; exit 1 when a credit is missing, never because a machine is slow."""
+    console = Console(highlight=False)
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
+    folder.chmod(0o711)  # Run by root, PostgreSQL runs as another user, who must be able to pass through.
+    try:
+        figures = asyncio.run(measure(deposits, wallets, folder, console))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    table = Table("figure", "value", title=f"{deposits} deposits of {wallets} wallets, {os.cpu_count()} cores")
+    for name, value in figures.items():
+        table.add_row(name, str(value))
+    table.add_row("target per second", str(TARGET_PER_SECOND))
+    console.print(table)
+    if (figures["credited"], figures["waiting"]) != (deposits, 0) or figures["credits"] != deposits * AMOUNT // 10:
+        console.print("[red]credits are missing or too many[/red]")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
