@@ -126,6 +126,7 @@ def _run(settings: Settings, reset: bool) -> None:
     from actors.devnode.status_line import show_status
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("quic").setLevel(logging.WARNING)  # It tells of every connection of the TPU.
 
     async def live() -> None:
         node = Devnode(settings)

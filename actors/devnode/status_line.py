@@ -21,8 +21,9 @@ def show_status(devnode: "Devnode") -> None:
     """Called once the node answers."""
     url = f"http://{devnode.settings.host}:{devnode.http_port}"
     logger.info(
-        "listening on %s, gRPC %s:%d and with TLS %d, slot %d, faucet %s",
+        "listening on %s, TPU %s, gRPC %s:%d and with TLS %d, slot %d, faucet %s",
         url,
+        devnode.node.tpu_quic_address,
         devnode.settings.host,
         devnode.geyser.port,
         devnode.geyser.tls_port,
