@@ -33,7 +33,14 @@ class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):
     routing: bytes
 
 
-Proof = KeyProof | WalletProof | SessionProof
+class ProvenProof(msgspec.Struct, frozen=True, array_like=True, tag="p"):
+    """The edge has proven this account in the same request, and now asks for what had to wait in it. Never made of
+    anything that a client sends."""
+
+    pubkey: bytes
+
+
+Proof = KeyProof | WalletProof | SessionProof | ProvenProof
 
 
 class HoldItem(msgspec.Struct, frozen=True, array_like=True):

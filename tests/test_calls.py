@@ -13,6 +13,7 @@ from actors.calls import (
     KeyProof,
     Outcome,
     Proof,
+    ProvenProof,
     SessionProof,
     SettleReply,
     SettleRequest,
@@ -24,6 +25,7 @@ proofs = st.one_of(
     st.builds(KeyProof, st.binary(), st.binary()),
     st.builds(SessionProof, st.binary(), st.binary()),
     st.builds(WalletProof, st.binary(), st.text(), st.integers(-(2**60), 2**60)),
+    st.builds(ProvenProof, st.binary()),
 )
 numbers = st.integers(0, 2**63 - 1)
 figures = st.builds(Figures, numbers, numbers, numbers, numbers)

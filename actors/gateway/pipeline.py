@@ -26,6 +26,7 @@ from actors.calls import (
     HoldRequest,
     Outcome,
     Proof,
+    ProvenProof,
     SettleReply,
     SettleRequest,
     operation_at,
@@ -34,6 +35,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.admission import Admitted, admit
+from actors.gateway.batches import Batch, Granted
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.upstream.replies import NodeAnswer
 
@@ -189,30 +191,25 @@ class Pipeline:
             raise
 
     async def _carry_out_all(self, proof: Proof, admitted: Sequence[Admitted]) -> Replies:
-        operation = self._take_operations(len(admitted))
-        held_at = self._clock.now()
-        items = tuple(item.plan.items[0] for item in admitted)
-        held = await self._hold(HoldRequest(operation, proof, items))
+        async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
+            operation, held_at = self._take_operations(len(items)), self._clock.now()
+            asked = proof if pubkey is None else ProvenProof(pubkey)
+            return Granted(operation, await self._hold(HoldRequest(operation, asked, items)), held_at)
+
+        async def carry_out(item: Admitted, granted: Granted, index: int) -> Reply:
+            return await self._carry_out(item, operation_at(granted.operation, index), granted.held, granted.held_at)
+
+        batch = Batch(admitted, hold, carry_out)
+        held = await batch.run()
         if held.refusal is not None:
             return _whole(held)
-        assert held.figures is not None and len(held.verdicts) == len(admitted)
-        granted = [index for index, verdict in enumerate(held.verdicts) if verdict is None]
-        ends = await asyncio.gather(
-            *(self._carry_out(admitted[i], operation_at(operation, i), held, held_at) for i in granted),
-            return_exceptions=True,
-        )
-        replies = [
-            Reply(item.id, None, Refusal(Err[verdict] if verdict is not None else Err.INTERNAL_ERROR))
-            for item, verdict in zip(admitted, held.verdicts, strict=True)
+        assert held.figures is not None
+        ends = [
+            Reply(item.id, None, Refusal(Err[end])) if isinstance(end, str) else end
+            for item, end in zip(admitted, batch.ends, strict=True)
         ]
-        remaining = held.figures.credits_remaining
-        for index, end in zip(granted, ends, strict=True):
-            if isinstance(end, Reply):
-                replies[index] = end
-            else:
-                logger.error("a call of a batch failed", exc_info=end)
-        known = [end.credits_remaining for end in ends if isinstance(end, Reply)]
-        return Replies(replies, None, held.figures, min(known, default=remaining))
+        known = [end.credits_remaining for end in batch.ends if isinstance(end, Reply)]
+        return Replies(ends, None, held.figures, min(known, default=held.figures.credits_remaining))
 
     async def _carry_out(self, admitted: Admitted, operation: bytes, held: HoldReply, held_at: int) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
