@@ -81,6 +81,8 @@ ENDPOINTS = (
     "POST /bulk/getBalances",
     "POST /bulk/getTokenBalances",
     "POST /bulk/getTransactions",
+    "POST /x402/settle",
+    "GET /.well-known/x402.json",
     "GET /health",
     "GET /pricing",
     "GET /capabilities",
@@ -88,7 +90,6 @@ ENDPOINTS = (
 ENDPOINTS_NOT_BUILT = (
     "POST /mcp",
     "POST /account/confirm-deposit",
-    "POST /x402/settle",
     "POST /relay/sendBundle",
     "POST /relay/getBundleStatuses",
     "GET /relay/getTipAccounts",

@@ -15,8 +15,10 @@ import pytest
 from solders.keypair import Keypair
 
 from bench.product import Product
+from tests.clients.test_readme import example
 from tests.npm import Npm
 
+NETWORK = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
 _HERE = Path(__file__).parent
 # What it needs of solders cannot stand beside the product's, so it has an environment of its own.
 _PYTHON_PACKAGES = ("x402[svm,httpx]==2.25.0",)
@@ -88,7 +90,7 @@ def _make_environment(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "network", "asked"),
-    [("2", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", [0, 2]), ("1", "solana-devnet", [0, 1])],
+    [("2", NETWORK, [0, 2]), ("1", "solana-devnet", [0, 1])],
 )
 def test_npm_x402_onboards_a_fresh_wallet(
     product: Product, npm: Npm, version: str, network: str, asked: list[int]
@@ -104,15 +106,33 @@ def test_npm_x402_onboards_a_fresh_wallet(
 def test_python_x402_onboards_a_fresh_wallet(product: Product, python_of_x402: Path) -> None:
     """PyPI x402 over httpx, whose patience of 5 s is not touched."""
     payer = Payer(product)
+    printed = run(python_of_x402, _HERE / "x402_pay.py", payer.settings)
+    payer.check(json.loads(printed.splitlines()[-1]), NETWORK)
+
+
+def test_the_readmes_x402_client_runs_as_printed(product: Product, python_of_x402: Path, tmp_path: Path) -> None:
+    """One payment, two calls, no library of ours."""
+    code = example("x402-client")
+    assert "actors" not in code
+    script = tmp_path / "client.py"
+    script.write_text(code, encoding="utf-8")
+    payer = Payer(product)
+    printed = run(python_of_x402, script, payer.settings | {"WALLET_SECRET_KEY": str(payer.keypair)})
+    assert printed.startswith("lamports: 0 paid in: ")
+    assert printed.endswith("credits left: 9998")
+
+
+def run(python: Path, script: Path, settings: dict[str, str]) -> str:
+    """What it printed. Not from a folder of the project, whose packages it must not find."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(python_of_x402), "-W", "ignore", str(_HERE / "x402_pay.py")],
+            [str(python), "-W", "ignore", str(script)],
             cwd=folder,
-            env={**os.environ, **payer.settings},
+            env={**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **settings},
             capture_output=True,
             text=True,
             timeout=_RUN_SECONDS,
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    payer.check(json.loads(done.stdout.strip().splitlines()[-1]), "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
+    return done.stdout.strip()
