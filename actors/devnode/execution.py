@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from solders.account import Account
 from solders.hash import Hash
 from solders.message import MessageV0, MessageV1
@@ -29,8 +30,7 @@ _LOOKUP_TABLE_META_BYTES = 56
 ReadAccount = Callable[[Pubkey], Account | None]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKeys:
+class LoadedKeys(msgspec.Struct, frozen=True):
     """Every account of a transaction: static keys, then loaded writable, then loaded readonly."""
 
     all: tuple[Pubkey, ...]
@@ -39,15 +39,13 @@ class LoadedKeys:
     loaded_readonly: tuple[Pubkey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     pubkey: Pubkey
     before: Account | None
     after: Account | None
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(msgspec.Struct, frozen=True):
     keys: LoadedKeys
     meta: TransactionMeta
     writes: tuple[Write, ...]

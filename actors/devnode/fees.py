@@ -7,8 +7,7 @@ bytes where it does not; its compute budget instructions ask for nothing.
 Pure. Not here: charging (the VM does; execution.py adds v1's inline fee, which this VM leaves out).
 """
 
-from dataclasses import dataclass
-
+import msgspec
 from solders.message import MessageV1
 from solders.pubkey import Pubkey
 
@@ -43,8 +42,7 @@ _BUILTINS = PRECOMPILES | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeBudget:
+class ComputeBudget(msgspec.Struct, frozen=True):
     signature_fee_lamports: int
     priority_fee_lamports: int
     compute_unit_limit: int

@@ -55,6 +55,7 @@ class Vm:
         self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
         self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
         self.detour: Detour | None = None
+        self._limits: tuple[int, int] | None = None
 
     def account(self, pubkey: Pubkey) -> Account | None:
         return self._svm.get_account(pubkey)
@@ -79,7 +80,10 @@ class Vm:
 
     def limit(self, compute_units: int, heap_bytes: int) -> None:
         """Compute units and heap of the transactions run from now on. The VM takes them from no v1 transaction, and
-        once told, it takes them from no other either: so it is told before every run."""
+        once told, it takes them from no other either: so it is told before every run that differs from the last."""
+        if (compute_units, heap_bytes) == self._limits:
+            return
+        self._limits = (compute_units, heap_bytes)
         budget = VmBudget(True)
         budget.compute_unit_limit, budget.heap_size = compute_units, heap_bytes
         self._svm.with_compute_budget(budget)

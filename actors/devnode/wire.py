@@ -6,6 +6,7 @@ sanitizing rules. Pure. Not here: signatures, blockhashes, duplicates (chain.py)
 
 from dataclasses import dataclass
 
+import msgspec
 from solders.hash import Hash
 from solders.instruction import CompiledInstruction
 from solders.message import Message, MessageV0, MessageV1
@@ -31,8 +32,7 @@ class Malformed:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True):
     raw: bytes
     transaction: VersionedTransaction
     message: AnyMessage
