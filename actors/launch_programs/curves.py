@@ -6,7 +6,7 @@ none, whichever instruction made the coin, else `v2` and the stored mint.
 Pure. Not here: prices (quotes.py), rates (fee_schedule.py).
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
@@ -108,5 +108,5 @@ def decode_curve(data: bytes) -> BondingCurve | None:
 def encode_curve(curve: BondingCurve, size: int = CURVE_BYTES) -> bytes:
     """Exactly size bytes: an older account keeps its length, and what does not fit is not stored."""
     assert size >= CURVE_BYTES_MIN, size
-    data = DISCRIMINATOR + encode(FIELDS, asdict(curve))
+    data = DISCRIMINATOR + encode(FIELDS, {name: getattr(curve, name) for name, _ in FIELDS})
     return data[:size].ljust(size, b"\x00")

@@ -6,6 +6,7 @@ Reads the VM only.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from solders.account import Account
 from solders.pubkey import Pubkey
@@ -25,6 +26,9 @@ from actors.launch_programs.configs import (
 )
 from actors.launch_programs.curves import BondingCurve, decode_curve
 
+# The two change never or by hand, and every trade reads them.
+_global_in = lru_cache(4)(decode_global)
+_fee_config_in = lru_cache(4)(decode_fee_config)
 # What is said of a wrong address; everything else is a wrong derivation.
 _WRONG = {
     "bonding_curve_v2": 6074,
@@ -77,7 +81,7 @@ def require_addresses(passed: Passed, expected: Keys) -> None:
 
 def global_of(stage: Stage) -> Global:
     account = _owned(stage, addresses.GLOBAL, addresses.PUMP, "global")
-    config = decode_global(account.data)
+    config = _global_in(account.data)
     if config is None or not config.initialized:
         raise Fault.number(3012, "global")
     return config
@@ -88,7 +92,7 @@ def fee_config_of(stage: Stage) -> FeeConfig | None:
     account = stage.account(addresses.CURVE_FEE_CONFIG)
     if account is None or account.owner != addresses.PUMP_FEES:
         return None
-    return decode_fee_config(account.data)
+    return _fee_config_in(account.data)
 
 
 def quote_control_of(stage: Stage, address: Pubkey) -> QuoteControl:
