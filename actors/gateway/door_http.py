@@ -18,12 +18,12 @@ from actors.accounts.api import AccountsClient
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import bulk_requests, headers, jsonrpc, replies, terms
+from actors.gateway import answers, bulk_requests, headers, jsonrpc, replies, terms
 from actors.gateway.departures import while_there
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.paid_requests import has_credentials, is_offer, refused_for_free, under_session, without_credentials
 from actors.gateway.payments import Paid, PaymentDoor
-from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies, Reply
+from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies
 from actors.gateway.replies import Response
 from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
 from actors.gateway.routes import DepositDesk, Routes, StatusPages
@@ -126,9 +126,13 @@ class HttpDoor:
             added += headers.CORS
         body = response.body
         if response.status != 204:
-            added += (headers.JSON_CONTENT, (b"content-length", b"%d" % len(body)))
+            length = len(body) + sum(map(len, response.parts))
+            added += (headers.JSON_CONTENT, (b"content-length", b"%d" % length))
         await send({"type": "http.response.start", "status": response.status, "headers": added})
-        await send({"type": "http.response.body", "body": body})
+        if response.parts:
+            await answers.send_parts(send, response.parts, request_id)
+        else:
+            await send({"type": "http.response.body", "body": body})
         if response.charges:
             self._pipeline.delivered(response.charges)
 
@@ -265,8 +269,7 @@ class HttpDoor:
         if done.refusal is None:
             reply = done.items[0]
             if reply.answer is not None:
-                charges = (reply.charge,) if reply.charge is not None else ()
-                return Response(200, reply.answer.reply(raw_id), [], charges)
+                return answers.single(reply, raw_id)
             assert reply.refusal is not None
             return self._refusal(reply.refusal, raw_id, path, request_id)
         return self._refusal(done.refusal, raw_id, path, request_id)
@@ -278,9 +281,7 @@ class HttpDoor:
     def _batch_response(self, done: Replies, path: bytes, request_id: str) -> Response:
         if done.refusal is not None:
             return replies.plain(done.refusal, request_id, self._terms(path))
-        page = self._page(path)
-        body = b"[" + b",".join(_item(reply, request_id, page) for reply in done.items) + b"]"
-        return Response(200, body, [], [reply.charge for reply in done.items if reply.charge is not None])
+        return answers.batch(done.items, request_id, self._page(path))
 
     def _without_credentials(self, path: bytes, body: bytes, request_id: str) -> Response:
         """402 with the terms; a single call gets it under its own id, anything else as a plain error."""
@@ -325,13 +326,6 @@ def build_app(dependencies: Dependencies) -> HttpDoor:
 def _request(scope: Scope, path: bytes, request_id: str) -> Request:
     peer = scope["client"][0] if scope.get("client") else None
     return Request(scope["method"], path, scope["query_string"], scope["headers"], b"", request_id, peer)
-
-
-def _item(reply: Reply, request_id: str, page: Terms) -> bytes:
-    if reply.answer is not None:
-        return reply.answer.reply(reply.id)
-    assert reply.refusal is not None
-    return replies.error_object(reply.refusal, reply.id, request_id, page)
 
 
 async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:

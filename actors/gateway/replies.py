@@ -26,13 +26,16 @@ _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 class Response(msgspec.Struct):
     """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
 
-    charges: what was posted for what is in the body.
+    charges: what was posted for what is in the body. parts: a body too large to be one text, in place of `body`;
+    kept: what must live until those have been sent.
     """
 
     status: int
     body: bytes
     headers: HeaderList = []
     charges: Sequence[SettleRequest] = ()
+    parts: Sequence[bytes | memoryview] = ()
+    kept: Sequence[object] = ()
 
 
 def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:

@@ -30,7 +30,10 @@ class Nodes:
         room = Room(config.large_answers_bytes_max)
         self._heard = heard
         self._members = Members(nodes, config.lag_slots_max, config.breaker_open_ms)
-        self._clients = [NodeClient(config, node.url.get_secret_value(), str(node.name), room) for node in nodes]
+        names = [str(node.name) if config.node_header else "" for node in nodes]  # As answers have them.
+        self._clients = [
+            NodeClient(config, node.url.get_secret_value(), name, room) for node, name in zip(nodes, names, strict=True)
+        ]
         self._pool = NodePool(self._members, self._clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
         self._cache = Cache(config.cache_bytes_max)
         self._shared = SharedReads(self._pool, self._cache)

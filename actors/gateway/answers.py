@@ -1,0 +1,83 @@
+"""Answers as they leave: under the client's id, saying who served them, the large ones in pieces.
+
+Implements: `X-Node` and `X-Cache`; large answers (10 MB blocks pass through unparsed, with memory bounded).
+A shell around one rule: what was paid for leaves whole or not at all, as far as we are concerned. A body was received
+whole and its charge is durable before the first piece is sent; so a node that breaks off has cost nobody anything, and
+a client that breaks off has had an answer (hostile input 36).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from actors.gateway import replies
+from actors.gateway.headers import HeaderList
+from actors.gateway.pipeline import Reply
+from actors.gateway.replies import Response
+from actors.gateway.requests import Send
+from actors.gateway.terms import Terms
+from actors.upstream.replies import NodeAnswer
+
+logger = logging.getLogger(__name__)
+
+LARGE_BYTES = 256 << 10  # From here on, copying a body costs more than sending it in three parts.
+_PIECE_BYTES = 256 << 10
+# A client that takes nothing for so long holds room that others wait for.
+_PIECE_SECONDS_MAX = 30.0
+
+
+def single(reply: Reply, raw_id: bytes) -> Response:
+    """The node's answer to a single call."""
+    answer = reply.answer
+    assert answer is not None
+    charges = (reply.charge,) if reply.charge is not None else ()
+    if len(answer.body) < LARGE_BYTES:
+        return Response(200, answer.reply(raw_id), served_by((answer,)), charges)
+    return Response(200, b"", served_by((answer,)), charges, answer.reply_parts(raw_id), (answer,))
+
+
+def batch(items: Sequence[Reply], request_id: str, page: Terms) -> Response:
+    """Answers and refusals of a batch, in order."""
+    answers = [reply.answer for reply in items if reply.answer is not None]
+    charges = [reply.charge for reply in items if reply.charge is not None]
+    if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
+        body = b"[" + b",".join(_item(reply, request_id, page) for reply in items) + b"]"
+        return Response(200, body, served_by(answers), charges)
+    parts: list[bytes | memoryview] = []
+    for reply in items:
+        parts.append(b"," if parts else b"[")
+        parts += (_item(reply, request_id, page),) if reply.answer is None else reply.answer.reply_parts(reply.id)
+    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers)
+
+
+def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
+    """X-Node and X-Cache: each name once, in the order of the answers; no header where nobody has anything to say."""
+    added: HeaderList = []
+    for header, names in (
+        (b"x-node", dict.fromkeys(answer.node for answer in answers if answer.node)),
+        (b"x-cache", dict.fromkeys(answer.cache for answer in answers if answer.cache)),
+    ):
+        if names:
+            added.append((header, ", ".join(names).encode("ascii")))
+    return added
+
+
+async def send_parts(send: Send, parts: Sequence[bytes | memoryview], request_id: str) -> None:
+    """The body of a response that has begun, piece by piece, as fast as the client takes it."""
+    try:
+        for part in parts:
+            for start in range(0, len(part), _PIECE_BYTES):
+                piece = part[start : start + _PIECE_BYTES]
+                async with asyncio.timeout(_PIECE_SECONDS_MAX):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except TimeoutError:
+        logger.info("request %s: its client took nothing for %.0f s", request_id, _PIECE_SECONDS_MAX)
+        return  # The server closes a connection whose response is not complete.
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _item(reply: Reply, request_id: str, page: Terms) -> bytes:
+    if reply.answer is not None:
+        return reply.answer.reply(reply.id)
+    assert reply.refusal is not None
+    return replies.error_object(reply.refusal, reply.id, request_id, page)
