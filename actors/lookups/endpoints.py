@@ -25,6 +25,7 @@ Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
 ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
 VERSION_MAX = 1  # Legacy, v0 and v1: all that there is.
 _UNSUPPORTED_VERSION_CODE = -32015  # Says something of one transaction, where other errors speak of the node.
+_NOT_UNDERSTOOD = "It cannot be shown: the node's form of it is not understood."
 _MALFORMED = (KeyError, TypeError, IndexError, ValueError, AttributeError, msgspec.DecodeError)
 
 
@@ -69,7 +70,7 @@ class LookupMethods:
             return listing
         failures: list[NodeAnswer] = []
 
-        async def one(listed: dict[str, Any]) -> dict[str, Any] | None:
+        async def one(listed: dict[str, Any]) -> bytes | None:
             if failures:
                 return None  # The whole call has failed: the rest need not be asked.
             made = await _entry(request, asked, listed)
@@ -81,14 +82,15 @@ class LookupMethods:
         answer = replies.GARBAGE
         try:
             entries = await request.each(orjson.loads(listing.value()), one)
-            answer = replies.made(orjson.dumps({"transactions": entries, "count": len(entries)}), request.nodes)
-        except* _MALFORMED:  # Numbers that no JSON of ours can hold are among them.
+            shown = [orjson.Fragment(entry) for entry in entries if entry is not None]
+            answer = replies.made(orjson.dumps({"transactions": shown, "count": len(shown)}), request.nodes)
+        except* _MALFORMED:
             pass
         return failures[0] if failures else answer
 
 
-async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any]) -> dict[str, Any] | NodeAnswer:
-    """Raises one of _MALFORMED where the node's transaction is not of the form."""
+async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any]) -> bytes | NodeAnswer:
+    """As JSON. Raises one of _MALFORMED where the line of the listing is none."""
     config = {
         "encoding": "jsonParsed",
         "commitment": asked.commitment,
@@ -96,13 +98,16 @@ async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any
     }
     answer = await request.ask("getTransaction", listed["signature"], config)
     if answer.kind is AnswerKind.ERROR and answer.error_code == _UNSUPPORTED_VERSION_CODE:
-        return history.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}.")
+        return orjson.dumps(history.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}."))
     if answer.kind is not AnswerKind.RESULT:
         return answer
     transaction = orjson.loads(answer.value())
     if transaction is None:
-        return history.missing_entry(listed)
-    return history.entry(asked.address, listed, transaction)
+        return orjson.dumps(history.missing_entry(listed))
+    try:
+        return orjson.dumps(history.entry(asked.address, listed, transaction))
+    except _MALFORMED:  # One transaction that nobody foresaw must not hide all others.
+        return orjson.dumps(history.missing_entry(listed, _NOT_UNDERSTOOD))
 
 
 async def holdings_of(request: Request, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:

@@ -72,7 +72,7 @@ def account_keys(transaction: Mapping[str, Any]) -> list[str]:
 
 def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Outer and inner ones, in the order in which they began."""
-    inner = {group["index"]: group["instructions"] for group in transaction["meta"]["innerInstructions"] or ()}
+    inner = {group["index"]: group["instructions"] for group in transaction["meta"].get("innerInstructions") or ()}
     for index, instruction in enumerate(transaction["transaction"]["message"]["instructions"]):
         yield instruction
         yield from inner.get(index, ())
@@ -164,7 +164,7 @@ def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dic
     accounts = _TokenAccounts({}, {}, {}, {})
     amounts: list[dict[str, int]] = [{}, {}]
     for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
-        for entry in meta[name] or ():
+        for entry in meta.get(name) or ():
             address, shown = keys[entry["accountIndex"]], entry["uiTokenAmount"]
             accounts.mints[address] = entry["mint"]
             accounts.decimals[entry["mint"]] = _decimals_of(shown["decimals"])

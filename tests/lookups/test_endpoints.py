@@ -146,11 +146,18 @@ async def test_a_listing_that_fails_is_the_answer(scene: Scene):
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"meta": None}, [], "x", {"meta": {"err": None}, "transaction": {}}])
-async def test_a_transaction_that_is_none_is_garbage(scene: Scene, nonsense: Any):
-    """Never an exception, never an entry made of holes."""
-    gifts(scene, 2)
-    node = PortedNode(scene.local, lambda method, _: node_result(nonsense) if method == "getTransaction" else None)
-    assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed")) is replies.GARBAGE
+async def test_a_transaction_that_is_none_is_said_to_be_so(scene: Scene, nonsense: Any):
+    """Never an exception, never an entry made of holes; and the other entries are there."""
+    first, second = gifts(scene, 2)
+
+    def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
+        return node_result(nonsense) if method == "getTransaction" and params[0] == first else None
+
+    question = HistoryQuestion(str(scene.bert.pubkey()), 2, "confirmed")
+    one, other = (await result(PortedNode(scene.local, interfere), question))["transactions"]
+    assert (one["signature"], one["found"], one["fee"]) == (first, False, None)
+    assert "not understood" in one["explanation"]
+    assert (other["signature"], other["found"]) == (second, True)
 
 
 @pytest.mark.parametrize("nonsense", [None, 5, [5], [{}], {"a": 1}])
