@@ -12,6 +12,7 @@ from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import bulk_requests, headers, jsonrpc, replies
 from actors.gateway.admission import Admitted
+from actors.gateway.answers import served_by
 from actors.gateway.departures import while_there
 from actors.gateway.payments import Paid
 from actors.gateway.pipeline import Pipeline, Replies
@@ -82,7 +83,7 @@ class BulkDoor:
             reply = done.items[0]
             if reply.answer is not None:
                 charges = (reply.charge,) if reply.charge is not None else ()
-                return Response(200, reply.answer.value(), [], charges)
+                return Response(200, reply.answer.value(), served_by((reply.answer,)), charges)
             refusal = reply.refusal
         assert refusal is not None
         return replies.plain(refusal, request_id, self._terms(path))

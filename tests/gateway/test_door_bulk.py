@@ -30,7 +30,7 @@ def failing(count: int):
             "results": [{"owner": owner, "tokens": []} for owner in owners[count:]],
             "errors": [{"owner": owner, "error": "x"} for owner in owners[:count]],
         }
-        return replies.made_of_pieces(orjson.dumps(rows), len(owners), len(owners[count:]))
+        return replies.made_of_pieces(orjson.dumps(rows), len(owners), len(owners[count:]), "node-1")
 
     return ScriptedNode(answer)
 
@@ -52,6 +52,7 @@ async def test_a_list_is_answered_and_its_completed_items_are_charged(failed, ch
         assert response.headers["x-credits-remaining"] == str(20 - charged)
         assert response.headers["x-ratelimit-remaining"] == "99"
         assert "x-request-id" in response.headers
+        assert response.headers["x-node"] == "node-1"
         assert await world.debits(wallet) == [("bulk/getTokenBalances", charged)]
         assert await world.balance(wallet) == 20 - charged
         assert [[(item.method, item.ceiling) for item in hold.items] for hold in world.accounts.holds] == [
