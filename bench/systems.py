@@ -51,7 +51,7 @@ class System:
 def upstream() -> Iterator[System]:
     """The node that always answers the same."""
     port = free_port()
-    with _running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
+    with running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
         yield System(UPSTREAM, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid,))
 
 
@@ -65,11 +65,11 @@ def baseline(node_url: str, workers: int) -> Iterator[System]:
     workers_command += ["--workers", str(workers), "--log-level", "warning", "--no-access-log"]
     settings = {"BASELINE_REDIS_URL": redis_url, "BASELINE_NODE_URL": node_url}
     with (
-        _running([*store_command, "--appendonly", "no"], {}, redis_port) as store,
+        running([*store_command, "--appendonly", "no"], {}, redis_port) as store,
         redis.Redis.from_url(redis_url) as client,
     ):
         client.set(balance_key(_API_KEY), CREDITS)
-        with _running(workers_command, settings, port) as process:
+        with running(workers_command, settings, port) as process:
 
             def balance() -> int:
                 return int(client.get(balance_key(_API_KEY)) or 0)
@@ -139,7 +139,7 @@ def _redis_program() -> str:
 
 
 @contextmanager
-def _running(command: list[str], settings: dict[str, str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str], settings: dict[str, str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A child that listens on a port when the block starts, and has ended when the block has."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(

@@ -43,6 +43,7 @@ from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
 from actors.devnode.tpu.door import TpuDoor
+from actors.hosting import settle_memory
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
@@ -148,6 +149,7 @@ class Devnode:
             await self._tpu.open(self._tpu_socket)
             await self.geyser.start()
             await server.listening.wait()
+            settle_memory()  # A collection of everything that is kept would be a late slot.
             self._announce()
             if on_ready is not None:
                 on_ready(self)
