@@ -19,7 +19,7 @@ from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM
+from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
 from actors.devnode.execution import LoadedKeys, load_keys
 from actors.devnode.fees import compute_budget
 from actors.devnode.launchpad.creating import create, extend_account, init_user_volume_accumulator
@@ -38,6 +38,8 @@ from actors.launch_programs.instructions import TRADES, Kind, kind_of
 
 NOTICE = "devnode: the effects of this program are imitated"
 _PUMP_BYTES = bytes(PUMP)
+# Signature checks are paid for like signatures of the transaction, and limits and price set its fee.
+_CHARGED = PRECOMPILES | {COMPUTE_BUDGET_PROGRAM}
 _COMPUTE_BUDGET_UNITS = 150  # What one compute-budget instruction consumes.
 _HANDLERS: dict[Kind, Callable[[Stage, Kind], None]] = {
     Kind.CREATE: create,
@@ -136,8 +138,8 @@ class _Run:
     # The whole.
 
     def _charge(self) -> Outcome:
-        """Let the VM check and charge the transaction with nothing but its compute budget in it."""
-        kept = [index for index, one in enumerate(self._instructions) if self._program(one) == COMPUTE_BUDGET_PROGRAM]
+        """Let the VM check and charge the transaction with only those instructions in it that its fee goes by."""
+        kept = [index for index, one in enumerate(self._instructions) if self._program(one) in _CHARGED]
         message = _with_instructions(self._message, [self._instructions[index] for index in kept])
         stripped = VersionedTransaction.populate(message, self._transaction.signatures)
         outcome = self._vm.execute_plain(stripped, verify_signatures=False)
@@ -147,8 +149,8 @@ class _Run:
         """The error, and whether the transaction belongs in a block."""
         for first, group in self._groups():
             program = self._program(group[0])
-            if program == COMPUTE_BUDGET_PROGRAM:
-                self._note_budget_instruction()
+            if program in _CHARGED:
+                self._note(program)
                 continue
             err, landed = self._imitate(first, group[0]) if program == PUMP else self._run_real(first, group)
             if err is not None:
@@ -159,7 +161,7 @@ class _Run:
         """Number of the first instruction, and the instructions: real ones that follow each other run together."""
         group: list[CompiledInstruction] = []
         for index, instruction in enumerate(self._instructions):
-            if self._program(instruction) in (PUMP, COMPUTE_BUDGET_PROGRAM):
+            if self._program(instruction) == PUMP or self._program(instruction) in _CHARGED:
                 if group:
                     yield index - len(group), group
                     group = []
@@ -169,10 +171,12 @@ class _Run:
         if group:
             yield len(self._instructions) - len(group), group
 
-    def _note_budget_instruction(self) -> None:
+    def _note(self, program: Pubkey) -> None:
+        """An instruction that has been run with the fee."""
         done = self._progress
-        done.logs += [f"Program {COMPUTE_BUDGET_PROGRAM} invoke [1]", f"Program {COMPUTE_BUDGET_PROGRAM} success"]
-        done.spend(_COMPUTE_BUDGET_UNITS)
+        done.logs += [f"Program {program} invoke [1]", f"Program {program} success"]
+        if program == COMPUTE_BUDGET_PROGRAM:
+            done.spend(_COMPUTE_BUDGET_UNITS)
 
     def _run_real(self, first: int, group: list[CompiledInstruction]) -> tuple[Any, bool]:
         done = self._progress

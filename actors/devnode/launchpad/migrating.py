@@ -52,6 +52,8 @@ def migrate(stage: Stage, kind: Kind) -> None:
     quote_mint = coin.curve.trade_quote_mint
     if kind is Kind.MIGRATE and coin.curve.curve_type != "classic":
         raise Fault.number(6063)
+    if kind is Kind.MIGRATE and coin.program != addresses.TOKEN_PROGRAM:
+        raise Fault.number(3008, "token_program")  # Its one token program serves both sides of the pool.
     quote_program, quote_decimals = quote_mint_of(stage, quote_mint)
     keys = migrate_keys(coin.mint, coin.program, passed["user"], quote_mint, quote_program)
     require_addresses(passed, keys | {"withdraw_authority": config.withdraw_authority})

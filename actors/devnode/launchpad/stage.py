@@ -79,6 +79,8 @@ class Stage:
         """Run on the VM, all as one piece. Signers are believed: the program signs for its own addresses."""
         if not instructions:
             return
+        for instruction in instructions:
+            self._check_privileges(instruction)
         piece = run_piece(self.vm, self.whole, instructions, self.units_max - self.units, depth)
         self.units += piece.units
         self.logs += piece.logs
@@ -103,6 +105,7 @@ class Stage:
     ) -> None:
         """A call to a program that is imitated like this one. children: real calls that it makes; event: one that it
         emits, and its event authority."""
+        self._check_privileges(instruction)
         name = instruction.program_id
         self.calls.append(self._inner(instruction, _CALL_DEPTH + 1))
         self.logs.append(f"Program {name} invoke [{_CALL_DEPTH + 1}]")
@@ -123,8 +126,9 @@ class Stage:
         self, event: Event, program: Pubkey = PUMP, authority: Pubkey = EVENT_AUTHORITY, depth: int = _CALL_DEPTH
     ) -> None:
         """As Anchor does: a log line, and a call of the program to itself."""
-        self.logs.append(log_line(event))
         call = Instruction(program, self_cpi_data(event), [AccountMeta(authority, False, False)])
+        self._check_privileges(call)
+        self.logs.append(log_line(event))
         self.calls.append(self._inner(call, depth + 1))
         left = self.units_max - self.units
         self.logs.append(f"Program {program} invoke [{depth + 1}]")
@@ -156,6 +160,17 @@ class Stage:
             if account is not None and account.lamports < self.rent(len(account.data)):
                 index = self.whole.positions[pubkey]
                 raise Fault(None, whole={"InsufficientFundsForRent": {"account_index": index}})
+
+    def _check_privileges(self, instruction: Instruction) -> None:
+        """A program passes on what it was given: no other account, and none to write that it may only read."""
+        given = {ref.pubkey: ref.writable for ref in self.refs}
+        for meta in instruction.accounts:
+            if meta.pubkey not in given:
+                raise Fault("MissingAccount")
+            if meta.is_writable and not given[meta.pubkey]:
+                raise Fault("PrivilegeEscalation")
+        if instruction.program_id not in given:
+            raise Fault("MissingAccount")
 
     def _place(self, pubkey: Pubkey, account: Account) -> None:
         self._placed.add(pubkey)

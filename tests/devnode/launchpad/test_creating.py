@@ -117,6 +117,15 @@ def test_wrong_quotes_are_refused(pad: Pad) -> None:
     assert pad.error(fewer, signers=(mint,)) == 3005
 
 
+def test_a_quote_account_that_may_only_be_read_is_refused(pad: Pad) -> None:
+    mint = Keypair()
+    made = pad.creation(mint.pubkey(), quote=USDC_MINT)
+    metas = [*made.accounts]
+    metas[17] = type(metas[17])(metas[17].pubkey, False, False)
+    refused = Instruction(made.program_id, made.data, metas)
+    assert pad.error(refused, signers=(mint,)) == "PrivilegeEscalation"
+
+
 def test_a_coin_is_made_once(pad: Pad) -> None:
     """The mint's address is taken: the system program says so."""
     mint = Keypair()

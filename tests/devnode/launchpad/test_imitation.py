@@ -28,6 +28,7 @@ from tests.launch_programs.samples import sample
 
 from .pad import SOL, Pad, events
 
+ED25519 = Pubkey.from_string("Ed25519SigVerify111111111111111111111111111")
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 
 
@@ -150,6 +151,24 @@ def test_fees_and_limits_are_the_transactions_own(pad: Pad) -> None:
     assert record.meta.compute_units <= 50_000
     record = pad.record(set_compute_unit_limit(66_000), trade)
     assert record.meta.err == {"InstructionError": [1, "ComputationalBudgetExceeded"]}
+
+
+def test_signature_checks_are_paid_for(pad: Pad) -> None:
+    """A native signature check beside a trade costs what a signature of the transaction does."""
+    mint, signer = pad.launch(), Keypair()
+    pad.land(pad.base_account(mint))
+    trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
+    message, key = b"agreed", bytes(signer.pubkey())
+    signed = bytes(signer.sign_message(message))
+    offsets = [48, 0xFFFF, 16, 0xFFFF, 48 + 64, len(message), 0xFFFF]
+    header = bytes((1, 0)) + b"".join(number.to_bytes(2, "little") for number in offsets)
+    check = Instruction(ED25519, header + key + signed + message, [])
+    meta = pad.land(check, trade)
+    assert meta.err is None and meta.fee_lamports == 10_000
+    assert meta.logs[0] == f"Program {ED25519} invoke [1]"
+    forged = Instruction(ED25519, header + key + bytes(64) + message, [])
+    record = pad.local.chain.submit(bytes(pad.transaction(trade, forged)), Source.RPC)
+    assert not isinstance(record, TransactionRecord) or record.meta.err["InstructionError"][0] == 1
 
 
 def test_a_failed_budget_instruction_is_named_by_its_place(pad: Pad) -> None:

@@ -87,5 +87,6 @@ def test_migrations_that_are_refused(pad: Pad) -> None:
     """A curve that is not full, and accounts that are not the coin's."""
     mint = pad.launch()
     assert pad.error(migration(pad, mint, Kind.MIGRATE_V2)) == 6006
+    assert pad.error(migration(pad, mint, Kind.MIGRATE)) == 3008
     assert pad.error(migration(pad, mint, Kind.MIGRATE_V2, pool=pad.user.pubkey())) == 2006
     assert pad.error(migration(pad, mint, Kind.MIGRATE_V2, withdraw_authority=pad.user.pubkey())) == 6000

@@ -7,7 +7,7 @@ from solders.pubkey import Pubkey
 from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.pieces import Whole
-from actors.devnode.launchpad.stage import EVENT_UNITS, Stage
+from actors.devnode.launchpad.stage import EVENT_UNITS, Ref, Stage
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP, PUMP_FEES, SYSTEM_PROGRAM
 from actors.launch_programs.events import InitUserVolumeAccumulatorEvent, decode_event
 
@@ -17,11 +17,15 @@ OWNED = Pubkey.from_bytes(b"\x31" * 32)
 OTHER = Pubkey.from_bytes(b"\x32" * 32)
 
 
+READONLY = (SYSTEM_PROGRAM, PUMP, PUMP_FEES, EVENT_AUTHORITY)
+
+
 def stage_of(pad: Pad, units: int = 100_000) -> Stage:
     keys = (pad.user.pubkey(), OWNED, OTHER, SYSTEM_PROGRAM, PUMP, PUMP_FEES, EVENT_AUTHORITY)
     whole = Whole(keys, {key: index for index, key in enumerate(keys)}, Keypair().pubkey(), 32_768)
     pad.local.chain.vm.put(OWNED, Account(2 * SOL, bytes(10), PUMP, False, 0))
-    return Stage(pad.local.chain.vm, whole, (), b"", units)
+    refs = tuple(Ref(key, key == keys[0], key not in READONLY) for key in keys)
+    return Stage(pad.local.chain.vm, whole, refs, b"", units)
 
 
 def test_calls_are_logged_counted_and_recorded(pad: Pad) -> None:
@@ -43,6 +47,19 @@ def test_a_call_that_fails_fails_the_instruction(pad: Pad) -> None:
     with pytest.raises(Fault) as dust:
         stage.call(calls.transfer_lamports(pad.user.pubkey(), OTHER, 1))
     assert dust.value.whole == {"InsufficientFundsForRent": {"account_index": 2}}
+
+
+def test_a_call_passes_on_what_the_instruction_was_given(pad: Pad) -> None:
+    """As the runtime rules: no other account, and none to write that may only be read."""
+    user = pad.user.pubkey()
+    for target, cause in ((Keypair().pubkey(), "MissingAccount"), (EVENT_AUTHORITY, "PrivilegeEscalation")):
+        stage = stage_of(pad)
+        with pytest.raises(Fault) as refused:
+            stage.call(calls.transfer_lamports(user, target, SOL))
+        assert refused.value.cause == cause and stage.calls == []
+    with pytest.raises(Fault) as nobody:
+        stage_of(pad).call(Instruction(Keypair().pubkey(), b"", []))
+    assert nobody.value.cause == "MissingAccount"
 
 
 def test_lamports_leave_only_what_has_them(pad: Pad) -> None:
