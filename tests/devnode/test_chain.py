@@ -1,4 +1,5 @@
 import pytest
+from solders.account import Account
 from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -360,3 +361,17 @@ def test_a_forged_transaction_is_refused_before_it_runs(local: LocalNode) -> Non
     forged = VersionedTransaction.populate(good.message, [Signature.default()])
     assert local.chain.submit_if_sound(decode_valid(forged), Source.RPC) == Refused("SignatureFailure")
     assert lamports(local, payer.pubkey()) == 10**9
+
+
+def test_what_the_operator_places_is_part_of_the_chain(local: LocalNode) -> None:
+    """Told to streams, found by owner, seen at its level only, and there after a restart."""
+    pubkey, owner = Pubkey.new_unique(), Pubkey.new_unique()
+    local.beat()
+    local.chain.place(pubkey, Account(10**9, b"by hand", owner, False, 0))
+    assert local.chain.account(pubkey, Commitment.PROCESSED) is not None
+    assert local.chain.account(pubkey, Commitment.FINALIZED) is None
+    local.finalize()
+    again = local.restarted()
+    account = again.chain.account(pubkey, Commitment.FINALIZED)
+    assert account is not None and account.data == b"by hand"
+    again.close()

@@ -1,11 +1,14 @@
+import pytest
 from solders.account import Account
+from solders.clock import Clock
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import SYSTEM_PROGRAM
-from actors.devnode.vm import Vm
+from actors.devnode.dumps import LOADER
+from actors.devnode.vm import NotLoadable, Outcome, Vm
 
 from .test_wire import GIVE, OTHER, PAYER, v0
 
@@ -86,3 +89,39 @@ def test_limits_are_told_before_a_run_and_hold_until_told_anew() -> None:
     assert vm.execute(v0(), verify_signatures=True).err == {"InstructionError": [0, "ComputationalBudgetExceeded"]}
     vm.limit(1_000, 32_768)
     assert vm.would_fail(v0()) is None
+
+
+def test_an_executable_account_must_be_a_program() -> None:
+    """Garbage is refused with its reason; the account stays as it was."""
+    vm = Vm()
+    with pytest.raises(NotLoadable):
+        vm.put(OTHER, Account(10**9, b"no program", LOADER, True, 0))
+    assert vm.account(OTHER) is None
+
+
+def test_the_time_is_that_of_the_open_slot() -> None:
+    vm = Vm()
+    vm.set_time(Clock(5, 0, 0, 1, 1_795_000_000), [])
+    assert vm.unix_time == 1_795_000_000
+
+
+def test_a_detour_runs_only_what_concerns_it() -> None:
+    """A transaction that is taken never reaches the VM; a check of one keeps nothing."""
+    asked: list[bool] = []
+
+    class Taken:
+        def concerns(self, transaction: VersionedTransaction) -> bool:
+            return len(transaction.message.instructions) == 1
+
+        def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome:
+            asked.append(keep)
+            return Outcome(True, None if keep else "SomeError", 1, 2, (), (), None)
+
+    vm = funded()
+    vm.detour = Taken()
+    assert vm.execute(v0(GIVE), verify_signatures=True).compute_units == 2
+    failure = vm.would_fail(v0(GIVE))
+    assert failure is not None and failure.err == "SomeError" and asked == [True, False]
+    assert lamports(vm, OTHER) == 10**9
+    assert vm.execute(v0(GIVE, GIVE), verify_signatures=True).compute_units == 300
+    assert vm.execute_plain(v0(GIVE), verify_signatures=True).compute_units == 150
