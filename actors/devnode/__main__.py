@@ -31,8 +31,9 @@ EXIT_UNAVAILABLE = 1
 KNOWN_GAPS = """
 A chain of one node that really executes transactions, for development and tests. It presents itself as devnet.
 
-Known gaps: no forks, votes, stake or inflation (answers about them are constants); no block or account compute
-limits; account reads at confirmed or finalized show the newest contents for the first 32 slots after a restart.
+Known gaps: no stake or inflation (answers about them are constants), made-up votes, forks only as faults; no block or
+account compute limits; account reads at confirmed or finalized show the newest contents for the first 32 slots after
+a restart.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 
