@@ -21,7 +21,7 @@ from tests.npm import Npm
 NETWORK = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
 _HERE = Path(__file__).parent
 # What it needs of solders cannot stand beside the product's, so it has an environment of its own.
-_PYTHON_PACKAGES = ("x402[svm,httpx]==2.25.0",)
+_PYTHON_PACKAGES = ("x402[svm,httpx,extensions]==2.25.0",)
 _INSTALL_SECONDS, _RUN_SECONDS = 240, 60
 _OUT_OF_REACH = ("NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded")
 
@@ -112,7 +112,7 @@ def test_python_x402_onboards_a_fresh_wallet(product: Product, python_of_x402: P
 
 def test_the_readmes_x402_client_runs_as_printed(product: Product, python_of_x402: Path, tmp_path: Path) -> None:
     """One payment, two calls, no library of ours."""
-    code = example("x402-client")
+    code = example("paying-client")
     assert "actors" not in code
     script = tmp_path / "client.py"
     script.write_text(code, encoding="utf-8")
@@ -136,3 +136,10 @@ def run(python: Path, script: Path, settings: dict[str, str]) -> str:
         )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_python_x402_signs_in_in_place_of_paying_again(product: Product, python_of_x402: Path) -> None:
+    """The extension sign-in-with-x: one payment, then the wallet's signature on the terms is enough."""
+    payer = Payer(product)
+    printed = run(python_of_x402, _HERE / "x402_sign_in.py", payer.settings)
+    assert json.loads(printed.splitlines()[-1]) == [[200, True, "9999"], [200, False, "9998"], [200, False, "9997"]]
