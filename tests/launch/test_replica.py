@@ -78,3 +78,22 @@ def test_the_pages_are_honest_about_what_is_not_built() -> None:
     pages = World().pages
     assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
     assert pages.pricing()["methods"]["sendAndConfirm"]["available"] is False
+
+
+class Sponsor:
+    """As much of the payments as health asks."""
+
+    def __init__(self, low: bool) -> None:
+        self.upkeep, self.sponsor_low = self, low
+
+
+async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:
+    """Rule: payments that come with calls end when it runs dry, calls do not; without payments nothing is said."""
+    world = World()
+    await world.look()
+    assert "sponsor_balance_low" not in world.pages.health()[1]
+    for low in (False, True):
+        payments: Any = Sponsor(low)
+        world.pages.payments = payments
+        http, document = world.pages.health()
+        assert (http, document["status"], document["sponsor_balance_low"]) == (200, "ok", low)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from actors.catalog import METHODS, Availability
 from actors.config import PaymentsConfig, PricingConfig
+from actors.status import endpoints
 from actors.status.core import Health, Services
 from actors.status.endpoints import (
     capabilities_document,
@@ -239,3 +240,9 @@ def test_subscriptions_follow_the_door() -> None:
     assert "voteSubscribe" in opened["subscriptions"]["available"]
     assert opened["subscriptions"]["not_enabled"] == []
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True
+
+
+@pytest.mark.parametrize("low", [True, False])
+def test_a_low_sponsor_is_a_flag_beside_the_status(low: bool) -> None:
+    """Decisions, "health transitions" name what degrades: a sponsor does not, as calls go on without it."""
+    assert endpoints.sponsor_fields(low) == {"sponsor_balance_low": low}
