@@ -249,7 +249,7 @@ def show(report: Report, console: Console) -> None:
 
 
 @asynccontextmanager
-async def _database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
+async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
     """URL of the database: the given one, the one that a running instance has on this folder, or one started here."""
     if postgres_url is not None:
         yield postgres_url
@@ -284,7 +284,7 @@ def _running_postgres(data_dir: Path) -> str | None:
 
 
 async def run(postgres_url: str | None, data_dir: Path) -> Report:
-    async with _database(postgres_url, data_dir) as url:
+    async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
         try:
             return await audit(connection)

@@ -44,7 +44,16 @@ def add_deposits(cli: typer.Typer) -> None:
         """Transfers, newest first; by default those that wait for an operator."""
         rows = _ask_watcher(data_dir, "listing", status, limit, offset)
         console = Console(highlight=False)
-        console.print(_table(rows))
+        for row in rows:
+            console.print(row["signature"], soft_wrap=True)
+            about = (
+                f"transfer {row['transfer']} at {row['place']}, slot {row['slot']}, from {row['authority'] or 'nobody'}"
+            )
+            console.print(
+                f"  {row['usdc']} USDC, {row['status']}: {row['why'] or _whose(row)}; {about}", soft_wrap=True
+            )
+        if not rows:
+            console.print("nothing to show")
         if status == "listed" and rows:
             console.print("Next: `deposits explain SIGNATURE`, then `deposits assign SIGNATURE PUBKEY --reason WHY`.")
 
@@ -113,6 +122,10 @@ def add_referrals(cli: typer.Typer) -> None:
     def expire(code: _Code, data_dir: _DataDir = None) -> None:
         """No new account can link it from now on; those that have it keep their bonus."""
         _grid(_ask_any_owner(data_dir, "expire_referral", code))
+
+
+def _whose(row: dict[str, Any]) -> str:
+    return f"{row['credits']:,} credits of {row['account']}"
 
 
 def _bps(percent: str) -> int:

@@ -134,6 +134,10 @@ class FakeChain:
     def _visible(self) -> list[tuple[int, Sent]]:
         return [row for row in self.final if self.first_slot <= row[0] <= self.slot - self.lag]
 
+    def _getAccountInfo(self, address: str, _config: Any) -> dict[str, Any]:
+        assert address == ACCOUNT.address
+        return {"value": {"data": {"parsed": {"info": {"owner": ACCOUNT.wallet, "mint": MINT}}}}}
+
     def _getSlot(self, _config: Any) -> int:
         return self.slot - self.lag
 

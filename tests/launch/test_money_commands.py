@@ -68,7 +68,17 @@ def test_refusals_are_told_and_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_waits_for_the_operator_is_shown_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"signature": "S", "usdc": "0.000009", "why": "below the minimum", "account": None}
+    row = {
+        "signature": "S",
+        "transfer": 0,
+        "place": "0",
+        "slot": 7,
+        "authority": "A",
+        "status": "listed",
+        "usdc": "0.000009",
+        "why": "below the minimum",
+        "account": None,
+    }
     Asked(monkeypatch, [row])
     done = runner.invoke(CLI, ["deposits", "list"])
     assert done.exit_code == 0 and "0.000009" in done.output and "deposits assign" in done.output

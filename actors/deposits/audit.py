@@ -1,0 +1,277 @@
+"""`python -m actors.deposits.audit --node-url URL`: is what was credited what the chain says, to the unit?
+
+Implements: decisions, money rules 4 and 6. Reads the chain anew, transaction by transaction, and the books beside it:
+every transfer that the chain has must be credited once, with its amount at the rate of its day, or be listed with a
+reason; and nothing may be credited that the chain does not have. Writes nothing but a temporary table of its own. May
+run beside a serving instance: what is younger than the watcher's reading is left out. Memory stays flat.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import asyncpg
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from actors.accounts.audit import database
+from actors.children import ChildFailed
+from actors.clock import SystemClock
+from actors.config import UpstreamConfig
+from actors.datadir import DataDirError, default_path
+from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Node, Seen, UnknownPosition
+from actors.deposits.core import Status
+from actors.deposits.endpoints import UNITS_PER_USDC, base58_text, usdc_text
+from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
+from actors.upstream.api import Nodes
+from actors.upstream.replies import AnswerKind
+
+FAULTS_SHOWN = 50
+_READS_AT_ONCE = 32
+_EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
+_INDEX_BYTES = 4
+
+
+class AuditFailed(Exception):
+    """One sentence: what could not be read."""
+
+
+@dataclass(slots=True)
+class Report:
+    transfers: int = 0  # Into the deposit account, final.
+    received: int = 0  # Base units, by them.
+    credited: int = 0  # Base units of those that became credits, assigned ones included.
+    credits: int = 0  # For them, bonuses not included.
+    waiting: int = 0  # Base units that are listed for the operator.
+    unexplained: int = 0  # Base units that came without a transfer; a part of them may be assigned.
+    older: int = 0  # Credited transfers that the node has forgotten.
+    young: int = 0  # Credited with a call, and younger than what the watcher has read.
+    taken_back: int = 0  # Credits.
+    faults: list[tuple[str, str]] = field(default_factory=list)  # Signature and sentence; the first FAULTS_SHOWN.
+    faults_total: int = 0
+
+    def add(self, signature: bytes, fault: str) -> None:
+        self.faults_total += 1
+        if len(self.faults) < FAULTS_SHOWN:
+            self.faults.append((base58_text(signature), fault))
+
+
+async def audit(connection: asyncpg.Connection, node: Node, start_slot: int = 0) -> Report:
+    """Every account that was ever watched. Raises AuditFailed and ChainUnavailable."""
+    report = Report()
+    chain = DepositChain(node)
+    await connection.execute("CREATE TEMPORARY TABLE deposits_seen (operation bytea PRIMARY KEY)")
+    first_slot, read_until = await chain.first_slot(), 0
+    for row in await connection.fetch("SELECT account, read_slot FROM deposit_cursor ORDER BY account"):
+        read_until = max(read_until, row["read_slot"])
+        account = await _account(node, row["account"])
+        await _audit_account(connection, chain, account, start_slot, row["read_slot"], report)
+    await _audit_rest(connection, first_slot, read_until, report)
+    return report
+
+
+async def _account(node: Node, address: str) -> DepositAccount:
+    answer = await node.call("getAccountInfo", orjson.dumps([address, {"encoding": "jsonParsed"}]), 10_000)
+    try:
+        if answer.kind is not AnswerKind.RESULT:
+            raise ChainUnavailable("getAccountInfo")
+        parsed = orjson.loads(answer.value())["value"]["data"]["parsed"]["info"]
+        return DepositAccount(address, parsed["owner"], parsed["mint"])
+    except (TypeError, KeyError) as error:
+        raise AuditFailed(f"the node has no token account {address}: is it a node of the right network?") from error
+
+
+async def _audit_account(
+    connection: asyncpg.Connection,
+    chain: DepositChain,
+    account: DepositAccount,
+    start_slot: int,
+    read_slot: int,
+    report: Report,
+) -> None:
+    before: bytes | None = None
+    while True:
+        page = await chain.page(account.address, before, None)
+        due = [seen for seen in page if start_slot <= seen.slot <= read_slot and not seen.failed]
+        for number in range(0, len(due), _READS_AT_ONCE):
+            await _audit_some(connection, chain, account, due[number : number + _READS_AT_ONCE], report)
+        if len(page) < PAGE_MAX or page[-1].slot < start_slot:
+            return
+        before = page[-1].signature
+
+
+async def _audit_some(
+    connection: asyncpg.Connection, chain: DepositChain, account: DepositAccount, some: Sequence[Seen], report: Report
+) -> None:
+    told = await asyncio.gather(*(chain.transaction(seen.signature) for seen in some))
+    names = [seen.signature for seen in some]
+    credited = {
+        row["operation"]: row
+        for row in await connection.fetch(
+            "SELECT operation, base_units, credits, credits_per_usdc FROM account_deposits"
+            " WHERE substr(operation, 1, 64) = ANY ($1)",
+            names,
+        )
+    }
+    listed = {
+        (row["signature"], row["transfer_index"])
+        for row in await connection.fetch(
+            "SELECT signature, transfer_index FROM deposits"
+            " WHERE account = $1 AND signature = ANY ($2) AND status = $3",
+            account.address,
+            names,
+            Status.LISTED,
+        )
+    }
+    for seen, transaction in zip(some, told, strict=True):
+        executed = _read(transaction, account)
+        if executed is None:
+            report.add(seen.signature, "the node lists it and does not tell it")
+            continue
+        _compare(seen.signature, executed, account, credited, listed, report)
+    await connection.executemany(
+        "INSERT INTO deposits_seen VALUES ($1) ON CONFLICT DO NOTHING", [(operation,) for operation in credited]
+    )
+
+
+def _read(transaction: dict[str, Any] | None, account: DepositAccount) -> Executed | None:
+    try:
+        if transaction is None or failure_of(transaction) is not None:
+            return None
+        return read(transaction, account)
+    except Unreadable:
+        return None
+
+
+def _compare(
+    signature: bytes,
+    executed: Executed,
+    account: DepositAccount,
+    credited: dict[bytes, Any],
+    listed: set[tuple[bytes, int]],
+    report: Report,
+) -> None:
+    """One transaction of the chain with what the books have of it."""
+    brought = 0
+    for each in executed.transfers:
+        if each.source == account.address or each.amount == 0:
+            continue
+        brought += each.amount
+        report.transfers += 1
+        report.received += each.amount
+        row = credited.get(signature + each.index.to_bytes(_INDEX_BYTES, "big"))
+        where = f"transfer {place_of(each.index)} of {usdc_text(each.amount)} USDC"
+        if row is not None:
+            report.credited += each.amount
+            report.credits += row["credits"]
+            if row["base_units"] != each.amount:
+                report.add(signature, f"{where} was credited as {usdc_text(row['base_units'])}")
+            if row["credits"] != each.amount * row["credits_per_usdc"] // UNITS_PER_USDC:
+                report.add(signature, f"{where} earned {row['credits']} credits")
+        elif (signature, each.index) in listed:
+            report.waiting += each.amount
+        else:
+            report.add(signature, f"{where} was neither credited nor listed")
+    credited_units = sum(row["base_units"] for name, row in credited.items() if name.startswith(signature))
+    grown = executed.delta or 0
+    if credited_units > max(grown, 0):
+        report.add(signature, f"{usdc_text(credited_units)} USDC were credited, the balance grew by {grown} units")
+    report.unexplained += max(0, grown - brought)
+
+
+async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_until: int, report: Report) -> None:
+    """What is in the books and was not met on the chain."""
+    async with connection.transaction():
+        async for row in connection.cursor(
+            "SELECT d.operation, d.slot, d.base_units, d.credits, d.returned_ms FROM account_deposits d"
+            " WHERE NOT EXISTS (SELECT FROM deposits_seen s WHERE s.operation = d.operation) ORDER BY d.at_ms"
+        ):
+            if row["returned_ms"] is not None:
+                continue
+            if row["slot"] < first_slot:
+                report.older += 1
+            elif row["slot"] > read_until:
+                report.young += 1
+            else:
+                amount = usdc_text(row["base_units"])
+                report.add(row["operation"][:64], f"{amount} USDC were credited that the chain does not have")
+    report.taken_back = await connection.fetchval("SELECT COALESCE(sum(taken), 0)::bigint FROM account_deposits")
+
+
+def show(report: Report, console: Console) -> None:
+    table = Table("", "USDC", "credits", title=f"{report.transfers} transfers on the chain")
+    table.add_row("received by transfers", usdc_text(report.received), "")
+    table.add_row("credited", usdc_text(report.credited), str(report.credits))
+    table.add_row("waiting for the operator", usdc_text(report.waiting), "")
+    table.add_row("came without a transfer", usdc_text(report.unexplained), "")
+    if report.taken_back:
+        table.add_row("taken back, never final", "", str(-report.taken_back))
+    console.print(table)
+    if report.older:
+        console.print(f"{report.older} credited transfers are older than what the node keeps: not compared.")
+    if report.young:
+        console.print(f"{report.young} payments with a call are younger than what the watcher has read: not compared.")
+    if report.faults_total == 0:
+        console.print("The books and the chain agree: what was received is credited or listed, once, to the unit.")
+        return
+    faults = Table("transaction", "what differs", title=f"{report.faults_total} differences")
+    for signature, fault in report.faults:
+        faults.add_row(signature, fault)
+    console.print(faults)
+    console.print(
+        "Next: `python serve_app.py deposits explain SIGNATURE` credits what is due; the ledger's own audit is"
+    )
+    console.print("`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.")
+
+
+async def run(postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int) -> Report:
+    nodes = Nodes(UpstreamConfig(node_url=node_url, cache_bytes_max=0), SystemClock(), lambda *_: None)
+    async with database(postgres_url, data_dir) as url:
+        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "deposits audit"})
+        try:
+            await nodes.probe()
+            return await audit(connection, nodes, start_slot)
+        finally:
+            await connection.close()
+            await nodes.close()
+
+
+def main(
+    node_url: Annotated[str, typer.Option("--node-url", help="JSON-RPC URL of a node that has the history.")],
+    postgres_url: Annotated[
+        str | None, typer.Option("--postgres-url", envvar="DATABASE_URL", help="Database to audit.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
+    ] = None,
+    start_slot: Annotated[int, typer.Option("--start-slot", min=0, help="As payments.deposit_start_slot.")] = 0,
+    xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
+) -> None:
+    """Compare every transfer on the chain with the books; exit 1 on any difference, 2 if one cannot be read."""
+    console = Console(highlight=False)
+    folder = (data_dir or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
+    try:
+        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, node_url, start_slot))
+    except (DataDirError, ChildFailed, AuditFailed) as error:
+        console.print(str(error))
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    except (ChainUnavailable, UnknownPosition) as error:
+        console.print(f"The node cannot be read: {error}. Check --node-url.")
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    except asyncpg.UndefinedTableError:
+        console.print("This database has no deposits yet: start the product once, or name another.")
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        console.print(f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir.")
+        raise typer.Exit(_EXIT_UNREADABLE) from None
+    show(report, console)
+    if report.faults_total:
+        raise typer.Exit(_EXIT_FAULTS)
+
+
+if __name__ == "__main__":
+    typer.run(main)
