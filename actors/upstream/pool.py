@@ -67,21 +67,26 @@ class NodePool:
 
     async def _read(self, question: "_Question") -> NodeAnswer:
         self.hedges.read_began()
+        answer = await self.ask_from(question.next_node(State.FAILING), question, State.FAILING)
+        return answer if question.is_settled_by(answer) else question.second_best or answer
+
+    async def ask_from(self, index: int | None, question: "_Question", worst: State) -> NodeAnswer:
+        """Ask this node, and until something settles the question the next that is not in a worse state."""
         answer = replies.UNREACHABLE
-        while (index := question.next_node(State.FAILING)) is not None:
+        while index is not None:
             answer = await self._ask_watched(index, question)
-            if question.is_settled_by(answer):
-                return answer
-            if self._remaining_ms(question.give_up_at) <= 0:
+            if question.is_settled_by(answer) or self._remaining_ms(question.give_up_at) <= 0:
                 break
-        return question.second_best or answer
+            index = question.next_node(worst)
+        return answer
 
     async def _ask_watched(self, index: int, question: "_Question") -> NodeAnswer:
         """Ask one node; when it is late, another as well. The first answer that settles the question wins."""
         ticket = self._members.begin(index, question.lane)
         rescue = _Rescue(self, question, index)
         try:
-            answer = await self.ask(index, question, ticket)
+            remaining_ms = self._remaining_ms(question.give_up_at)
+            answer = await self._ask(index, question.lane, ticket, question.method, question.params, remaining_ms)
         except asyncio.CancelledError:
             if not rescue.ends_the_wait():
                 raise
@@ -96,12 +101,6 @@ class NodePool:
             return await rescue.result(answer)
         rescue.stop()
         return answer
-
-    async def ask(self, index: int, question: "_Question", ticket: int | None = None) -> NodeAnswer:
-        if ticket is None:
-            ticket = self._members.begin(index, question.lane)
-        remaining_ms = self._remaining_ms(question.give_up_at)
-        return await self._ask(index, question.lane, ticket, question.method, question.params, remaining_ms)
 
     async def _ask(
         self, index: int, lane: Lane, ticket: int, method: str, params: bytes, timeout_ms: int
@@ -175,7 +174,7 @@ class _Rescue:
     """Looks at a call when it is late, and asks another node too.
 
     What it finds ends the caller's own waiting by cancelling it, as a client's departure does: so a call that is not
-    late costs a timer and no task.
+    late costs a timer and no task. The second request is watched in the same way.
     """
 
     __slots__ = ("_delay", "_index", "_is_over", "_loop", "_pool", "_question", "_task", "_timer", "running", "won")
@@ -225,27 +224,24 @@ class _Rescue:
         if index is not None:
             if not is_failing:
                 hedges.take()
-            self.running = self._loop.create_task(self._ask_others(index, worst))
+            self.running = self._loop.create_task(self._pool.ask_from(index, question, worst))
             self.running.add_done_callback(self._done)
-            return
-        self._delay *= _LATER
-        if self._loop.time() + self._delay < question.give_up_at:
-            self._timer = self._loop.call_later(self._delay, self._look)
+        else:
+            self._look_later()
 
-    async def _ask_others(self, index: int | None, worst: State) -> NodeAnswer:
-        answer = replies.UNREACHABLE
-        while index is not None:
-            answer = await self._pool.ask(index, self._question)
-            if self._question.is_settled_by(answer):
-                return answer
-            index = self._question.next_node(worst)
-        return answer
+    def _look_later(self) -> None:
+        self._delay *= _LATER
+        if self._loop.time() + self._delay < self._question.give_up_at:
+            self._timer = self._loop.call_later(self._delay, self._look)
 
     def _done(self, running: "asyncio.Task[NodeAnswer]") -> None:
         if self._is_over or running.cancelled() or running.exception() is not None:
             return
         answer = running.result()
-        if answer.answered and answer is not self._question.second_best:
+        if self._question.is_settled_by(answer):
             assert self._task is not None
             self.won = answer
             self._task.cancel()
+        else:
+            self.running = None  # It did no better; another may, in a while.
+            self._look_later()

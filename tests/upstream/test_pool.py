@@ -198,7 +198,7 @@ async def test_a_failure_while_the_second_is_at_work_waits_for_it():
         class Slow(Client):
             async def call(self, method, params, timeout_ms, arrived=arrived):
                 arrived.set()
-                await asyncio.sleep(0.005)
+                await gate.wait()
                 return await super().call(method, params, timeout_ms)
 
         third = Client(OK)
@@ -267,6 +267,36 @@ async def test_a_lagging_node_rescues_only_when_nobody_better_could():
     began = loop.time()
     assert await world.read() is OK
     assert loop.time() - began >= 0.5
+
+
+async def test_one_gone_one_hanging_and_one_behind_leave_the_one_behind():
+    """Whoever of them is asked first: a failure of the second request is not the end of looking."""
+    for clients, behind in (
+        ((Client(HANG), Client(replies.UNREACHABLE), Client(OK)), 2),
+        ((Client(replies.UNREACHABLE), Client(HANG), Client(OK)), 2),
+        ((Client(OK), Client(HANG), Client(replies.UNREACHABLE)), 0),
+    ):
+        world = World(*clients)
+        world.members.probed(behind, Probe(True, slot=100))
+        assert await world.read() is OK
+
+
+async def test_a_node_that_dies_while_the_second_hangs_leaves_the_third():
+    """The caller waits for a request that will not be answered, and it is looked after like the first."""
+    gate = asyncio.Event()
+
+    class Dying(Client):
+        async def call(self, method, params, timeout_ms):
+            await gate.wait()
+            return replies.UNREACHABLE
+
+    second, third = Client(HANG), Client(OK)
+    world = World(Dying(OK), second, third)
+    world.members.probed(2, Probe(True, slot=100))
+    call = asyncio.create_task(world.read())
+    await until(lambda: second.calls)
+    gate.set()
+    assert await call is OK
 
 
 async def test_all_of_it_ends_with_the_time_of_the_class():
