@@ -72,7 +72,8 @@ class Request:
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
         """What work gives for each item, in order; CALLS_PER_REQUEST of them at a time."""
-        waiting = iter(list(enumerate(items)))
+        numbered = list(enumerate(items))
+        waiting = iter(numbered)
         results: dict[int, _Result] = {}
 
         async def lane() -> None:
@@ -80,7 +81,7 @@ class Request:
                 results[index] = await work(item)
 
         async with asyncio.TaskGroup() as lanes:
-            for _ in range(CALLS_PER_REQUEST):
+            for _ in range(min(CALLS_PER_REQUEST, len(numbered))):
                 lanes.create_task(lane())
         return [results[index] for index in sorted(results)]
 
