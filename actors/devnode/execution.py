@@ -128,11 +128,21 @@ def _outcome(
     if not too_large:
         vm.limit(budget.compute_unit_limit, budget.heap_bytes)
         return vm.execute(transaction, not verified)
+    return _charge_alone(vm, decoded, budget)
+
+
+def _charge_alone(vm: Vm, decoded: Decoded, budget: ComputeBudget) -> Outcome:
+    """Take the fee and run nothing, by the rules for whoever pays a fee."""
     payer = vm.account(decoded.keys[0])  # Without v1's inline fee, which has been taken already.
     fee = budget.signature_fee_lamports if isinstance(decoded.message, MessageV1) else budget.fee_lamports
-    if payer is None or payer.lamports < fee:
-        return _unrun("AccountNotFound" if payer is None else "InsufficientFundsForFee", landed=False)
-    vm.put(decoded.keys[0], with_lamports(payer, payer.lamports - fee))
+    if payer is None:
+        return _unrun("AccountNotFound", landed=False)
+    left = payer.lamports - fee
+    if left < 0:
+        return _unrun("InsufficientFundsForFee", landed=False)
+    if 0 < left < vm.rent_exempt_lamports(len(payer.data)):
+        return _unrun({"InsufficientFundsForRent": {"account_index": 0}}, landed=False)
+    vm.put(decoded.keys[0], with_lamports(payer, left))
     return _unrun(TOO_MUCH_DATA, landed=True, fee_lamports=fee)
 
 
@@ -142,10 +152,12 @@ def loads_too_much(
     limit = budget.loaded_data_bytes_max
     if limit == LOADED_DATA_BYTES_MAX:  # Nearly every transaction: not worth measuring.
         return False
+    if limit == 0 and not isinstance(decoded.message, MessageV1):
+        return False  # To ask for nothing by instruction is invalid, and the VM says so.
     return loaded_data_bytes(decoded, accounts, read) > limit
 
 
-def _unrun(err: str, landed: bool, fee_lamports: int = 0) -> Outcome:
+def _unrun(err: Any, landed: bool, fee_lamports: int = 0) -> Outcome:
     return Outcome(landed, err, fee_lamports, 0, (), (), None)
 
 

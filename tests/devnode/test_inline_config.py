@@ -90,8 +90,16 @@ def test_what_loads_too_much_is_refused_where_it_cannot_pay_or_is_forged(local: 
     assert run(local.chain.vm, bad, True, NEXT_NONCE) == Refused("SignatureFailure")
     poor = compiled(memo(5), loaded_accounts_data_size_limit=64, priority_fee=10**9)
     assert run(local.chain.vm, poor, True, NEXT_NONCE) == Refused("InsufficientFundsForFee")
+    priced = compiled(memo(5), loaded_accounts_data_size_limit=64, priority_fee=4_000_000 - 5_000 - 1)
+    too_poor_to_live = {"InsufficientFundsForRent": {"account_index": 0}}
+    assert run(local.chain.vm, priced, True, NEXT_NONCE) == Refused(too_poor_to_live)
+    nothing = decode(bytes(v0(set_loaded_accounts_data_size_limit(0), memo(5))))
+    assert isinstance(nothing, Decoded)
+    assert run(local.chain.vm, nothing, True, NEXT_NONCE) == Refused("InvalidLoadedAccountsDataSizeLimit")
     account = local.chain.vm.account(PAYER.pubkey())
     assert account is not None and account.lamports == 4_000_000
+    last = done(local, compiled(memo(5), loaded_accounts_data_size_limit=64, priority_fee=4_000_000 - 5_000))
+    assert last.meta.post_lamports[0] == 0
 
 
 def test_compute_budget_instructions_ask_for_nothing_in_v1(rich: LocalNode) -> None:
