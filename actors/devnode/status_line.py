@@ -9,6 +9,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
+from actors.devnode.faults_plan import FaultPlan
+
 if TYPE_CHECKING:
     from actors.devnode.app import Devnode
 
@@ -42,8 +44,9 @@ async def _follow(devnode: "Devnode", url: str) -> None:
     with Console().status("") as status:
         while True:
             chain = devnode.node.chain
+            faults = "" if devnode.node.faults.plan == FaultPlan() else "[red]faults on[/red]  "
             status.update(
                 f"[bold]devnode[/bold] {url}  gRPC {devnode.geyser.port}  slot {chain.levels.building.slot:,}  "
-                f"transactions {chain.transaction_count:,}  (Ctrl-C stops)"
+                f"transactions {chain.transaction_count:,}  {faults}(Ctrl-C stops)"
             )
             await asyncio.sleep(REFRESH_SECONDS)

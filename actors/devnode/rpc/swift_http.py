@@ -8,6 +8,7 @@ file speak to it through real sockets. Not here: what is answered (http.py).
 """
 
 import asyncio
+import logging
 from typing import Any, cast
 
 from uvicorn.config import Config
@@ -18,6 +19,8 @@ from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: "
 _HEAD_END = b"\r\n\r\n"
+_BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+logger = logging.getLogger("devnode")
 
 
 class SwiftHttp(HttpToolsProtocol):
@@ -82,7 +85,13 @@ class SwiftHttp(HttpToolsProtocol):
         if self._bytes > BODY_BYTES_MAX:
             self._refuse_size()
             return
-        answer = self._door.answer(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
+        try:
+            answer = self._door.answer(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
+        except Exception:  # Else the parser would take it for a mistake of the client's.
+            logger.exception("a call could not be answered")
+            self.transport.write(_BROKEN)
+            self.transport.close()
+            return
         self.transport.write(b"%b%d%b%b" % (_HEAD, len(answer), _HEAD_END, answer))
         self.server_state.total_requests += 1
         if not self.transport.is_closing():

@@ -1,5 +1,6 @@
 """The shortcut and the long way answer alike, in order, over one connection; spoken to in bytes."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import httptools
 import orjson
 import pytest
+import uvicorn
+import uvicorn.server
 
 from actors.devnode.rpc.http import BODY_BYTES_MAX
+from actors.devnode.rpc.swift_http import SwiftHttp
 
 from ..conftest import Process
 from ..faulty import Faulty
@@ -160,3 +164,29 @@ def test_a_client_that_does_not_read_is_not_read_either(client: Client) -> None:
     client._socket.settimeout(5)
     answers = client.read(sent)
     assert {status for status, _ in answers} == {200}
+
+
+class _Broken:
+    """A door with a mistake in it."""
+
+    answers_at_once = True
+
+    def answer(self, body: bytes) -> bytes:
+        raise AssertionError("an invariant is broken")
+
+
+async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCaptureFixture) -> None:
+    """500, the end of the connection, and the whole story in the log."""
+    config = uvicorn.Config(_Broken(), http=SwiftHttp, lifespan="off", log_config=None)  # type: ignore[arg-type]
+    config.load()
+    state = uvicorn.server.ServerState()
+    protocol = SwiftHttp(config, state, {})
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: protocol, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(call(1))
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert "an invariant is broken" in caplog.text
+    writer.close()
+    server.close()
