@@ -33,7 +33,7 @@ A chain of one node that really executes transactions, for development and tests
 
 Known gaps: no stake or inflation (answers about them are constants), made-up votes, forks only as faults; no block or
 account compute limits; account reads at confirmed or finalized show the newest contents for the first 32 slots after
-a restart.
+a restart; the effects of the bonding-curve launch programs are imitated, unless real ones are loaded.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 

@@ -45,7 +45,7 @@ from actors.launch_programs.quotes import Amounts
 
 # Units of the program's own code: the samples' totals without the calls (legacy buy 72 k, sell 35 k, buy_v2 94 k).
 _OWN_UNITS = {Kind.BUY: 63_100, Kind.BUY_EXACT_SOL_IN: 63_400, Kind.SELL: 28_000}
-_OWN_UNITS_V2_BUY, _OWN_UNITS_V2_SELL, _OWN_UNITS_V3 = 78_000, 55_000, 40_000
+_OWN_UNITS_V2_BUY, _OWN_UNITS_V2_SELL, _OWN_UNITS_V3 = 85_500, 55_000, 40_000
 _GET_FEES = bytes.fromhex("e7257e55cf5b3f34")
 _GET_FEES_UNITS = 3_302
 
