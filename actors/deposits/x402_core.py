@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 
 ABANDON_MS = 60_000  # A settler that has not signed by then is gone: signing takes milliseconds.
+# Of several nodes one may keep less history than another: after so long, silence is no proof of absence any more.
+PROVABLE_MS = 30 * 60_000
 # A blockhash is good for 150 blocks; the newest one at the time of the claim bounds that of any payment.
 BLOCKHASH_BLOCKS = 150
 
@@ -105,7 +107,7 @@ def next_step(
     if record.state is State.CLAIMED:
         return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
     if sighting is None:
-        return _unseen(record, heights)
+        return _unseen(record, heights, now_ms)
     if record.state is State.CREDITED:
         if not sighting.finalized:
             return Step.WAIT
@@ -129,11 +131,12 @@ def has_failed(sighting: Sighting) -> bool:
     return sighting.error is not None and (sighting.confirmed or sighting.finalized)
 
 
-def _unseen(record: Record, heights: Heights | None) -> Step:
+def _unseen(record: Record, heights: Heights | None, now_ms: int) -> Step:
     if heights is None or heights.finalized <= record.last_valid_height:
         return Step.SEND_AGAIN
     if record.state is State.SENT:
         # Should it have landed after all, unseen by a node without history, the deposits' own search credits it.
         return Step.FAIL
     # It was credited: only a node that could still show it proves by its silence that it is gone.
-    return Step.TAKE_BACK if heights.first_slot <= record.slot else Step.GIVE_UP
+    provable = heights.first_slot <= record.slot and now_ms - record.created_at_ms <= PROVABLE_MS
+    return Step.TAKE_BACK if provable else Step.GIVE_UP

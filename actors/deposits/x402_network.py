@@ -89,11 +89,14 @@ class PaymentNetwork:
             return Sent.REFUSED
         return Sent.UNKNOWN
 
-    async def sightings(self, signatures: list[bytes]) -> list[Sighting | None] | None:
-        """One for each signature, None for one that the node does not know; None when the node did not say."""
+    async def sightings(self, signatures: list[bytes], history: bool) -> list[Sighting | None] | None:
+        """One for each signature, None for one that the node does not know; None when the node did not say.
+
+        history: also those of more than a minute or two ago, which a node that keeps no history refuses to look for.
+        """
         assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
         texts = [base58.b58encode(signature).decode() for signature in signatures]
-        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": True}], _QUICK_MS)
+        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": history}], _QUICK_MS)
         try:
             rows = found["value"]
             return [_sighting(row) for row in rows] if len(rows) == len(signatures) else None

@@ -101,13 +101,22 @@ class Settler:
             return NotSettled(Lack.INVALID, payment.reason, payment.message)
         key = payment.message_hash
         if key in self._under_way:
-            return _duplicate("", str(payment.payer), "this payment is being settled right now")
+            return await self._being_settled(payment)
         if len(self._under_way) >= _UNDER_WAY_MAX:
             return _unavailable("too many payments are being settled at the moment")
         task = asyncio.create_task(self._carry_out(payment, kind))
         self._under_way[key] = task
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
         return await asyncio.shield(task)  # The payer may leave; the payment goes on.
+
+    async def _being_settled(self, payment: Payment) -> NotSettled:
+        """With its signature, where it has one already; nobody signs it to find out."""
+        try:
+            record = await self._store.find(payment.message_hash)
+        except PaymentsUnavailable:
+            record = None
+        signature = "" if record is None else _text(record.signature)
+        return _duplicate(signature, str(payment.payer), "this payment is being settled right now")
 
     async def _carry_out(self, payment: Payment, kind: Kind) -> Settled | NotSettled:
         give_up_at = self._clock.monotonic() + self._limits.wait_ms / 1000
@@ -200,7 +209,7 @@ class Settler:
             await self._move_quietly(replace(record, state=State.FAILED, reason="the node refused it"))
             return _rejected(record, "the network refused the transaction")
         while True:
-            seen = await self._network.sightings([record.signature])
+            seen = await self._network.sightings([record.signature], history=False)
             sighting = seen[0] if seen else None
             if sighting is not None and has_failed(sighting):
                 return _rejected(record, f"the transaction landed and failed: {sighting.error}")

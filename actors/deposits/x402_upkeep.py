@@ -91,9 +91,11 @@ class Upkeep:
         if signed:
             # Heights first: what is unseen after a height was reached could not have landed at or below it since.
             heights = await self._network.heights()
-            found = await self._network.sightings([record.signature for record in signed])
+            found = await self._network.sightings([record.signature for record in signed], history=True)
             if found is None:
-                return len(records)  # The node is silent: they come again when their lease ends.
+                # They come again when their lease ends. A node without transaction history never says.
+                logger.warning("the node does not tell what became of %d open payments", len(signed))
+                return len(records)
             seen = found
         sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
         for record in records:

@@ -37,7 +37,7 @@ HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
 HEADERS = frozenset((HEADER_V2, HEADER_V1))
 _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
-_PRIVATE = (b"cache-control", b"private")
+_PRIVATE = (b"cache-control", b"private, no-store")  # A receipt may carry a session.
 _TRANSACTION_BYTES_MAX = 1_232
 _PAID_BUT = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the payment is credited; the call could not be made, and is not charged"

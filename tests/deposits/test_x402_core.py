@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from actors.deposits.x402_core import (
     ABANDON_MS,
+    PROVABLE_MS,
     Heights,
     Kind,
     Record,
@@ -73,6 +74,8 @@ def test_silence_of_a_forgetful_node_proves_nothing():
     """Credits are taken back only where the node still has the slot in which the payment was seen."""
     assert next_step(CREDITED, None, Heights(1_001, 500), False, 0) is Step.TAKE_BACK
     assert next_step(CREDITED, None, Heights(1_001, 501), False, 0) is Step.GIVE_UP
+    assert next_step(CREDITED, None, LATE, False, PROVABLE_MS) is Step.TAKE_BACK
+    assert next_step(CREDITED, None, LATE, False, PROVABLE_MS + 1) is Step.GIVE_UP
 
 
 def test_a_claim_whose_settler_died_is_abandoned_in_time():

@@ -80,7 +80,7 @@ async def test_sends(answer, sent):
 
 
 async def test_sightings_come_in_the_order_asked():
-    """Of nodes old and new; with history, as a payment may be minutes old."""
+    """Of nodes old and new; with history where a payment may be minutes old, as not every node keeps any."""
     rows = [
         None,
         {"slot": 5, "confirmations": 1, "err": None, "confirmationStatus": "processed"},
@@ -90,7 +90,7 @@ async def test_sightings_come_in_the_order_asked():
         {"slot": 5, "confirmations": 3, "err": None},
     ]
     node = Node(result({"context": {"slot": 9}, "value": rows}))
-    found = await PaymentNetwork(node).sightings([bytes([number]) * 64 for number in range(6)])
+    found = await PaymentNetwork(node).sightings([bytes([number]) * 64 for number in range(6)], history=True)
     assert found == [
         None,
         Sighting(5, None, confirmed=False, finalized=False),
@@ -106,7 +106,7 @@ async def test_sightings_come_in_the_order_asked():
 async def test_a_silent_node_says_nothing_about_a_payment(answer):
     """None is not "unknown signature": nothing may follow from it."""
     network = PaymentNetwork(Node(answer))
-    assert await network.sightings([b"s" * 64]) is None
+    assert await network.sightings([b"s" * 64], history=False) is None
     assert await network.latest_blockhash() is None
     assert await network.lamports("x") is None
 

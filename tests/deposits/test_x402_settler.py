@@ -78,6 +78,21 @@ async def test_a_repeat_after_the_end_tells_the_signature(world):
     assert len(world.sponsor.signed) == 1
 
 
+async def test_a_repeat_while_it_is_under_way_tells_the_signature_that_there_is(world):
+    """Nobody signs a second time to find it out."""
+    raw = world.standard()
+    world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
+    first = asyncio.create_task(world.settler.pay(raw, 100_000))
+    while not (sent := [record for record in world.store.records.values() if record.signature]):
+        await world.sponsor.has_signed.wait()
+        await asyncio.sleep(0)
+    again = await world.settler.pay(raw, 100_000)
+    assert lack(again) is Lack.DUPLICATE
+    assert base58.b58decode(again.signature) == sent[0].signature
+    assert len(world.sponsor.signed) == 1
+    assert lack(await first) is Lack.PENDING
+
+
 async def test_what_is_no_payment_is_neither_asked_about_nor_signed(world):
     """The rules come before any question to the node."""
     asked = len(world.node.asked)

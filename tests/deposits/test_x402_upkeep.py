@@ -159,11 +159,11 @@ def _kill_at(world: PaymentWorld, step: str, moment: str) -> None:
         turns[0] -= 1
         return turns[0] == 0
 
-    async def awaited(*arguments: object) -> object:
+    async def awaited(*arguments: object, **named: object) -> object:
         mine = counted()
         if mine and moment == "before":
             raise Killed
-        done = await real(*arguments)
+        done = await real(*arguments, **named)
         if mine:
             raise Killed
         return done

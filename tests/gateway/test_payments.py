@@ -39,7 +39,7 @@ async def test_a_stranger_pays_and_is_answered(world, desk):
     assert (told["success"], told["payer"], told["amount"]) == (True, desk.payer.text, "100000")
     assert told["extra"]["credits_added"] == told["extra"]["balance"] == 10_000
     assert response.headers["x-credits-remaining"] == "9999"
-    assert response.headers["cache-control"] == "private"
+    assert response.headers["cache-control"] == "private, no-store"
     assert desk.paid == [(b"a transaction", 100_000)]
 
 
