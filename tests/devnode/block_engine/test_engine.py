@@ -6,6 +6,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
+from actors.devnode.chain import ForkEnd
 from actors.devnode.faults_plan import read_plan
 
 from ..test_wire import memo
@@ -111,6 +112,19 @@ def test_a_delayed_bundle_arrives_whole(engine: Engine) -> None:
         engine.local.node.faults.deliver()
     engine.engine.auction()
     assert engine.inflight(identifier) == ("Landed", engine.local.chain.levels.building.slot)
+
+
+def test_a_bundle_that_a_lost_fork_took_back_has_not_landed(engine: Engine) -> None:
+    """Statuses are the chain's own, as upstream: a receipt and even a landing promise nothing before finality."""
+    payer = engine.local.wallet()
+    payment = engine.pay(payer)
+    identifier = engine.send(payment, engine.tip(payer))
+    engine.engine.auction()
+    chain, clock = engine.local.chain, engine.local.clock
+    assert engine.inflight(identifier)[0] == "Landed"
+    chain.seal(clock.now(), clock.monotonic(), fork_end=ForkEnd(chain.levels.building.slot))
+    assert engine.inflight(identifier) == ("Pending", None) and not engine.landed(payment)
+    assert engine.call("getBundleStatuses", [identifier])["value"] == []
 
 
 def test_a_bundle_may_hold_every_version(engine: Engine) -> None:
