@@ -27,6 +27,7 @@ from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
 
+from ..test_chain import lose
 from .pad import SOL, Pad
 
 
@@ -190,3 +191,17 @@ def test_a_durable_nonce_works_once_even_when_the_trade_fails(pad: Pad, limit: i
     wanted = None if limit == SOL else {"InstructionError": [1, {"Custom": 6002}]}
     assert record.meta.err == wanted
     assert stored_value(pad.local.chain.vm.account(nonce.pubkey())) != value
+
+
+def test_a_lost_fork_takes_a_coin_along(pad: Pad) -> None:
+    """Its mint, curve and accounts are gone, the creator has the money again, and the same transaction lands anew."""
+    pad.local.beat()
+    had, mint = pad.lamports(pad.user.pubkey()), Keypair()
+    launch = pad.transaction(pad.creation(mint.pubkey()), signers=(mint,))
+    assert pad.local.land(launch).meta.err is None
+    assert pad.local.chain.vm.account(pdas.bonding_curve(mint.pubkey())) is not None
+    lose(pad.local)
+    assert pad.local.chain.vm.account(mint.pubkey()) is None
+    assert pad.local.chain.vm.account(pdas.bonding_curve(mint.pubkey())) is None
+    assert pad.lamports(pad.user.pubkey()) == had
+    assert pad.local.land(launch).meta.err is None
