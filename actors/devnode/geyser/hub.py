@@ -54,6 +54,7 @@ class Hub:
         self.logs = SlotLogs(replay_slots)
         self._replays: dict[Subscription, asyncio.Task[None] | None] = {}  # All subscribers, and who is told the past.
         self._heard = node.chain.bus.subscribe(*_KINDS)
+        self._now_ms = node.clock.now_ms()
         self.logs.open(node.chain.levels.building.slot, None)  # Nothing has happened in it yet.
 
     # Subscribers.
@@ -111,8 +112,7 @@ class Hub:
             except Lagged:
                 self._start_over()
             else:
-                self._handle(event)
-                self.pump()
+                self._handle_all([event, *self._heard.drain()])
 
     def pump(self) -> None:
         """Handle all events that are there."""
@@ -121,8 +121,12 @@ class Hub:
         except Lagged:
             self._start_over()
         else:
-            for event in events:
-                self._handle(event)
+            self._handle_all(events)
+
+    def _handle_all(self, events: list[Event]) -> None:
+        self._now_ms = self._node.clock.now_ms()  # Once for what is handled together: it is the same moment.
+        for event in events:
+            self._handle(event)
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -131,7 +135,7 @@ class Hub:
             case TransactionLanded(record):
                 log = self.logs.get(record.slot)
                 if log is not None:
-                    update = TransactionUpdate(record, self._node.clock.now_ms())
+                    update = TransactionUpdate(record, self._now_ms)
                     log.add_transaction(update)
                     self._tell(update, Commitment.PROCESSED)
             case SlotOpened(slot, parent):
@@ -155,7 +159,7 @@ class Hub:
         if log is None:
             return  # Begun before the hub fell behind: half of it would be worse than nothing.
         signature = None if event.transaction is None else event.transaction.signature
-        created_ms = self._node.clock.now_ms()
+        created_ms = self._now_ms
         update = AccountUpdate(event.slot, event.pubkey, event.account, event.write_version, signature, created_ms)
         log.add_account(update)
         self._tell(update, Commitment.PROCESSED)
@@ -169,7 +173,7 @@ class Hub:
         log = self.logs.get(block.slot)
         self._status(block.slot, None, geyser_pb2.SLOT_COMPLETED, log)
         if log is not None:
-            log.seal(block, self._node.clock.now_ms())
+            log.seal(block, self._now_ms)
             self._tell_block(log, Commitment.PROCESSED)
         self._status(block.slot, block.parent_slot, geyser_pb2.SLOT_PROCESSED, log)
 
@@ -199,7 +203,7 @@ class Hub:
         log: SlotLog | None,
         error: str | None = None,
     ) -> None:
-        update = SlotUpdate(slot, parent, status, self._node.clock.now_ms(), error)
+        update = SlotUpdate(slot, parent, status, self._now_ms, error)
         if log is not None:
             log.statuses.append(update)
         self._tell(update, *Commitment)

@@ -7,7 +7,6 @@ Not here: blocks (block_messages.py), who gets what (filters.py), when (hub.py).
 """
 
 from collections.abc import Hashable, Iterable
-from functools import cached_property
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from solders.account import Account
@@ -38,11 +37,14 @@ def header(names: Iterable[str]) -> bytes:
 
 
 class Update:
-    """Something that happened in a slot."""
+    """Something that happened in a slot. Slotted, and set by hand below: every transaction makes several."""
+
+    __slots__ = ("_payloads", "created_ms", "slot")
+    _payloads: dict[Hashable, bytes] | None
 
     def __init__(self, slot: int, created_ms: UnixMillis) -> None:
         self.slot, self.created_ms = slot, created_ms
-        self._payloads: dict[Hashable, bytes] | None = None
+        self._payloads = None
 
     def payload(self, shape: Hashable = None) -> bytes:
         if self._payloads is None:
@@ -65,6 +67,8 @@ class Update:
 class AccountUpdate(Update):
     """account None: closed, shown as an empty one. signature: base58; None where the chain itself wrote."""
 
+    __slots__ = ("account", "pubkey", "signature", "write_version")
+
     def __init__(
         self,
         slot: int,
@@ -74,7 +78,8 @@ class AccountUpdate(Update):
         signature: str | None,
         created_ms: UnixMillis,
     ) -> None:
-        super().__init__(slot, created_ms)
+        self.slot, self.created_ms = slot, created_ms
+        self._payloads = None
         self.pubkey, self.account, self.write_version, self.signature = pubkey, account, write_version, signature
 
     @property
@@ -118,13 +123,19 @@ def sliced(data: bytes, slices: Slices) -> bytes:
 class TransactionUpdate(Update):
     """Two shapes: the transaction with all it did, and its outcome alone (is_status)."""
 
-    def __init__(self, record: TransactionRecord, created_ms: UnixMillis) -> None:
-        super().__init__(record.slot, created_ms)
-        self.record = record
+    __slots__ = ("_is_vote", "record")
 
-    @cached_property
+    def __init__(self, record: TransactionRecord, created_ms: UnixMillis) -> None:
+        self.slot, self.created_ms = record.slot, created_ms
+        self._payloads = None
+        self.record = record
+        self._is_vote: bool | None = None  # Not asked yet.
+
+    @property
     def is_vote(self) -> bool:
-        return is_simple_vote(self.record.transaction())
+        if self._is_vote is None:
+            self._is_vote = is_simple_vote(self.record.transaction())
+        return self._is_vote
 
     def info(self) -> geyser_pb2.SubscribeUpdateTransactionInfo:
         record = self.record
@@ -153,6 +164,8 @@ class TransactionUpdate(Update):
 
 class SlotUpdate(Update):
     """parent None: not known at this point of a slot's life, as upstream."""
+
+    __slots__ = ("dead_error", "parent", "status")
 
     def __init__(
         self,

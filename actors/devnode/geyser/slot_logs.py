@@ -18,7 +18,7 @@ from actors.devnode.records import Block
 from actors.units import UnixMillis
 
 REPLAY_SLOTS = 150  # Upstream's default.
-REPLAY_UPDATES_MAX = 100_000  # Some 50 MB of small accounts and transactions.
+REPLAY_UPDATES_MAX = 50_000  # Some 50 MB of small accounts and transactions.
 _RANK = {level: rank for rank, level in enumerate(Commitment)}
 
 
