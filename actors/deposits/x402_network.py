@@ -39,6 +39,7 @@ class Trial(Enum):
     ALREADY_LANDED = "already landed"
     NO_FEE_MONEY = "no fee money"  # The fee payer cannot pay the fee.
     NO_FUNDS = "no funds"  # The payer's token account does not hold the amount.
+    NO_BLOCKHASH = "no blockhash"  # Too old, or newer than what this node has seen.
     BAD = "bad"
     NO_ANSWER = "no answer"
 
@@ -135,6 +136,8 @@ def _value(answer: NodeAnswer) -> Any:
 def _trial_of(error: Any) -> Trial:
     if error == "AlreadyProcessed":
         return Trial.ALREADY_LANDED
+    if error == "BlockhashNotFound":
+        return Trial.NO_BLOCKHASH
     # The fee payer has no account, or too little in it.
     if error in ("AccountNotFound", "InsufficientFundsForFee") or _names(error, "InsufficientFundsForRent"):
         return Trial.NO_FEE_MONEY

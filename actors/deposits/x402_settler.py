@@ -35,6 +35,7 @@ _UNDER_WAY_MAX = 256
 _POLL_SECONDS = 0.2
 _GRACE_MS = 5_000  # After the wait: nobody else looks after a payment while its settler may still be at it.
 _MINUTE_MS = 60_000
+_BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,17 @@ class Settler:
                 return NotSettled(
                     Lack.TOO_MANY, "rate_limited", "too many payments of this wallet in one minute", payer=_text(payer)
                 )
-        return self._judge_trial(await self._network.simulate(bytes(payment.transaction)), payment, kind)
+        return self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
+
+    async def _try(self, transaction: bytes) -> Tried:
+        """The payer may have its blockhash from a node that is a few slots ahead of this one."""
+        tried = await self._network.simulate(transaction)
+        for _ in range(_BLOCKHASH_TRIES):
+            if tried.trial is not Trial.NO_BLOCKHASH:
+                break
+            await self._sleep(_BLOCKHASH_SECONDS)
+            tried = await self._network.simulate(transaction)
+        return tried
 
     def _judge_trial(self, tried: Tried, payment: Payment, kind: Kind) -> NotSettled | None:
         payer = str(payment.payer)

@@ -42,7 +42,7 @@ def simulated(err) -> NodeAnswer:
     [
         (simulated(None), Trial.GOOD),
         (simulated("AlreadyProcessed"), Trial.ALREADY_LANDED),
-        (simulated("BlockhashNotFound"), Trial.BAD),
+        (simulated("BlockhashNotFound"), Trial.NO_BLOCKHASH),
         (simulated("AccountNotFound"), Trial.NO_FEE_MONEY),
         (simulated("InsufficientFundsForFee"), Trial.NO_FEE_MONEY),
         (simulated({"InsufficientFundsForRent": {"account_index": 0}}), Trial.NO_FEE_MONEY),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import base58
 import pytest
+from solders.hash import Hash
 
 from actors.deposits.x402_core import State
+from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
 from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
@@ -107,6 +109,21 @@ async def test_a_payer_without_the_money_is_refused_unsigned(world):
     found = await world.settler.pay(world.standard(11 * USDC), 10_000)
     assert lack(found) is Lack.REJECTED and found.reason == "insufficient_funds"
     assert world.sponsor.signed == [] and world.store.records == {}
+
+
+async def test_a_blockhash_that_the_node_has_not_seen_yet_is_waited_for(world):
+    """The payer asked a node that is ahead: a slot later this one has it too. An unknown one is refused unsigned."""
+    simulate, answers = world.network.simulate, [Tried(Trial.NO_BLOCKHASH)]
+
+    async def behind(transaction: bytes) -> Tried:
+        return answers.pop() if answers else await simulate(transaction)
+
+    world.network.simulate = behind
+    assert isinstance(await world.settler.pay(world.standard(), 10_000), Settled)
+    unknown = world.standard(text="unknown", blockhash=Hash.new_unique())
+    found = await world.settler.pay(unknown, 10_000)
+    assert lack(found) is Lack.REJECTED and "BlockhashNotFound" in found.message
+    assert len(world.sponsor.signed) == 1
 
 
 async def test_an_empty_sponsor_signs_nothing(world):

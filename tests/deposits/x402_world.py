@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
@@ -175,11 +176,13 @@ class PaymentWorld:
             self.chain.finalize()
             await self.upkeep.carry_on()
 
-    def standard(self, amount: int = 100_000, payer: Keypair | None = None, text: str = "memo") -> bytes:
+    def standard(
+        self, amount: int = 100_000, payer: Keypair | None = None, text: str = "memo", blockhash: Hash | None = None
+    ) -> bytes:
         """A stock client's payment on this chain's newest blockhash."""
         payer = payer or self.payer
         instructions = [set_compute_unit_limit(20_000), set_compute_unit_price(1), self.transfer(amount, payer)]
-        return self._sponsored([*instructions, memo(text)], payer)
+        return self._sponsored([*instructions, memo(text)], payer, blockhash)
 
     def bare(self, amount: int = 100_000) -> bytes:
         """As the service's own clients build it for the relay."""
@@ -191,8 +194,8 @@ class PaymentWorld:
     def transfer(self, amount: int, payer: Keypair) -> Any:
         return transfer_checked(amount, payer.pubkey(), self.rules.deposit_account, USDC_MINT)
 
-    def _sponsored(self, instructions: list[Any], payer: Keypair) -> bytes:
-        message = message_of(instructions, self.sponsor.pubkey, self.chain.blockhash())
+    def _sponsored(self, instructions: list[Any], payer: Keypair, blockhash: Hash | None = None) -> bytes:
+        message = message_of(instructions, self.sponsor.pubkey, blockhash or self.chain.blockhash())
         return half_signed(message, payer)
 
     def received(self) -> int:
