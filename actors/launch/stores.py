@@ -98,6 +98,8 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
         *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
         *("--slot-ms", str(config.devnode.slot_ms)),
         *(() if config.devnode.seed is None else ("--seed", str(config.devnode.seed))),
+        # Its other addresses (gRPC, TPU) are free ports where the usual ones are taken: the file tells which.
+        *("--ready-file", str(data.folder("devnode") / "ready.json")),
     )
     return Child(
         name="devnode",
