@@ -24,6 +24,8 @@ from pydantic import (
     model_validator,
 )
 
+from actors.units import parse_pubkey
+
 ENVIRONMENT_PREFIX = "LEDGER_"
 _Port = Annotated[int, Field(ge=0, le=65535)]
 # Well-known names of the environments that operators already have, beside LEDGER_STORAGE__...
@@ -222,6 +224,14 @@ class PaymentsConfig(Branch):
     deposit_poll_seconds: float = Field(
         5.0, gt=0, le=300, description="from one look for deposits to the next, where no notice comes in between"
     )
+
+    @field_validator("deposit_wallet", "usdc_mint")
+    @classmethod
+    def _is_pubkey(cls, text: str | None) -> str | None:
+        """Money sent to a slip of the keyboard would be lost."""
+        if text is not None and parse_pubkey(text) is None:
+            raise ValueError("wanted a base58 public key of 32 bytes")
+        return text
 
 
 class PricingConfig(Branch):

@@ -51,6 +51,10 @@ class Outbox(Protocol):
         """The sink has these. Until this is said they are told again."""
         ...
 
+    async def forget(self, before_ms: int) -> None:
+        """Remove what was told and written before then: later than any batch that was announced can still expire."""
+        ...
+
 
 class PostgresOutbox:
     def __init__(self, reading: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
@@ -76,6 +80,10 @@ class PostgresOutbox:
         async with self._reading() as connection:
             await connection.execute("UPDATE account_events SET told = true WHERE id = ANY ($1)", list(announcements))
 
+    async def forget(self, before_ms: int) -> None:
+        async with self._reading() as connection:
+            await connection.execute("DELETE FROM account_events WHERE told AND at_ms < $1", before_ms)
+
 
 class MemoryOutbox:
     """batches: of all accounts, spent ones too."""
@@ -83,6 +91,7 @@ class MemoryOutbox:
     def __init__(self, batches: Callable[[], Iterable[tuple[bytes, Batch]]]) -> None:
         self._batches = batches
         self._events: list[tuple[VirtualShard, Announcement]] = []
+        self._last = 0
         self._announced: set[tuple[bytes, int]] = set()
         self._told: set[int] = set()
 
@@ -111,8 +120,16 @@ class MemoryOutbox:
         await asyncio.sleep(0)
         self._told.update(announcements)
 
+    async def forget(self, before_ms: int) -> None:
+        await asyncio.sleep(0)
+        self._events = [(shard, row) for shard, row in self._events if not self._is_old(row, before_ms)]
+
+    def _is_old(self, row: Announcement, before_ms: int) -> bool:
+        return row.id in self._told and row.event.at * 1000 < before_ms
+
     def _add(self, pubkey: bytes, event: DepositCredited | CreditsExpiring) -> None:
-        self._events.append((_shard(pubkey), Announcement(len(self._events) + 1, event)))
+        self._last += 1
+        self._events.append((_shard(pubkey), Announcement(self._last, event)))
 
 
 def _shard(pubkey: bytes) -> VirtualShard:

@@ -22,6 +22,7 @@ _PREPARE_SECONDS = 86_400
 _LOOK_SECONDS = 60  # A batch is announced within a minute of coming within 24 hours of its expiry.
 _EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one look; those that are left are found by the next.
 _TOLD_AT_ONCE_MAX = 500
+_EVENTS_KEPT_MS = 30 * 86_400_000
 
 
 class Upkeep:
@@ -48,6 +49,7 @@ class Upkeep:
         try:
             if now >= self._prepare_at:
                 await self._store.prepare(self._clock.now_ms())
+                await self._store.outbox.forget(self._clock.now_ms() - _EVENTS_KEPT_MS)
                 self._prepare_at = now + _PREPARE_SECONDS
             if now >= self._look_at:
                 await self._store.outbox.announce_expiring(self._shards, self._clock.now_ms())

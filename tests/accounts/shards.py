@@ -132,7 +132,9 @@ class World:
     sink: Sink = field(default_factory=Sink)
     pauses: Pauses = field(default_factory=Pauses)
     config: AccountsConfig = field(default_factory=AccountsConfig)
-    payments: PaymentsConfig = field(default_factory=lambda: PaymentsConfig(deposit_wallet="Wa11et"))
+    payments: PaymentsConfig = field(
+        default_factory=lambda: PaymentsConfig(deposit_wallet="So11111111111111111111111111111111111111112")
+    )
     identity: FailingIdentityStore = field(init=False)
     nonces: int = 0
 

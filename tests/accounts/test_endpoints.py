@@ -20,7 +20,7 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.config import PaymentsConfig
 from tests.accounts.making import ALICE, START, START_MS, opened, settle, take
 
-PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet="Wa11et")
+PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet="So11111111111111111111111111111111111111112")
 DEBIT = Entry(2, START_MS + 7, EntryType.DEBIT, -5, 95, b"", "getSlot", 0, "", "1:-5")
 GRANT = Entry(1, START_MS, EntryType.ADJUSTMENT, 100, 100, b"", "", 0, "opening", "1:100")
 
@@ -33,11 +33,11 @@ def test_the_account_object_has_the_interfaces_fields() -> None:
         "ok": True,
         "pubkey": base58.b58encode(ALICE).decode(),
         "balance": 70,
-        "deposit_address": "Wa11et",
+        "deposit_address": "So11111111111111111111111111111111111111112",
         "funding": {
             "asset": "USDC",
             "network": "solana-devnet",
-            "deposit_address": "Wa11et",
+            "deposit_address": "So11111111111111111111111111111111111111112",
             "credits_per_usdc": 100_000,
             "credit_expiry_seconds": 365 * 86_400,
             "credit_expiry_days": 365,

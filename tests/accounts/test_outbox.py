@@ -46,6 +46,21 @@ async def test_a_batch_near_its_expiry_is_announced_once(store: AccountStore) ->
     assert (told.event.batch, told.event.remaining, told.event.expires_at) == (1, 500, ends_ms // 1000)
 
 
+async def test_what_was_told_long_ago_is_forgotten(store: AccountStore) -> None:
+    """The table does not grow for ever, and what nobody was told stays however old it is."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = opened()
+    await store.write(epoch, opening_group(account))
+    for number in (1, 2):
+        operation = deposit_operation(bytes([number]) * 64, 0)
+        await store.write(epoch, group_of(account, *decide_deposit(account, operation, 10_000, 7, 100_000, START)))
+    first, second = await store.outbox.untold(SHARDS, 10)
+    await store.outbox.told([first.id])
+    await store.outbox.forget(START_MS)
+    await store.outbox.forget(START_MS + YEAR_MS)
+    assert await store.outbox.untold(SHARDS, 10) == [second]
+
+
 async def test_a_spent_batch_does_not_expire(store: AccountStore) -> None:
     epoch = await store.take_over("first", SHARDS, False)
     account = opened()

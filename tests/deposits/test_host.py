@@ -48,12 +48,13 @@ async def test_its_first_question_starts_it(actor: Any) -> None:
 
 
 async def test_refusals_are_names(actor: Any) -> None:
+    """Values cross processes unharmed; exceptions do not."""
     refusal, detail, parts, _ = await actor.confirm(b"s" * 64)
     assert (refusal, parts) == (Err.DEPOSIT_NOT_FOUND.name, []) and detail
 
 
 async def test_an_operator_lists_explains_and_assigns(actor: Any) -> None:
-    """Issue by issue, to the end: what is listed is assigned once, and explained for ever."""
+    """What is listed is assigned once, and explained for ever."""
     sent = actor.chain.pay(("vault", 50_000), signed=False)
     text = text_of(sent.signature)
     explained = await actor.explain(text)

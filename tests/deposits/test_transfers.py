@@ -20,16 +20,19 @@ from actors.deposits.transfers import (
 )
 from tests.deposits.token_making import (
     MINT,
+    TOKEN_2022,
     Shop,
     approve,
     batch,
     mint_to,
     open_associated,
+    open_fee_mint,
     open_mint,
     open_multisig,
     open_plain,
     pay,
     pay_checked,
+    token_2022_account,
     token_account,
 )
 
@@ -110,6 +113,21 @@ def test_another_mint_earns_nothing(shop: Shop) -> None:
     opened = [open_associated(shop.wallet, owner, mint.pubkey()) for owner in (shop.wallet, shop.keeper.pubkey())]
     shop.run([*opened, mint_to(10**9, mint.pubkey(), mine, shop.wallet)])
     executed = shop.read(shop.run([pay_checked(10**9, mine, theirs, shop.wallet, mint.pubkey())]))
+    assert (executed.transfers, executed.delta) == ((), None)
+
+
+def test_a_token_2022_mint_with_a_transfer_fee_earns_nothing(shop: Shop) -> None:
+    """Its associated account of the deposit wallet is another account, whatever the token calls itself."""
+    mint = Keypair()
+    shop.run(open_fee_mint(shop.wallet, mint.pubkey(), shop.wallet), mint)
+    mine, theirs = (token_2022_account(owner, mint.pubkey()) for owner in (shop.wallet, shop.keeper.pubkey()))
+    opened = [
+        open_associated(shop.wallet, owner, mint.pubkey(), TOKEN_2022) for owner in (shop.wallet, shop.keeper.pubkey())
+    ]
+    shop.run([*opened, mint_to(10**9, mint.pubkey(), mine, shop.wallet, TOKEN_2022)])
+    signature = shop.run([pay_checked(10**9, mine, theirs, shop.wallet, mint.pubkey(), TOKEN_2022)])
+    assert failure_of(shop.fetch(signature)) is None
+    executed = shop.read(signature)
     assert (executed.transfers, executed.delta) == ((), None)
 
 

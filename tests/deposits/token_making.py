@@ -15,10 +15,12 @@ from actors.deposits.transfers import DepositAccount, Executed, deposit_account,
 from tests.devnode.local_node import LocalNode
 
 TOKEN = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
+TOKEN_2022 = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 ASSOCIATED = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
 SYSTEM = Pubkey.from_string("11111111111111111111111111111111")
 MINT = Pubkey.from_string("4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU")
 TOKEN_ACCOUNT_BYTES, MINT_BYTES, MULTISIG_BYTES = 165, 82, 355
+FEE_MINT_BYTES = 165 + 1 + 4 + 108  # Padded like an account, its type, then the extension with its head.
 RENT = 10_000_000
 
 
@@ -49,8 +51,12 @@ def pay(
     return Instruction(TOKEN, b"\x03" + amount.to_bytes(8, "little"), accounts)
 
 
+def token_2022_account(owner: Pubkey, mint: Pubkey) -> Pubkey:
+    return get_associated_token_address(owner, mint, TOKEN_2022)
+
+
 def pay_checked(
-    amount: int, source: Pubkey, destination: Pubkey, authority: Pubkey, mint: Pubkey = MINT
+    amount: int, source: Pubkey, destination: Pubkey, authority: Pubkey, mint: Pubkey = MINT, program: Pubkey = TOKEN
 ) -> Instruction:
     accounts = [
         AccountMeta(source, False, True),
@@ -58,7 +64,7 @@ def pay_checked(
         AccountMeta(destination, False, True),
         AccountMeta(authority, True, False),
     ]
-    return Instruction(TOKEN, b"\x0c" + amount.to_bytes(8, "little") + b"\x06", accounts)
+    return Instruction(program, b"\x0c" + amount.to_bytes(8, "little") + b"\x06", accounts)
 
 
 def batch(*instructions: Instruction) -> Instruction:
@@ -74,14 +80,14 @@ def approve(amount: int, source: Pubkey, delegate: Pubkey, owner: Pubkey) -> Ins
     return Instruction(TOKEN, b"\x04" + amount.to_bytes(8, "little"), accounts)
 
 
-def open_associated(payer: Pubkey, owner: Pubkey, mint: Pubkey = MINT) -> Instruction:
+def open_associated(payer: Pubkey, owner: Pubkey, mint: Pubkey = MINT, program: Pubkey = TOKEN) -> Instruction:
     accounts = [
         AccountMeta(payer, True, True),
-        AccountMeta(token_account(owner, mint), False, True),
+        AccountMeta(get_associated_token_address(owner, mint, program), False, True),
         AccountMeta(owner, False, False),
         AccountMeta(mint, False, False),
         AccountMeta(SYSTEM, False, False),
-        AccountMeta(TOKEN, False, False),
+        AccountMeta(program, False, False),
     ]
     return Instruction(ASSOCIATED, b"\x01", accounts)
 
@@ -121,9 +127,23 @@ def open_mint(payer: Pubkey, mint: Pubkey, authority: Pubkey) -> list[Instructio
     ]
 
 
-def mint_to(amount: int, mint: Pubkey, account: Pubkey, authority: Pubkey) -> Instruction:
+def open_fee_mint(payer: Pubkey, mint: Pubkey, authority: Pubkey) -> list[Instruction]:
+    """Token-2022, one percent of every transfer withheld: InitializeTransferFeeConfig, then InitializeMint2."""
+    fee = b"\x1a\x00" + 2 * (b"\x01" + bytes(authority)) + (100).to_bytes(2, "little") + (10**9).to_bytes(8, "little")
+    return [
+        create_account(
+            CreateAccountParams(
+                from_pubkey=payer, to_pubkey=mint, lamports=RENT, space=FEE_MINT_BYTES, owner=TOKEN_2022
+            )
+        ),
+        Instruction(TOKEN_2022, fee, [AccountMeta(mint, False, True)]),
+        Instruction(TOKEN_2022, b"\x14\x06" + bytes(authority) + b"\x00", [AccountMeta(mint, False, True)]),
+    ]
+
+
+def mint_to(amount: int, mint: Pubkey, account: Pubkey, authority: Pubkey, program: Pubkey = TOKEN) -> Instruction:
     accounts = [AccountMeta(mint, False, True), AccountMeta(account, False, True), *_signers(authority)]
-    return Instruction(TOKEN, b"\x07" + amount.to_bytes(8, "little"), accounts)
+    return Instruction(program, b"\x07" + amount.to_bytes(8, "little"), accounts)
 
 
 class Shop:
