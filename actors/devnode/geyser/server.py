@@ -5,7 +5,6 @@ asked for by name gives way to a free one where it is taken.
 Not here: what is served (service.py).
 """
 
-import contextlib
 import logging
 from pathlib import Path
 
@@ -19,9 +18,10 @@ from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.refusals import SHUTTING_DOWN
 from actors.devnode.geyser.service import Service
 from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.ports import PortTaken
+from actors.devnode.ports import PORT_MAX, PortTaken
 from actors.devnode.rpc.node import Node
 from actors.geyser_proto.api import SERVICE
+from actors.ports import port_is_free
 
 logger = logging.getLogger("devnode")
 PORT = 10_000  # Upstream's default.
@@ -86,11 +86,10 @@ class GeyserServer:
         flag: str,
         credentials: grpc.ServerCredentials | None,
     ) -> int:
-        if wanted is None:
-            with contextlib.suppress(RuntimeError):
-                return self._add(server, usual, credentials)
+        if wanted is None:  # Asked first: the library writes to the log when it fails.
+            wanted = usual if usual <= PORT_MAX and port_is_free(self._host, usual) else 0
         try:
-            return self._add(server, wanted or 0, credentials)
+            return self._add(server, wanted, credentials)
         except RuntimeError as error:
             raise PortTaken(f"cannot listen on {self._host}:{wanted}; give another {flag}") from error
 
