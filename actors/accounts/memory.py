@@ -15,7 +15,7 @@ from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import MemoryOutbox
 from actors.accounts.referrals import Referral
-from actors.accounts.store import Fenced, StoreUnavailable
+from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
 from actors.accounts.writes import Credited, Head, Stored, Write
 from actors.units import VirtualShard, routing_bytes, virtual_shard
 
@@ -185,7 +185,10 @@ class MemoryAccountStore:
             pubkey
             for pubkey, row in self.rows.items()
             if virtual_shard(routing_bytes(pubkey)) in mine
-            and any(batch.remaining and batch.expires_at <= now for batch in row.batches.values())
+            and any(
+                batch.remaining and now - EXPIRED_LOOKED_BACK_SECONDS < batch.expires_at <= now
+                for batch in row.batches.values()
+            )
         )
         return [pubkey for pubkey, _ in zip(found, range(limit), strict=False)]
 

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 # A group takes milliseconds. A server that needs longer is treated as lost, and asked again. Much shorter than memory
 # of operations, so that what memory forgets has been written.
 WRITE_SECONDS = 8.0
+EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 _FENCED, _DIVERGED = "LG001", "LG002"
 # InternalClientError: a dying server's last word reached a connection that was not waiting for any.
@@ -100,7 +101,8 @@ class AccountStore(Protocol):
         ...
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
-        """Accounts that have something left in a batch past its time."""
+        """Accounts that have something left in a batch past its time, of those that ended in the last 30 days: others
+        end when somebody asks for their account, and batches of all times need not be looked through."""
         ...
 
     async def add_referral(self, referral: Referral) -> bool:
@@ -276,9 +278,11 @@ class PostgresAccountStore:
         async with self._reading() as connection:
             rows = await connection.fetch(
                 "SELECT DISTINCT b.pubkey FROM credit_batches b JOIN accounts a ON a.pubkey = b.pubkey"
-                " WHERE b.expires_at <= $2 AND b.remaining > 0 AND a.virtual_shard = ANY ($1) LIMIT $3",
+                " WHERE b.expires_at > $3 AND b.expires_at <= $2 AND b.remaining > 0 AND a.virtual_shard = ANY ($1)"
+                " LIMIT $4",
                 list(shards),
                 now,
+                now - EXPIRED_LOOKED_BACK_SECONDS,
                 limit,
             )
         return [row[0] for row in rows]

@@ -16,7 +16,14 @@ from actors.accounts.core import (
     decide_void,
 )
 from actors.accounts.ledger import EntryType
-from actors.accounts.store import AccountStore, Fenced, PostgresAccountStore, StoreUnavailable, partitions
+from actors.accounts.store import (
+    EXPIRED_LOOKED_BACK_SECONDS,
+    AccountStore,
+    Fenced,
+    PostgresAccountStore,
+    StoreUnavailable,
+    partitions,
+)
 from actors.accounts.writes import restore
 from actors.calls import SettleRequest
 from actors.units import VirtualShard
@@ -221,6 +228,17 @@ async def test_entries_are_listed_newest_first(store: AccountStore) -> None:
     assert await store.entries(BOB, 0, 50, False) == []
     expired = decide_credit_expiry(account, later(START, 366 * 86_400))
     assert expired[0].entry.type == EntryType.EXPIRY
+
+
+async def test_accounts_with_something_past_its_time_are_found(store: AccountStore) -> None:
+    """Nobody asks for them, and their credits must end all the same."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    ends_at = account.purse.batches[0].expires_at
+    assert await store.expired(SHARDS, ends_at - 1, 10) == []
+    assert await store.expired(SHARDS, ends_at, 10) == [ALICE]
+    assert await store.expired(SHARDS, ends_at + EXPIRED_LOOKED_BACK_SECONDS, 10) == []
+    assert await store.expired([shard for shard in SHARDS if shard != account.shard], ends_at, 10) == []
 
 
 # --- what only PostgreSQL can show --------------------------------------------------------------------------------
