@@ -121,6 +121,7 @@ def _run(settings: Settings, reset: bool) -> None:
 
     from actors.devnode.app import Devnode, wipe
     from actors.devnode.dumps import DumpError, load
+    from actors.devnode.geyser.certificates import BadCertificate
     from actors.devnode.journal import JournalError
     from actors.devnode.lock import FolderTaken
     from actors.devnode.ports import PortTaken
@@ -139,7 +140,7 @@ def _run(settings: Settings, reset: bool) -> None:
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())
-    except (FolderTaken, JournalError, PortTaken) as error:
+    except (FolderTaken, JournalError, PortTaken, BadCertificate) as error:
         _fail(str(error), EXIT_UNAVAILABLE)
     except DumpError as error:
         _fail(str(error), EXIT_USAGE)

@@ -1,9 +1,10 @@
-"""A certificate for a node that was given none.
+"""The certificate of the TLS port: a given one, or one of the node's own.
 
-Implements: an authority of one use, and a server certificate signed with it for the names this machine is reached by.
-The authority's key is thrown away at once, so whoever trusts its certificate trusts this one server and nothing else.
-Made once and kept in the chain's folder; made anew for another host, and a month before it expires.
-Clients get `ca.pem`. Not here: certificates that were given (server.py).
+Implements: a given chain and key, checked before anything is served with them. Without one, an authority of one use,
+and a server certificate signed with it for the names this machine is reached by. The authority's key is thrown away at
+once, so whoever trusts its certificate trusts this one server and nothing else. Made once and kept in the chain's
+folder; made anew for another host, and a month before it expires. Clients get `ca.pem`.
+Not here: ports (server.py).
 """
 
 import datetime
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from actors.clock import Clock
@@ -28,13 +30,30 @@ _ALWAYS = ("localhost", "127.0.0.1", "::1")
 _Key = ec.EllipticCurvePrivateKey
 
 
+class BadCertificate(Exception):
+    """A given certificate cannot be served with; the text names the file and says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the server shows, and the file that clients need in order to believe it."""
+    """What the server shows, and the file that clients need in order to believe it. ca_file None: not ours to know."""
 
     key: bytes
     chain: bytes
-    ca_file: Path
+    ca_file: Path | None
+
+
+def given_identity(cert_file: Path, key_file: Path) -> Identity:
+    """Raises BadCertificate where a file cannot be read, or the key is not the certificate's."""
+    try:
+        key, chain = key_file.read_bytes(), cert_file.read_bytes()
+        public = load_pem_private_key(key, password=None).public_key()
+        certificate = x509.load_pem_x509_certificate(chain)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a password.
+        raise BadCertificate(f"--grpc-tls-cert {cert_file}, --grpc-tls-key {key_file}: {error}") from error
+    if certificate.public_key() != public:
+        raise BadCertificate(f"--grpc-tls-key {key_file}: not the key of the certificate in {cert_file}")
+    return Identity(key, chain, None)
 
 
 def own_identity(data_dir: Path, host: str, clock: Clock) -> Identity:

@@ -13,7 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from actors.clock import Clock
 from actors.devnode.geyser.calls import Calls
-from actors.devnode.geyser.certificates import Identity, own_identity
+from actors.devnode.geyser.certificates import given_identity, own_identity
 from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.refusals import SHUTTING_DOWN
 from actors.devnode.geyser.service import Service
@@ -49,7 +49,7 @@ class GeyserServer:
         self.ca_file: Path | None = None  # None: the certificate was given, and its authority is not ours to know.
 
     async def start(self) -> None:
-        """Raises PortTaken, and OSError where a given certificate cannot be read."""
+        """Raises PortTaken, and BadCertificate where the given one cannot be served with."""
         settings, node = self._settings, self._node
         server = grpc.aio.server(options=_OPTIONS)
         service = Service(self._hub, Calls(node, self._hub), node.clock, settings.limits, settings.token)
@@ -71,10 +71,11 @@ class GeyserServer:
             await self._server.stop(STOP_SECONDS)
 
     def _credentials(self, clock: Clock) -> grpc.ServerCredentials:
-        settings = self._settings
-        if settings.tls_cert is not None and settings.tls_key is not None:
-            return grpc.ssl_server_credentials([(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())])
-        identity: Identity = own_identity(self._data_dir, self._host, clock)
+        cert, key = self._settings.tls_cert, self._settings.tls_key
+        if cert is not None and key is not None:
+            identity = given_identity(cert, key)
+        else:
+            identity = own_identity(self._data_dir, self._host, clock)
         self.ca_file = identity.ca_file
         return grpc.ssl_server_credentials([(identity.key, identity.chain)])
 

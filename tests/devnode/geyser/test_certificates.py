@@ -1,5 +1,7 @@
 """The certificate of a node that was given none."""
 
+import datetime
+import ipaddress
 import stat
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from actors.clock import ManualClock
-from actors.devnode.geyser.certificates import FOLDER, LIFE_DAYS, own_identity
+from actors.devnode.geyser.certificates import FOLDER, LIFE_DAYS, BadCertificate, given_identity, own_identity
 
 DAY_SECONDS = 86_400
 
@@ -22,9 +24,6 @@ def served_names(data_dir: Path) -> list[str]:
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_who_trusts_the_authority_trusts_the_server(tmp_path: Path, name: str) -> None:
     """By the rules of the web, under every name that the machine has for itself."""
-    import datetime
-    import ipaddress
-
     clock = ManualClock()
     identity = own_identity(tmp_path, "127.0.0.1", clock)
     subject: x509.GeneralName
@@ -33,6 +32,7 @@ def test_who_trusts_the_authority_trusts_the_server(tmp_path: Path, name: str) -
     except ValueError:
         subject = x509.DNSName(name)
     leaf, *_ = x509.load_pem_x509_certificates(identity.chain)
+    assert identity.ca_file is not None
     authority = x509.load_pem_x509_certificate(identity.ca_file.read_bytes())
     now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
     verifier = PolicyBuilder().store(Store([authority])).time(now).build_server_verifier(subject)
@@ -57,7 +57,7 @@ def test_it_is_made_anew_when_it_does_not_serve(tmp_path: Path, why: str) -> Non
     elif why == "it expires":
         clock.advance((LIFE_DAYS - 29) * DAY_SECONDS)
     else:
-        first.ca_file.unlink()
+        (tmp_path / FOLDER / "ca.pem").unlink()
     second = own_identity(tmp_path, host, clock)
     assert second.key != first.key and second.chain != first.chain
     assert host in served_names(tmp_path)
@@ -69,3 +69,21 @@ def test_nobody_else_reads_the_key(tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
     assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
     assert sorted(path.name for path in folder.iterdir()) == ["ca.pem", "cert.pem", "key.pem"]
+
+
+def test_a_given_certificate_is_checked_first(tmp_path: Path) -> None:
+    """What cannot work is said at start, by file and reason."""
+    clock = ManualClock()
+    own_identity(tmp_path, "127.0.0.1", clock)
+    (tmp_path / "other").mkdir()
+    own_identity(tmp_path / "other", "127.0.0.1", clock)
+    cert, key = (tmp_path / FOLDER / name for name in ("cert.pem", "key.pem"))
+    assert given_identity(cert, key).chain == cert.read_bytes()
+    for bad_cert, bad_key, text in (
+        (cert, tmp_path / "other" / FOLDER / "key.pem", "not the key of the certificate"),
+        (tmp_path / "none.pem", key, "No such file"),
+        (key, key, "--grpc-tls-cert"),
+        (cert, cert, "--grpc-tls-key"),
+    ):
+        with pytest.raises(BadCertificate, match=text):
+            given_identity(bad_cert, bad_key)

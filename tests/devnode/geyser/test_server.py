@@ -57,6 +57,7 @@ async def test_both_ports_serve_the_same(start: Start) -> None:
 async def test_a_given_certificate_is_shown(start: Start, streaming: Streaming, tmp_path: Path) -> None:
     """And no authority is named, since it is not the node's."""
     given = own_identity(tmp_path / "..", "127.0.0.1", streaming.local.clock)
+    assert given.ca_file is not None
     folder = given.ca_file.parent
     server = await start(GeyserSettings(port=0, tls_port=0, tls_cert=folder / "cert.pem", tls_key=folder / "key.pem"))
     assert server.ca_file is None
