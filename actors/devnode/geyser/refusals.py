@@ -36,6 +36,10 @@ def bad_filter(error: BadFilter) -> End:
     return End(grpc.StatusCode.INVALID_ARGUMENT, f"failed to create filter: {error}")
 
 
+def undecodable(error: Exception) -> End:
+    return End(grpc.StatusCode.INTERNAL, f"failed to decode Protobuf message: {error}")
+
+
 def no_longer_available(from_slot: int, first: int) -> End:
     return End(grpc.StatusCode.OUT_OF_RANGE, f"broadcast from {from_slot} is not available, last available: {first}")
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from actors.clock import Clock
 from actors.devnode.geyser.calls import Calls, Refused
@@ -19,7 +20,7 @@ from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.limits import BadFilter, FilterLimits
 from actors.devnode.geyser.messages import timestamp
 from actors.devnode.geyser.outbox import UPDATES_MAX, Ended, Outbox
-from actors.devnode.geyser.refusals import NO_SHREDS, NO_TOKEN, End, bad_filter
+from actors.devnode.geyser.refusals import NO_SHREDS, NO_TOKEN, End, bad_filter, undecodable
 from actors.devnode.geyser.subscription import Subscription
 from actors.geyser_proto import api, geyser_pb2
 
@@ -110,18 +111,26 @@ class Service:
 
     async def _read(self, requests: Requests, subscription: Subscription) -> None:
         """Until the client closes its side; it goes on listening then."""
-        async for request in requests:
-            if request.HasField("ping"):  # Whatever else is in it does not count, as upstream.
-                pong = geyser_pb2.SubscribeUpdate(pong=geyser_pb2.SubscribeUpdatePong(id=request.ping.id))
-                self._put(subscription.outbox, pong)
-                continue
-            try:
-                wanted = read_filter(request, self._limits)
-            except BadFilter as error:
-                subscription.outbox.end(bad_filter(error))
-                return
-            from_slot = request.from_slot if request.HasField("from_slot") else None
-            self._hub.subscribe(subscription, wanted, from_slot)
+        try:
+            async for request in requests:
+                self._take(request, subscription)
+        except DecodeError as error:
+            subscription.outbox.end(undecodable(error))
+        except grpc.aio.AbortError:
+            return  # The call was ended underneath: a request above the limit, or a client that is gone.
+
+    def _take(self, request: geyser_pb2.SubscribeRequest, subscription: Subscription) -> None:
+        if request.HasField("ping"):  # Whatever else is in it does not count, as upstream.
+            pong = geyser_pb2.SubscribeUpdate(pong=geyser_pb2.SubscribeUpdatePong(id=request.ping.id))
+            self._put(subscription.outbox, pong)
+            return
+        try:
+            wanted = read_filter(request, self._limits)
+        except BadFilter as error:
+            subscription.outbox.end(bad_filter(error))
+            return
+        from_slot = request.from_slot if request.HasField("from_slot") else None
+        self._hub.subscribe(subscription, wanted, from_slot)
 
     async def _ping(self, outbox: Outbox) -> None:
         while not outbox.is_ended:

@@ -157,6 +157,28 @@ async def test_a_bad_filter_ends_the_stream(serve: Serve) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [(b"\xff\xff\xff", grpc.StatusCode.INTERNAL), (bytes(5 << 20), grpc.StatusCode.RESOURCE_EXHAUSTED)],
+    ids=["garbage", "too large"],
+)
+async def test_what_is_no_request_ends_the_stream(
+    serve: Serve, caplog: pytest.LogCaptureFixture, raw: bytes, code: grpc.StatusCode
+) -> None:
+    """The client's fault, so the node's log has nothing of it."""
+    stream = (await serve()).stream_stream(api.SUBSCRIBE.path)()
+    await stream.write(raw)
+
+    async def drain() -> None:
+        while await stream.read() is not grpc.aio.EOF:
+            pass
+
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await asyncio.wait_for(drain(), 10)
+    assert error.value.code() is code
+    assert "broke" not in caplog.text
+
+
 async def test_a_client_that_left_is_forgotten(serve: Serve, streaming: Streaming) -> None:
     """However it left; otherwise the hub would fill with the dead."""
     stream = Stream(await serve())
