@@ -9,9 +9,11 @@ import base58
 import pytest
 from solders.hash import Hash
 
+from actors.deposits import transfers
 from actors.deposits.x402_core import State
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
+from actors.devnode.addresses import USDC_MINT
 from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
 
@@ -46,6 +48,21 @@ async def test_a_payment_is_settled_and_credited_to_its_payer(world):
     assert status["err"] is None
     (credit,) = world.accounts.credits
     assert (credit.signature, credit.index) == (base58.b58decode(found.signature), TRANSFER_INDEX)
+
+
+async def test_the_watcher_finds_the_very_transfer_that_was_credited(world):
+    """One name for one deposit: what the chain tells of the payment has the index under which it was credited."""
+    found = await world.settler.pay(world.standard(100_000), 100_000)
+    assert isinstance(found, Settled)
+    world.chain.finalize()
+    told = world.chain.call(
+        "getTransaction", found.signature, {"encoding": "json", "maxSupportedTransactionVersion": 0}
+    )
+    account = transfers.deposit_account(str(world.deposit.pubkey()), str(USDC_MINT))
+    executed = transfers.read(told, account)
+    (transfer,) = executed.transfers
+    assert (transfer.index, transfer.amount, transfer.authority) == (TRANSFER_INDEX, 100_000, found.payer)
+    assert transfer.is_wallet and executed.delta == 100_000
 
 
 async def test_the_sponsor_pays_the_fee_and_the_payer_none(world):

@@ -91,3 +91,11 @@ def test_the_counted_address_follows_trusted_proxies_only():
     request = Request("POST", b"/auth/verify", b"", headers, b"", "r", "10.0.0.2")
     assert counted_address(request, TrustedProxies(["10.0.0.0/8"])) == "203.0.113.9"
     assert counted_address(request, TrustedProxies([])) == "10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("name", "pays"), [(b"payment-signature", True), (b"x-payment", True), (b"payment-response", False)]
+)
+def test_a_request_that_comes_with_a_payment_is_noticed(name, pays):
+    """Both versions of x402; everybody else takes the path without looking for one."""
+    assert look([(b"accept", b"*/*"), (name, b"x")]).pays is pays
