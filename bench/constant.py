@@ -1,7 +1,8 @@
 """A node that always answers the same: the upstream of every measurement, so that a node's own work is not measured.
 
 Run: `python -m bench.constant --port N`. It answers any JSON-RPC call at once, echoing the call's id. Methods that a
-gateway asks to learn whether its node is well get answers of the right shape; everything else gets a slot number.
+gateway asks to learn whether its node is well get answers of the right shape; everything else gets a slot number. A
+block is as many bytes long as its slot's number says, so that a measurement chooses the size by the slot.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import typer
 import uvloop
 
 SLOT = 300_000_000
+BLOCK_BYTES_MAX = 64 << 20
 _RESULTS: dict[str, Any] = {
     "getHealth": "ok",
     "getVersion": {"solana-core": "3.0.0", "feature-set": 1},
@@ -24,10 +26,18 @@ def answer_to(body: bytes) -> bytes:
     """The JSON-RPC answer to one request body."""
     try:
         call = orjson.loads(body)
+        if call["method"] == "getBlock":
+            return _block(min(int(call["params"][0]), BLOCK_BYTES_MAX), orjson.dumps(call["id"]))
         result = _RESULTS.get(call["method"], SLOT)
         return orjson.dumps({"jsonrpc": "2.0", "result": result, "id": call["id"]})
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+    except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, ValueError):
         return b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid request"},"id":null}'
+
+
+def _block(size: int, raw_id: bytes) -> bytes:
+    """The whole body is of this size, unless it is too small to be one."""
+    head, tail = b'{"jsonrpc":"2.0","result":{"blockhash":"', b'"},"id":%b}' % raw_id
+    return b"%b%b%b" % (head, b"x" * (size - len(head) - len(tail)), tail)
 
 
 class Connection(asyncio.Protocol):
