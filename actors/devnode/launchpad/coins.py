@@ -25,6 +25,7 @@ from actors.devnode.vm import Vm
 from actors.devnode.wire import Malformed
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Trader, create_instruction, trade_instruction, trade_keys
+from actors.launch_programs.configs import Global, decode_global
 from actors.launch_programs.curves import BondingCurve, decode_curve, encode_curve
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
 
@@ -132,10 +133,9 @@ class _Launch:
 
     def trade(self, number: int) -> None:
         """number: from 1; equal trades differ by it, in the least that they ask for."""
-        curve = self._curve()
-        buyback = addresses.BUYBACK_FEE_RECIPIENTS[0]
-        recipients = addresses.RESERVED_FEE_RECIPIENTS if curve.is_mayhem_mode else addresses.NORMAL_FEE_RECIPIENTS
-        trader = Trader(self.creator.pubkey(), recipients[0], buyback)
+        curve, config = self._curve(), self._global()
+        recipient = config.fee_recipients_of(curve.is_mayhem_mode)[0]
+        trader = Trader(self.creator.pubkey(), recipient, config.buyback_fee_recipients[0])
         keys = trade_keys(self._mint.pubkey(), self._program, curve, trader, addresses.TOKEN_PROGRAM)
         in_v2 = self._wanted.kind == "v2"
         if number % _SELL_EVERY == 0:
@@ -183,6 +183,14 @@ class _Launch:
         if curve is None:
             raise LaunchError("the coin has no curve: the launch programs here are not the imitated ones")
         return curve
+
+    def _global(self) -> Global:
+        """Who takes the fees is read, not known: a loaded dump may name others."""
+        account = self._vm.account(addresses.GLOBAL)
+        config = None if account is None else decode_global(account.data)
+        if config is None:
+            raise LaunchError("the platform's Global account is missing or is no such account")
+        return config
 
     def result(self) -> Launched:
         mint = self._mint.pubkey()

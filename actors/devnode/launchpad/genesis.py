@@ -7,7 +7,6 @@ Program accounts look as on a real cluster (upgradeable loader, executable, poin
 program data does not exist: whoever calls them inside the VM gets the runtime's own "Program is not deployed".
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
 from solders.account import Account
@@ -46,8 +45,7 @@ _TIERS = (FeeTier(0, _CURVE_FEES),)
 
 
 class ReadsAccounts(Protocol):
-    @property
-    def account(self) -> Callable[[Pubkey], Account | None]: ...
+    def account(self, pubkey: Pubkey) -> Account | None: ...
 
 
 def global_config() -> Global:

@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
+from solders.account import Account
 
 from actors.devnode.addresses import USDC_MINT
 from actors.devnode.chain import Source
 from actors.devnode.launchpad.coins import LaunchError, Wanted, launch_coin
-from actors.devnode.launchpad.genesis import program_account
+from actors.devnode.launchpad.genesis import global_config, program_account
 from actors.devnode.wire import Decoded
 from actors.launch_programs import addresses, pdas
+from actors.launch_programs.configs import encode_global
 
 from .pad import Pad
 
@@ -63,5 +67,19 @@ def test_a_lost_transaction_and_a_missing_program_are_errors(pad: Pad) -> None:
     chain.gates.remove(swallow)
     chain.place(addresses.PUMP, program_account(addresses.TOKEN_METADATA_PROGRAM))
     chain.vm.put(addresses.PUMP, None)
+    with pytest.raises(LaunchError):
+        launch_coin(chain, pad.local.faucet, Wanted())
+
+
+def test_fees_go_to_whom_global_names(pad: Pad) -> None:
+    """A loaded dump may name others; one that is broken is an error, not a crash."""
+    chain, other = pad.local.chain, pad.local.wallet(10**9).pubkey()
+    account = chain.vm.account(addresses.GLOBAL)
+    assert account is not None
+    config = replace(global_config(), fee_recipient=other)
+    chain.place(addresses.GLOBAL, Account(account.lamports, encode_global(config), account.owner, False, 0))
+    assert launch_coin(chain, pad.local.faucet, Wanted(trades=1))
+    assert pad.lamports(other) > 10**9
+    chain.place(addresses.GLOBAL, Account(account.lamports, b"broken", account.owner, False, 0))
     with pytest.raises(LaunchError):
         launch_coin(chain, pad.local.faucet, Wanted())
