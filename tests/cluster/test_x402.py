@@ -21,7 +21,7 @@ from solders.token.associated import get_associated_token_address
 from actors.deposits.x402_svm import LIGHTHOUSE
 from bench.product import Product
 from tests.cluster.test_admission import replica_urls
-from tests.customers import rpc_body
+from tests.customers import Wallet, request, rpc_body
 from tests.deposits.x402_making import half_signed, memo, message_of, standard, transfer_checked
 
 
@@ -148,6 +148,22 @@ def test_the_relay_settles(product: Product) -> None:
     assert payer.usdc() == 900_000
     again = payer.settle(payer.sponsored(payer.transfer))  # Another blockhash, so another payment.
     assert again.status_code == 200 and again.json()["transaction"] != told["transaction"]
+
+
+def test_a_relayed_payment_is_credited_when_its_payer_confirms_it(product: Product) -> None:
+    """Interface: credits are not assigned by the relay; POST /account/confirm-deposit credits the authority."""
+    payer = Payer(product)
+    signature = payer.settle(payer.sponsored(payer.transfer)).json()["transaction"]
+    wallet, path = Wallet(str(payer.keypair)), "/account/confirm-deposit"
+    body = json.dumps({"signature": signature}).encode()
+    for _ in range(120):
+        answer = request(product.http_url + path, wallet.headers("POST", path, body), body)
+        if answer.status == 200:
+            break
+        time.sleep(0.5)  # Until it is final.
+    assert answer.status == 200, answer
+    assert answer.body["new_balance"] == 10_000
+    assert answer.body["credits_added"] == (0 if answer.body["already_processed"] else 10_000)
 
 
 def test_health_says_how_the_sponsor_is(product: Product) -> None:
