@@ -133,11 +133,13 @@ class Settler:
             return record
         record = self._signed(record, payment)
         try:
-            await self._store.move(record, self._look_at_ms())
+            kept = await self._store.move(record, self._look_at_ms())
         except PaymentsUnavailable as error:
             # Whether it was kept is not known, so neither is whether somebody will send it.
             logger.error("payment %s may be sent later: %s", _text(record.signature), error)
             return _pending(record)
+        if not kept:
+            return _unavailable("recording the payment took too long; it was not sent, make a new one")
         return await self._send_and_see(record, give_up_at)
 
     async def _refuse_early(self, payment: Payment, kind: Kind) -> NotSettled | None:
@@ -145,13 +147,8 @@ class Settler:
         earlier = await self._store.find(payment.message_hash)
         if earlier is not None:
             return _taken_before(earlier)
-        payer = bytes(payment.payer)
-        if payment.sponsored:
-            since = self._clock.now_ms() - _MINUTE_MS
-            if await self._store.attempts(payer, since) >= self._limits.attempts_per_minute:
-                return NotSettled(
-                    Lack.TOO_MANY, "rate_limited", "too many payments of this wallet in one minute", payer=_text(payer)
-                )
+        if payment.sponsored and await self._attempts(payment) >= self._limits.attempts_per_minute:
+            return _too_many(payment)
         return self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
 
     async def _try(self, transaction: bytes) -> Tried:
@@ -201,9 +198,17 @@ class Settler:
             self._clock.now_ms(),
         )
         if await self._store.claim(record, self._look_at_ms()):
+            # Counted once more with this one: of those that came at once, none had seen the others before.
+            if payment.sponsored and await self._attempts(payment) > self._limits.attempts_per_minute:
+                await self._store.move(replace(record, state=State.ABANDONED, reason="too many"), self._look_at_ms())
+                return _too_many(payment)
             return record
         earlier = await self._store.find(payment.message_hash)
         return _unavailable("the payment cannot be recorded") if earlier is None else _taken_before(earlier)
+
+    async def _attempts(self, payment: Payment) -> int:
+        """Of this payer in the last minute, in all replicas."""
+        return await self._store.attempts(bytes(payment.payer), self._clock.now_ms() - _MINUTE_MS)
 
     def _signed(self, record: Record, payment: Payment) -> Record:
         """The one place where the sponsor signs. The record is claimed, and nobody else comes here with it."""
@@ -297,6 +302,11 @@ def _pending(record: Record) -> NotSettled:
 
 def _rejected(record: Record, message: str) -> NotSettled:
     return NotSettled(Lack.REJECTED, "settlement_failed", message, _text(record.signature), _text(record.payer))
+
+
+def _too_many(payment: Payment) -> NotSettled:
+    message = "too many payments of this wallet in one minute"
+    return NotSettled(Lack.TOO_MANY, "rate_limited", message, payer=str(payment.payer))
 
 
 def _unavailable(message: str) -> NotSettled:

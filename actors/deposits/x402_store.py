@@ -31,8 +31,9 @@ class PaymentStore(Protocol):
         """Keep a new payment. False: there is one with this message already, and it stays as it is."""
         ...
 
-    async def move(self, record: Record, look_at_ms: int) -> None:
-        """State, transaction, signature, slot and reason are from now on those of this record."""
+    async def move(self, record: Record, look_at_ms: int) -> bool:
+        """State, transaction, signature, slot and reason are from now on those of this record. False: somebody has
+        moved it further already, and it stays as it is. A state never gives way to a lower one, nor an end to any."""
         ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
@@ -65,8 +66,10 @@ class MemoryPaymentStore:
         self._look_at[record.message_hash] = look_at_ms
         return True
 
-    async def move(self, record: Record, look_at_ms: int) -> None:
+    async def move(self, record: Record, look_at_ms: int) -> bool:
         kept = self.records[record.message_hash]
+        if not kept.state.open or record.state < kept.state:
+            return False
         self.records[record.message_hash] = replace(
             kept,
             state=record.state,
@@ -76,6 +79,7 @@ class MemoryPaymentStore:
             reason=record.reason,
         )
         self._look_at[record.message_hash] = look_at_ms
+        return True
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
         waiting = sorted(
@@ -132,11 +136,11 @@ class PostgresPaymentStore:
             )
         return claimed is True
 
-    async def move(self, record: Record, look_at_ms: int) -> None:
+    async def move(self, record: Record, look_at_ms: int) -> bool:
         with _unavailable_on_failure():
             done = await self._pool.execute(
                 "UPDATE x402_payments SET state = $2, transaction = $3, signature = $4, slot = $5, reason = $6, "
-                "look_at_ms = $7 WHERE message_hash = $1",
+                "look_at_ms = $7 WHERE message_hash = $1 AND state < 10 AND state <= $2",
                 record.message_hash,
                 record.state.value,
                 record.transaction,
@@ -145,7 +149,7 @@ class PostgresPaymentStore:
                 record.reason,
                 look_at_ms,
             )
-        assert done == "UPDATE 1", (done, record.message_hash.hex())
+        return bool(done == "UPDATE 1")
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
         with _unavailable_on_failure():

@@ -13,6 +13,7 @@ from actors.deposits import transfers
 from actors.deposits.x402_core import State
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
+from actors.deposits.x402_store import MemoryPaymentStore
 from actors.devnode.addresses import USDC_MINT
 from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
@@ -242,6 +243,34 @@ async def test_sponsored_attempts_of_one_wallet_are_limited(tmp_path):
     assert len(world.sponsor.signed) == 2
     world.clock.advance(61)
     assert isinstance(await world.settler.pay(world.standard(text="d"), 10_000), Settled)
+    await world.close()
+
+
+async def test_attempts_that_come_at_once_are_counted_too(tmp_path):
+    """One balance, signed away many times: all pass the trial, one lands, and the sponsor pays for those that fail."""
+    world = await a_payment_world(tmp_path, limits=with_limits(attempts_per_minute=3))
+    settlers = (world.settler, world.new_settler())
+    raws = [world.standard(10_000_000, text=str(number)) for number in range(12)]
+    found = await asyncio.gather(*(settlers[n % 2].pay(raw, 10_000) for n, raw in enumerate(raws)))
+    assert len(world.sponsor.signed) <= 3
+    assert [lack(one) for one in found if isinstance(one, NotSettled)].count(Lack.TOO_MANY) >= 9
+    await world.close()
+
+
+async def test_what_was_given_up_as_never_signed_is_not_sent(tmp_path):
+    """Whoever asks about it hears that it was never sent and pays anew: sent after all, both would land."""
+
+    class Slow(MemoryPaymentStore):
+        async def claim(self, record, look_at_ms):
+            done = await super().claim(record, look_at_ms)
+            await super().move(replace(record, state=State.ABANDONED), look_at_ms)
+            return done
+
+    world = await a_payment_world(tmp_path, store=Slow())
+    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.UNAVAILABLE
+    assert world.node.count("sendTransaction") == 0
+    (kept,) = world.store.records.values()
+    assert kept.state is State.ABANDONED
     await world.close()
 
 

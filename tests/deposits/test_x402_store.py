@@ -47,6 +47,25 @@ async def test_a_move_changes_how_far_it_has_come(store):
     assert await store.find(RECORD.message_hash) == moved
 
 
+async def test_a_late_word_moves_nothing_back(store):
+    """Whoever looked before somebody else moved it on must not undo that: a credited payment that is taken for a sent
+    one would never be taken back, and one that was given up as never sent must not be sent."""
+    for come, late in [
+        (State.SENT, State.CLAIMED),
+        (State.CREDITED, State.SENT),
+        (State.TAKEN_BACK, State.CREDITED),
+        (State.FINAL, State.TAKEN_BACK),
+        (State.ABANDONED, State.SENT),
+    ]:
+        await store.claim(RECORD, 0)
+        assert await store.move(replace(RECORD, state=come, signature=b"s" * 64), 0)
+        assert not await store.move(replace(RECORD, state=late, transaction=b"other"), 0)
+        kept = await store.find(RECORD.message_hash)
+        assert (kept.state, kept.signature, kept.transaction) == (come, b"s" * 64, b"half")
+        await store.move(replace(kept, state=State.FAILED), 0)
+        await store.forget(RECORD.created_at_ms + 1)
+
+
 async def test_due_payments_are_given_to_one_at_a_time(store):
     """Until their lease ends; ended ones never."""
     for number, (state, look_at) in enumerate(

@@ -85,8 +85,8 @@ class FailingPayments(MemoryPaymentStore):
     async def claim(self, record: Record, look_at_ms: int) -> bool:
         return await self._perhaps(lambda: super(FailingPayments, self).claim(record, look_at_ms))
 
-    async def move(self, record: Record, look_at_ms: int) -> None:
-        await self._perhaps(lambda: super(FailingPayments, self).move(record, look_at_ms))
+    async def move(self, record: Record, look_at_ms: int) -> bool:
+        return await self._perhaps(lambda: super(FailingPayments, self).move(record, look_at_ms))
 
     async def _perhaps(self, write: Callable[[], Any]) -> Any:
         failure = self.fail.pop(0) if self.fail else ""
