@@ -60,7 +60,7 @@ class Hub:
     # Subscribers.
 
     def join(self, outbox: Outbox) -> Subscription:
-        """It hears nothing but statuses it asks for, until it subscribes."""
+        """It hears nothing until it subscribes."""
         subscription = Subscription(outbox)
         self._replays[subscription] = None
         return subscription

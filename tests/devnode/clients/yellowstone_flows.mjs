@@ -44,10 +44,16 @@ function shown(update) {
   return told;
 }
 
-// Calls `seen` with every update until it returns true.
+// Calls `seen` with every update until it returns true, and not once more.
 function heard(stream, seen) {
+  let over = false;
   return new Promise((resolve, reject) => {
-    stream.on("data", (update) => seen(update) && resolve());
+    stream.on("data", (update) => {
+      if (!over && seen(update)) {
+        over = true;
+        resolve();
+      }
+    });
     stream.on("error", reject);
     stream.on("end", () => reject(new Error("the stream ended")));
   });
