@@ -13,6 +13,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -149,6 +150,7 @@ def _message(signed: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+@lru_cache(maxsize=8)  # A flood of strangers asks within few seconds.
 def _text(now: int) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
