@@ -23,6 +23,7 @@ from actors.upstream.breaker import Breaker, Phase
 from actors.upstream.core import Commitment, NodeScore, Probe, lag_slots, slot_at
 from actors.upstream.kinds import LANES, Lane
 
+_WANTS_READ, _WANTS_HISTORY, _WANTS_SEND = 0, 1, 2
 _BACK_AFTER = 3  # Good probes in a row, as many as make /health trust a node again.
 
 
@@ -58,10 +59,16 @@ class Members:
     lag_slots_max: int
     open_ms: int
     all: tuple[Member, ...] = field(init=False)
+    ranks: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)  # Who may be asked, by what is wanted.
 
     def __post_init__(self) -> None:
         self.all = tuple(self._member(node) for node in self.nodes)
         assert self.all, "a pool needs a node"
+
+        self.ranks = tuple(
+            tuple((index, rank) for index, member in enumerate(self.all) if (rank := _rank(member, wanted)) is not None)
+            for wanted in (_WANTS_READ, _WANTS_HISTORY, _WANTS_SEND)
+        )
 
     def _member(self, node: NodeConfig) -> Member:
         assert node.name is not None, "nodes are named when settings are settled"
@@ -89,7 +96,9 @@ class Members:
 
     def state(self, index: int, lane: Lane, now_ms: int) -> State:
         member = self.all[index]
-        if member.score.failures_in_a_row or not member.breakers[lane].admits(now_ms):
+        breaker = member.breakers[lane]
+        # The phase first: it is all that a node that is well needs, on the path of every call.
+        if member.score.failures_in_a_row or (breaker.phase is not Phase.CLOSED and not breaker.admits(now_ms)):
             return State.FAILING
         if lane is Lane.SEND and any(breaker.phase is Phase.OPEN for breaker in member.breakers):
             return State.FAILING  # What cannot be asked twice is not tried on a node that fails at anything.
@@ -105,29 +114,24 @@ class Members:
         worst: State = State.FAILING,
     ) -> int | None:
         """The node to ask; None: all that may be asked were tried, or are in a worse state than `worst`."""
+        best: tuple[int, int] | None = None
+        group: list[int] = []
         groups: dict[tuple[int, int], list[int]] = {}
-        for index in range(len(self.all)):
-            rank = self._rank(index, lane, of_history)
-            if rank is None or index in tried:
+        for index, rank in self.ranks[_WANTS_SEND if lane is Lane.SEND else of_history]:
+            if index in tried or (state := self.state(index, lane, now_ms)) > worst:
                 continue
-            state = self.state(index, lane, now_ms)
-            if state <= worst:
-                groups.setdefault((state, rank), []).append(index)
-        if need is not None:
+            key = (state, rank)
+            if need is not None:
+                groups.setdefault(key, []).append(index)
+            elif best is None or key < best:
+                best, group = key, [index]
+            elif key == best:
+                group.append(index)
+        if groups:
+            assert need is not None
             groups = self._with_slot(groups, need)
-        return self._next_of(groups[min(groups)]) if groups else None
-
-    def _rank(self, index: int, lane: Lane, of_history: bool) -> int | None:
-        """By role and weight, the first first. None: not this node."""
-        member = self.all[index]
-        last = not member.weight
-        if lane is Lane.SEND:
-            return last if "send" in member.roles else None
-        roles = ("archive", "read") if of_history else ("read", "archive")
-        for place, role in enumerate(roles):
-            if role in member.roles:
-                return 2 * place + last
-        return None
+            group = groups[min(groups)]
+        return self._next_of(group) if group else None
 
     def _with_slot(self, groups: dict[tuple[int, int], list[int]], need: Need) -> dict[tuple[int, int], list[int]]:
         """Only nodes that are known to have the slot; where none is, the one that has come furthest says no itself."""
@@ -167,3 +171,15 @@ class Members:
 
     def abandoned(self, index: int, lane: Lane, ticket: int) -> None:
         self.all[index].breakers[lane].abandoned(ticket)
+
+
+def _rank(member: Member, wanted: int) -> int | None:
+    """By role and weight, the first first. None: not this node."""
+    last = not member.weight
+    if wanted == _WANTS_SEND:
+        return last if "send" in member.roles else None
+    roles = ("archive", "read") if wanted == _WANTS_HISTORY else ("read", "archive")
+    for place, role in enumerate(roles):
+        if role in member.roles:
+            return 2 * place + last
+    return None

@@ -62,15 +62,20 @@ class SharedReads:
         read = reads.read_of(method, params)
         if read is None:
             return await self._node.call(method, params, timeout_ms)
-        give_up_at = self._loop.time() + timeout_ms / 1000
+        now = self._loop.time()
+        give_up_at = now + timeout_ms / 1000
         if read.kept is not Kept.IN_FLIGHT and self._cache.bytes_max:
             kept = self._cache.forever(read)
             if kept is not None:
                 return kept
-            entry = self._cache.pinned(read, self._loop.time())
+            entry = self._cache.pinned(read, now)
             if entry is not None and await self._still_holds(read, entry, give_up_at):
                 return entry.answer
-        return await self._shared(read, method, params, give_up_at)
+        if read.key in self._flights:
+            return await self._shared(read, method, params, give_up_at)
+        # The usual case, and on the path of every call: nobody asks the same.
+        flight = self._flights[read.key] = _Flight()
+        return await self._lead(flight, read, method, params, give_up_at)
 
     async def _still_holds(self, read: Read, entry: Entry, give_up_at: float) -> bool:
         """Ask where the chain is now. No answer is no yes."""
