@@ -30,11 +30,12 @@ def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None
 def test_what_is_configured_is_left_alone(tmp_path: Path) -> None:
     """Rule: setting a value uses it; nothing else changes."""
     secrets = wallets.load_or_make(tmp_path)
-    config = load({"LEDGER_STORAGE__CLUSTER_SECRET": "ours", "LEDGER_PAYMENTS__DEPOSIT_WALLET": "W"}).config
+    wallet = "So11111111111111111111111111111111111111112"
+    config = load({"LEDGER_STORAGE__CLUSTER_SECRET": "ours", "LEDGER_PAYMENTS__DEPOSIT_WALLET": wallet}).config
     filled = stores.fill_local(config, secrets)
     assert filled.storage.cluster_secret is not None
     assert filled.storage.cluster_secret.get_secret_value() == "ours"
-    assert filled.payments.deposit_wallet == "W"
+    assert filled.payments.deposit_wallet == wallet
 
 
 def test_a_cluster_is_told_everything_it_lacks_at_once() -> None:
