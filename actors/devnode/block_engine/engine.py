@@ -61,13 +61,15 @@ class BlockEngine:
         self._arrived = asyncio.Event()
 
     def take(self, bundle: Bundle) -> Fault | None:
-        """Take part in the next auction; None: taken. The same bundle again changes nothing."""
+        """Take part in the next auction; None: taken. Again before the auction changes nothing; after one that it lost,
+        it is a new attempt."""
         fault = refusal(self.node.chain, bundle)
         if fault is not None:
             return fault
-        if bundle.identifier in self._entries:
+        if any(waiting.identifier == bundle.identifier for waiting in self._queue):
             return None
         self._forget_old()
+        self._entries.pop(bundle.identifier, None)  # To the end: the oldest are at the front.
         self._entries[bundle.identifier] = _Entry(bundle, self._clock.monotonic())
         fate = self.node.faults.send_fate(Source.BUNDLE, str(bundle.signatures[0]))
         if isinstance(fate, Late):

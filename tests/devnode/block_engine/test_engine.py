@@ -65,6 +65,21 @@ def test_a_bundle_that_fails_has_failed(engine: Engine) -> None:
     assert not engine.landed(payment)
 
 
+def test_a_bundle_that_lost_may_try_again(engine: Engine) -> None:
+    """The same bundle has the same id; twice before the auction it is one, after it failed it is a new attempt."""
+    payer, poor = engine.local.wallet(), Keypair()
+    tip = engine.tip(poor, 90_000)
+    identifier = engine.send(tip)
+    assert engine.send(tip) == identifier and len(engine.engine._queue) == 1
+    engine.engine.auction()
+    assert engine.inflight(identifier)[0] == "Failed"
+    engine.local.land(engine.pay(payer, 5_000_000, poor.pubkey()))
+    assert engine.send(tip) == identifier
+    assert engine.inflight(identifier)[0] == "Pending"
+    engine.engine.auction()
+    assert engine.inflight(identifier)[0] == "Landed"
+
+
 def test_two_bundles_with_one_transaction_land_once(engine: Engine) -> None:
     payer = engine.local.wallet()
     shared = engine.pay(payer)
