@@ -37,6 +37,7 @@ _MARK = "figures "
 _SLOT_MS = 400
 _FAST_SLOT_MS = 50  # The memory step's: its windows are counted in slots, and shall be full soon.
 _RETENTION_SLOTS = 400
+_HALF = meant.PER_SECOND_MIN // 2  # Sends a second of the steps that look at the node, not at the rate.
 _LOAD_SECONDS_MAX = 900
 _LOG_COLUMNS = 120  # In a file nothing says how wide a line may be.
 
@@ -144,10 +145,9 @@ class Bench:
         return Load(kind=kind, connections=self.plan.connections, **seen)
 
     def _jitter(self) -> None:
-        rate = meant.PER_SECOND_MIN // 2
-        count = str(int(rate * self.plan.jitter_seconds))
+        count = str(int(_HALF * self.plan.jitter_seconds))
         with devnode("--slot-ms", str(_SLOT_MS)) as system:
-            flags = ("--count", count, "--chunk", count, "--rate", str(rate), "--no-look-up")
+            flags = ("--count", count, "--chunk", count, "--rate", str(_HALF), "--no-look-up")
             with client(SENDS, system.url, *flags) as process:
                 assert process.stdout is not None
                 if process.stdout.readline() != "sending\n":
@@ -157,9 +157,10 @@ class Bench:
         self.figures = replace(self.figures, jitter=meant.jitter_of(load, slots.opened_ms, _SLOT_MS))
 
     def _memory(self) -> None:
-        count = str(self.plan.memory_transactions)
+        """At an even rate: what is kept is kept for so many slots, so a rate that rises would look like growth."""
         flags = ("--slot-ms", str(_FAST_SLOT_MS), "--retention-slots", str(_RETENTION_SLOTS))
-        with devnode(*flags) as system, client(SENDS, system.url, "--count", count, "--chunk", "2500") as process:
+        load_flags = ("--count", str(self.plan.memory_transactions), "--chunk", "2500", "--rate", str(_HALF))
+        with devnode(*flags) as system, client(SENDS, system.url, *load_flags) as process:
             samples: list[int] = []
             while process.poll() is None:
                 samples.append(memory_sum_bytes((system.pid,)))

@@ -102,10 +102,6 @@ class SlotLevels:
             return reached
         return self._sealed[0] if self._sealed else self.building
 
-    def root_slot(self) -> int:
-        """The newest final slot, whatever is shown."""
-        return self._reached(Commitment.FINALIZED).slot
-
     def _earlier(self, level: Commitment, reached: Sealed) -> Sealed:
         wanted = max(reached.slot - self._lag_slots, self._shown_since[level])
         if wanted >= reached.slot:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from actors.clock import Clock
 from actors.devnode.chain import Chain, ForkEnd
+from actors.devnode.commitment import Commitment
 from actors.devnode.faults import Faults
 from actors.devnode.journal import Journal, SealedSlot
 
@@ -71,8 +72,8 @@ class Pacemaker:
         self._fork = None if fork is None or end else replace(fork, blocks_left=fork.blocks_left - 1)
 
     async def _purge(self, before_slot: int) -> None:
-        """Forget history, but nothing that is not final yet: restarts and streams still need that."""
-        first_kept = min(before_slot, self._chain.levels.root_slot())
+        """Forget history, but nothing that is not shown as final yet: restarts and streams still need that."""
+        first_kept = min(before_slot, self._chain.levels.at(Commitment.FINALIZED).slot)
         self._broken = True
         await asyncio.get_running_loop().run_in_executor(self._writer, self._journal.prune, first_kept)
         self._broken = False

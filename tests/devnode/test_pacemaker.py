@@ -154,7 +154,7 @@ async def test_a_purge_forgets_history_up_to_what_is_final(local: LocalNode) -> 
     """Blocks that are not final yet stay, however much is asked for."""
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     local.beat(20)
-    first, root = local.archive.first_slot(), local.chain.levels.root_slot()
+    first, root = local.archive.first_slot(), local.chain.levels.at(Commitment.FINALIZED).slot
     assert first is not None and first < root
     local.node.faults.do_once(Once(purge_before_slot=first + 3))
     await pacemaker.beat()

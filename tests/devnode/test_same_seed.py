@@ -14,6 +14,7 @@ from actors.clock import ManualClock
 from actors.devnode.app import Devnode
 from actors.devnode.bus import SlotDead, SlotsAbandoned, SlotSkipped
 from actors.devnode.chain import Dropped, Source
+from actors.devnode.commitment import Commitment
 from actors.devnode.faults_plan import read_plan
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Settings
@@ -51,7 +52,7 @@ async def run(folder: Path, seed: int, faults: dict[str, Any]) -> Told:
         for payer in PAYERS:
             devnode.node.faucet.fund(payer.pubkey(), 10**12, 10**6)
         for beat in range(BEATS):
-            blockhash = chain.blockhashes.latest_at(chain.levels.root_slot()).blockhash
+            blockhash = chain.blockhashes.latest_at(chain.levels.at(Commitment.FINALIZED).slot).blockhash
             for number, payer in enumerate(PAYERS):
                 raw = payment(payer, number, beat, blockhash)
                 dropped += isinstance(chain.submit(raw, Source.RPC if number % 2 else Source.TPU), Dropped)

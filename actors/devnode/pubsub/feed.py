@@ -177,20 +177,24 @@ class Feed:
     def _tell_level(self, slot: int, level: Commitment) -> None:
         self._tell_accounts(slot, level)
         if self._registry.listens(LogsTopic, BlockTopic, levels=(level,)):
-            header, transactions = self._block(slot)
+            block = self._block(slot)
+            header, transactions = block if block is not None else (None, ())
             for transaction in transactions:
                 self._tell_logs(slot, level, transaction)
-            self._tell_blocks(level, header, transactions)
+            if header is not None:
+                self._tell_blocks(level, header, transactions)
         for topic, err in self._landed.get(slot, ()):
             if topic.level is level:
                 self._finish(topic, slot, err)
 
-    def _block(self, slot: int) -> tuple[BlockHeader, Sequence[Transaction]]:
+    def _block(self, slot: int) -> tuple[BlockHeader, Sequence[Transaction]] | None:
+        """None: cleaned up already, which only a node that lags by more than it keeps comes to see."""
         sealed = self._unconfirmed.get(slot)
         if sealed is not None:
             return sealed, sealed.transactions
         header = self._node.archive.block(slot)
-        assert header is not None, slot
+        if header is None:
+            return None
         return header, self._node.archive.block_transactions(slot)
 
     # Telling.

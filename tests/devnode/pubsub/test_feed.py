@@ -363,3 +363,15 @@ def test_a_node_that_lags_tells_late(local: LocalNode, listener: Listener) -> No
         local.beat()
         told.append([result["context"]["slot"] for result in listener.results(identifier)])
     assert told == [[], [], [], [slot], []]
+
+
+def test_a_lag_beyond_what_is_kept_leaves_blocks_out(local: LocalNode, listener: Listener) -> None:
+    """A block that is cleaned up before it is told is not told; the stream goes on."""
+    blocks = listener.subscribe("blockSubscribe", "all", FINALIZED | {"transactionDetails": "none"})
+    local.node.faults.set(read_plan({"node": {"lag_slots": 30}}))
+    first = local.chain.levels.building.slot
+    local.beat(20)
+    local.journal.prune(first + 10)
+    local.beat(30)
+    told = [result["context"]["slot"] for result in listener.results(blocks)]
+    assert told[0] == first + 10 and told[-1] > first + 12
