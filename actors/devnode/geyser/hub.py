@@ -52,7 +52,7 @@ class Hub:
     def __init__(self, node: Node, replay_slots: int = REPLAY_SLOTS) -> None:
         self._node = node
         self.logs = SlotLogs(replay_slots)
-        self._replays: dict[Subscription, asyncio.Task[None] | None] = {}  # All subscribers, and who is told the past.
+        self._subscribers: dict[Subscription, asyncio.Task[None] | None] = {}  # With the replay that goes on, if any.
         self._heard = node.chain.bus.subscribe(*_KINDS)
         self._now_ms = node.clock.now_ms()
         self.logs.open(node.chain.levels.building.slot, None)  # Nothing has happened in it yet.
@@ -62,13 +62,13 @@ class Hub:
     def join(self, outbox: Outbox) -> Subscription:
         """It hears nothing until it subscribes."""
         subscription = Subscription(outbox)
-        self._replays[subscription] = None
+        self._subscribers[subscription] = None
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
         """A second time changes nothing."""
         self._stop_replay(subscription)
-        self._replays.pop(subscription, None)
+        self._subscribers.pop(subscription, None)
 
     def subscribe(self, subscription: Subscription, wanted: Filter, from_slot: int | None) -> None:
         """Replace what the subscriber asked for before; a replay of that ends where it is."""
@@ -81,18 +81,18 @@ class Hub:
         subscription.subscribe(wanted, from_slot)
         if from_slot is not None:
             self.logs.hold(subscription, from_slot - 1)
-            going_on = self._replays[subscription] = asyncio.create_task(replay(self.logs, subscription))
+            going_on = self._subscribers[subscription] = asyncio.create_task(replay(self.logs, subscription))
             subscription.outbox.follow(going_on)
 
     def _stop_replay(self, subscription: Subscription) -> None:
-        going_on = self._replays.get(subscription)
+        going_on = self._subscribers.get(subscription)
         if going_on is not None:
             going_on.cancel()
-            self._replays[subscription] = None
+            self._subscribers[subscription] = None
         self.logs.release(subscription)
 
     def end_all(self, end: End) -> None:
-        for subscription in self._replays:
+        for subscription in self._subscribers:
             subscription.outbox.end(end)
 
     @property
@@ -191,7 +191,7 @@ class Hub:
     # Telling.
 
     def _tell_block(self, log: SlotLog, level: Commitment) -> None:
-        wants_entries = any(one.filter.entries and one.filter.level is level for one in self._replays)
+        wants_entries = any(one.filter.entries and one.filter.level is level for one in self._subscribers)
         for update in log.block(wants_entries):
             self._tell(update, level)
 
@@ -209,8 +209,8 @@ class Hub:
         self._tell(update, *Commitment)
 
     def _tell(self, update: Update, *levels: Commitment) -> None:
-        if self._replays and self.tells:
-            for subscription in self._replays:
+        if self._subscribers and self.tells:
+            for subscription in self._subscribers:
                 if subscription.filter.level in levels:
                     subscription.hear(update)
             update.forget()

@@ -15,6 +15,7 @@ from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.ports import PortTaken
 from actors.geyser_proto import api, geyser_pb2
 
+from ..conftest import StartDevnode
 from .listening import Streaming
 from .wire import Stream, call
 
@@ -104,3 +105,22 @@ async def test_stopping_ends_streams_with_a_word(start: Start) -> None:
         await server.stop()
         assert await stream.end() == (grpc.StatusCode.UNAVAILABLE, "server is shutting down try again later")
     await server.stop()
+
+
+def test_a_node_with_subscribers_ends_cleanly(start_devnode: StartDevnode) -> None:
+    """From the command line to the last word: subscribers are told, the exit code is 0."""
+    process = start_devnode("chain", "--grpc-port", "0", "--grpc-tls-port", "0")
+    request = geyser_pb2.SubscribeRequest()
+    request.blocks_meta["it"].SetInParent()
+    rpc = api.SUBSCRIBE
+    with grpc.insecure_channel(process.facts["grpc_url"].removeprefix("http://")) as channel:
+        updates = channel.stream_stream(
+            rpc.path, request_serializer=rpc.request.SerializeToString, response_deserializer=rpc.response.FromString
+        )(iter([request]), timeout=20)
+        slots = [one.block_meta.slot for one, _ in zip(updates, range(4), strict=False) if one.HasField("block_meta")]
+        assert len(slots) == 3 and slots == sorted(slots)
+        assert process.terminate() == 0
+        with pytest.raises(grpc.RpcError):
+            for _ in updates:
+                pass
+        assert updates.code() is grpc.StatusCode.UNAVAILABLE

@@ -183,13 +183,13 @@ async def test_a_client_that_left_is_forgotten(serve: Serve, streaming: Streamin
     """However it left; otherwise the hub would fill with the dead."""
     stream = Stream(await serve())
     await ponged(stream, 1)
-    assert len(streaming.hub._replays) == 1
+    assert len(streaming.hub._subscribers) == 1
     stream.call.cancel()
     for _ in range(1_000):
         await asyncio.sleep(0.001)
-        if not streaming.hub._replays:
+        if not streaming.hub._subscribers:
             break
-    assert not streaming.hub._replays
+    assert not streaming.hub._subscribers
 
 
 async def test_a_client_that_does_not_read_is_ended(serve: Serve, streaming: Streaming) -> None:
