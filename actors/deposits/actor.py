@@ -33,7 +33,8 @@ BATCH_MAX = 128  # Transactions worked on at once.
 READS_IN_FLIGHT_MAX = 16
 _READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
-AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)
+_NOTHING = Cursor(b"", 0, 0)
+AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)  # Whoever did not answer is asked again.
 
 
 class DepositWatcher:
@@ -173,23 +174,29 @@ class DepositWatcher:
                 obstacle = reading
                 break
             ready.append((seen, reading))
-        findings = await self._credited([judgment for _, judgment in ready], [seen for seen, _ in ready])
-        if ready:
-            done = [seen.signature for seen, _ in ready]
+        done, findings = await self._credited(ready)
+        if done:
             await self._store.record(self._account.address, findings, done, self._clock.now_ms())
         if obstacle is not None:
             raise obstacle
+        if not done:
+            raise OwnerUnavailable(f"{len(ready)} deposits wait for accounts that cannot be credited")
         return True
 
-    async def _credited(self, judgments: Sequence[Judgment], batch: Sequence[Seen]) -> list[Finding]:
+    async def _credited(self, ready: Sequence[tuple[Seen, Judgment]]) -> tuple[list[bytes], list[Finding]]:
+        """Signatures and findings of those that are done. One account that cannot be credited, or one owner that does
+        not answer, holds up its own transactions alone."""
         wanted = [
             Credit(seen.signature, transfer, seen.slot, seen.block_time)
-            for judgment, seen in zip(judgments, batch, strict=True)
+            for seen, judgment in ready
             for transfer in judgment.creditable
         ]
-        credited = await self._crediting.credit(wanted)
-        others = [finding for judgment in judgments for finding in judgment.findings]
-        return [row.finding for row in credited] + others
+        credited = await self._crediting.credit_each(wanted)
+        waiting = {each.signature for each, row in zip(wanted, credited, strict=True) if row is None}
+        done = [(seen, judgment) for seen, judgment in ready if seen.signature not in waiting]
+        findings = [row.finding for row in credited if row is not None and row.finding.signature not in waiting]
+        findings += [finding for _, judgment in done for finding in judgment.findings]
+        return [seen.signature for seen, _ in done], findings
 
     async def _judged(self, seen: Seen) -> Judgment:
         if seen.failed:
@@ -216,6 +223,3 @@ class DepositWatcher:
         row = replace(assigned, note=reason)
         await self._store.assign(self._account.address, row, self._clock.now_ms())
         return row
-
-
-_NOTHING = Cursor(b"", 0, 0)

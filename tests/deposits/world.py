@@ -5,7 +5,6 @@ shard core. What each transaction really was, the chain itself remembers, for an
 import asyncio
 import functools
 import hashlib
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,7 @@ from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
-from actors.deposits.transfers import TOKEN_PROGRAM, DepositAccount, deposit_account, transfer_index
+from actors.deposits.transfers import TOKEN_PROGRAM, DepositAccount, deposit_account
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
@@ -187,11 +186,12 @@ class FakeAccounts:
     taken_back: set[tuple[bytes, int]] = field(default_factory=set)
     asked: int = 0
     away: bool = False
+    halted: set[bytes] = field(default_factory=set)  # These accounts are not answered for.
     between: Callable[[], Awaitable[None]] = field(default=lambda: asyncio.sleep(0))  # Some are credited, others not.
 
     async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
         self.asked += 1
-        if self.away:
+        if self.away or pubkey in self.halted:
             return Answer("SERVICE_TEMPORARILY_UNAVAILABLE")
         credits = credit.base_units * RATE // 1_000_000
         if credits == 0:
@@ -286,12 +286,3 @@ class World:
     def confirming(self, watcher: DepositWatcher | None = None) -> Confirming:
         chain, crediting = DepositChain(self.chain), Crediting(self.accounts)
         return Confirming(ACCOUNT.address, watcher or self.watcher(), chain, self.store, crediting, self.clock)
-
-
-def place(number: int) -> int:
-    return transfer_index(number)
-
-
-def shuffled(seed: int, names: list[str]) -> list[str]:
-    random.Random(seed).shuffle(names)
-    return names
