@@ -5,7 +5,6 @@ asked for by name gives way to a free one where it is taken.
 Not here: what is served (service.py).
 """
 
-import logging
 from pathlib import Path
 
 import grpc
@@ -23,7 +22,6 @@ from actors.devnode.rpc.node import Node
 from actors.geyser_proto.api import SERVICE
 from actors.ports import port_is_free
 
-logger = logging.getLogger("devnode")
 PORT = 10_000  # Upstream's default.
 STOP_SECONDS = 1.0
 REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Upstream's default; updates have no limit, so clients raise theirs.

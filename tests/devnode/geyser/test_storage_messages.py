@@ -4,7 +4,16 @@ import msgspec
 import pytest
 from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.hash import Hash
-from solders.message import Message, MessageV0, MessageV1, TransactionConfig, to_bytes_versioned
+from solders.instruction import CompiledInstruction
+from solders.message import (
+    Message,
+    MessageAddressTableLookup,
+    MessageHeader,
+    MessageV0,
+    MessageV1,
+    TransactionConfig,
+    to_bytes_versioned,
+)
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
@@ -35,17 +44,13 @@ MESSAGES: dict[str, AnyMessage] = {
 
 def rebuilt(message: storage.Message) -> AnyMessage:
     """The message again, by the format's rule for versions: what a client of the stream does."""
-    from solders.hash import Hash as Blockhash
-    from solders.instruction import CompiledInstruction
-    from solders.message import MessageAddressTableLookup, MessageHeader
-
     header = MessageHeader(
         message.header.num_required_signatures,
         message.header.num_readonly_signed_accounts,
         message.header.num_readonly_unsigned_accounts,
     )
     keys = [Pubkey.from_bytes(key) for key in message.account_keys]
-    blockhash = Blockhash.from_bytes(message.recent_blockhash)
+    blockhash = Hash.from_bytes(message.recent_blockhash)
     calls = [CompiledInstruction(call.program_id_index, call.data, call.accounts) for call in message.instructions]
     if not message.versioned:
         return Message.new_with_compiled_instructions(
