@@ -41,6 +41,7 @@ class _Entry:
     bundle: Bundle
     received_seconds: float
     failed: bool = False
+    has_landed: bool = False  # Once; whether it still has is the chain's to say.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +101,29 @@ class BlockEngine:
         self._queue.clear()
         for _, bundle in sorted(bids, key=lambda bid: -bid[0]):
             result = land(chain, bundle)
+            entry = self._entries.get(bundle.identifier)
             if isinstance(result, Failed):
                 logger.info("bundle %s lands nothing: %s", bundle.identifier, result.reason)
-                if (entry := self._entries.get(bundle.identifier)) is not None:
-                    entry.failed = True
+            if entry is not None:
+                entry.failed = isinstance(result, Failed)
+                entry.has_landed |= not entry.failed
 
     def landed(self, identifier: str) -> Landed | None:
         """As the chain has it now: what a lost fork took back has not landed."""
         entry = self._entries.get(identifier)
-        if entry is None:
+        if entry is None or not entry.has_landed:
             return None
-        statuses = [self.node.chain.statuses.get(signature) for signature in entry.bundle.signatures]
-        first = statuses[0]
-        if first is None or not all(status is not None and status.slot == first.slot for status in statuses):
-            return None
-        return Landed(identifier, entry.bundle.signatures, first.slot)
+        slots = {self._slot_of(signature) for signature in entry.bundle.signatures}
+        slot = slots.pop()
+        return None if slots or slot is None else Landed(identifier, entry.bundle.signatures, slot)
+
+    def _slot_of(self, signature: Signature) -> int | None:
+        """Also of what landed longer ago than the chain's own statuses reach back."""
+        status = self.node.chain.statuses.get(signature)
+        if status is not None:
+            return status.slot
+        stored = self.node.archive.status(str(signature))
+        return None if stored is None else stored[0]
 
     def inflight(self, identifier: str) -> tuple[Inflight, int | None]:
         """Status, and the slot of one that landed."""

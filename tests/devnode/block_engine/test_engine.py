@@ -6,6 +6,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
+from actors.devnode.blockhashes import BLOCKHASHES_KEPT
 from actors.devnode.chain import ForkEnd
 from actors.devnode.faults_plan import read_plan
 
@@ -100,6 +101,19 @@ def test_an_unknown_and_an_old_bundle_are_invalid(engine: Engine) -> None:
     assert len(engine.call("getBundleStatuses", [identifier])["value"]) == 1
     engine.send(engine.tip(engine.local.wallet()))
     assert engine.call("getBundleStatuses", [identifier])["value"] == []
+
+
+def test_a_landing_is_known_for_all_of_the_look_back(engine: Engine) -> None:
+    """Longer than the chain remembers signatures for replays, and than the blockhash is good."""
+    tip = engine.tip(engine.local.wallet())
+    identifier = engine.send(tip)
+    engine.engine.auction()
+    slot = engine.local.chain.levels.building.slot
+    engine.local.beat(BLOCKHASHES_KEPT + 2)
+    assert not engine.landed(tip)
+    assert engine.inflight(identifier) == ("Landed", slot)
+    (status,) = engine.call("getBundleStatuses", [identifier])["value"]
+    assert (status["slot"], status["confirmation_status"]) == (slot, "finalized")
 
 
 def test_a_dropped_bundle_is_pending_until_its_blockhash_is_old(engine: Engine) -> None:
