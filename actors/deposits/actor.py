@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_MAX = 128  # Transactions worked on at once.
 READS_IN_FLIGHT_MAX = 16
+_LAG_SLOTS = 150  # Behind one address there may be several nodes; one that is further behind is not asked.
 _READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 _NOTHING = Cursor(b"", 0, 0)
@@ -105,14 +106,14 @@ class DepositWatcher:
         cursor = await self._store.cursor(self._account.address)
         known = cursor.signature if cursor is not None and cursor.signature else None
         now = self._clock.now()
-        # Asked before the pages: whatever is final by then is in them.
+        # Asked before the pages: what is final by then is in them, less what a node that is a little behind lacks.
         noting = cursor is None or now >= self._read_slot_at
-        read_slot = await self._chain.slot() if noting else 0
+        read_slot = max(0, await self._chain.slot() - _LAG_SLOTS) if noting else 0
         try:
             newest, ran_out = await self._list(cursor, known)
         except UnknownPosition:
-            # The cursor's transaction is older than what the node keeps: by slots instead.
-            newest, ran_out = await self._list(cursor, None)
+            # The cursor's transaction is older than what the node keeps, or too young for it: by slots instead.
+            newest, ran_out = await self._list_by_slots(cursor)
         if newest is None and not noting:
             return
         gap = await self._gap(cursor, ran_out and newest is not None)
@@ -121,6 +122,12 @@ class DepositWatcher:
         await self._store.move_cursor(self._account.address, moved, gap, self._clock.now_ms())
         if noting:
             self._read_slot_at = now + _READ_SLOT_SECONDS
+
+    async def _list_by_slots(self, cursor: Cursor | None) -> tuple[Seen | None, bool]:
+        try:
+            return await self._list(cursor, None)
+        except UnknownPosition as error:  # One page came from a node that is ahead of the one asked for the next.
+            raise ChainUnavailable("getSignaturesForAddress: the pages do not fit together") from error
 
     async def _list(self, cursor: Cursor | None, until: bytes | None) -> tuple[Seen | None, bool]:
         """The newest transaction that is new, and whether the node had no more to tell (else a known slot was met)."""

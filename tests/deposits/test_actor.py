@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from actors.accounts.api import OwnerUnavailable
+from actors.deposits.actor import BATCH_MAX
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable
 from actors.deposits.core import Reason, Status
 from actors.deposits.store import DepositStore, Gap, MemoryDepositStore
@@ -132,11 +134,32 @@ async def test_a_quiet_account_has_no_gap(world: World) -> None:
     world.chain.slot += 1_000
     world.clock.advance(3_600)
     await watcher.round()
-    world.chain.first_slot = world.chain.slot - 10
+    world.chain.first_slot = world.chain.slot - 200
     world.chain.pay(("bob", 10_000))
     await world.watcher().round()
     assert world.accounts.balances == {ALICE: 1_000, BOB: 1_000}
     assert (await world.store.totals(ACCOUNT.address)).gaps == []
+
+
+async def test_pages_of_two_nodes_that_do_not_fit_are_asked_again(world: World) -> None:
+    """The first page came from a node that is ahead, and the next is asked of one that does not know its end."""
+    for _ in range(PAGE_MAX + 5):
+        world.chain.pay(("alice", 10_000))
+    watcher = world.watcher()
+    asked = world.chain._getSignaturesForAddress
+
+    def behind(account: str, config: dict[str, Any]) -> Any:
+        if "before" in config:
+            raise LookupError("before")
+        return asked(account, config)
+
+    world.chain._getSignaturesForAddress = behind  # type: ignore[method-assign]
+    with pytest.raises(ChainUnavailable):
+        await watcher.round()
+    assert world.accounts.balances == {}
+    world.chain._getSignaturesForAddress = asked  # type: ignore[method-assign]
+    await watcher.round()
+    assert world.accounts.balances == {ALICE: 1_000 * (PAGE_MAX + 5)}
 
 
 async def test_deposits_before_the_first_slot_are_not_looked_at(world: World) -> None:
@@ -179,6 +202,28 @@ async def test_everything_that_is_away_is_waited_for(world: World) -> None:
     await watcher.stop()
     assert len(pauses) == 5 and pauses == sorted(pauses)
     assert world.accounts.balances == {ALICE: 1_000} and watcher.fault == ""
+
+
+async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) -> None:
+    """Hostile input 20: others go on, however much stands behind it; its own come when it is mended, in order."""
+    world.accounts.halted = {ALICE}
+    first = world.chain.pay(("alice", 10_000))
+    both = world.chain.pay(("alice", 20_000), ("bob", 10_000))
+    for _ in range(2 * BATCH_MAX):
+        world.chain.pay(("bob", 10_000))
+    watcher = world.watcher()
+    with pytest.raises(OwnerUnavailable):
+        await watcher.round()
+    assert world.accounts.balances == {BOB: 1_000 * (2 * BATCH_MAX + 1)}
+    totals = await world.store.totals(ACCOUNT.address)
+    assert (totals.waiting, totals.counts[Status.CREDITED]) == (2, 2 * BATCH_MAX)
+    world.accounts.halted = set()
+    await watcher.round()
+    assert world.accounts.balances[ALICE] == 3_000 and world.accounts.balances[BOB] == 1_000 * (2 * BATCH_MAX + 1)
+    mine = [signature for owner, signature in world.accounts.order if owner == ALICE]
+    assert mine == [first.signature, both.signature]
+    totals = await world.store.totals(ACCOUNT.address)
+    assert (totals.waiting, totals.counts[Status.CREDITED]) == (0, 2 * BATCH_MAX + 3)
 
 
 async def test_a_deposit_that_was_taken_back_and_became_final_is_listed(world: World) -> None:
