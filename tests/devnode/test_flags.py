@@ -2,14 +2,16 @@
 
 import inspect
 from dataclasses import fields
+from pathlib import Path
 from typing import get_args
 
+import pytest
 import typer
 
 from actors.devnode import flags
-from actors.devnode.__main__ import serve
+from actors.devnode.__main__ import _limits_in, serve
 from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.settings import Settings
+from actors.devnode.settings import Settings, SettingsError
 
 
 def test_every_flag_has_a_help_text() -> None:
@@ -27,3 +29,14 @@ def test_defaults_are_those_of_the_settings() -> None:
             assert given[field.name] == field.default, field.name
     for field in fields(GeyserSettings):
         assert given[f"grpc_{field.name}"] == (None if field.name == "limits" else field.default), field.name
+
+
+def test_limits_of_subscriptions_come_from_a_file(tmp_path: Path) -> None:
+    """A file that cannot be read as limits stops the start, with its name."""
+    file = tmp_path / "plugin.json"
+    file.write_text('{"grpc": {"filters": {"slots": {"max": 1}}}}', encoding="utf-8")
+    assert _limits_in(file).slots.max == 1
+    file.write_text('{"slots": {"most": 1}}', encoding="utf-8")
+    for wrong in (file, tmp_path / "absent.json"):
+        with pytest.raises(SettingsError, match=f"--grpc-limits {wrong}"):
+            _limits_in(wrong)
