@@ -1,8 +1,9 @@
 """`python -m bench.blocks`: what the gateway adds to large answers, and what identical ones cost.
 
-Bodies of getBlock of 1 MB and 10 MB, one call at a time over one connection, at the node directly and through the
-product; every call asks for another block, so nothing is found kept. Then the same block again and again, which is.
-Then many callers of one block at once, with the requests that reach the node counted by their X-Cache.
+Real blocks of 1 MB and 10 MB on an embedded chain, asked for at the chain directly and through the product, one call at
+a time over one connection. Every call asks a little differently for the same block, so nothing is found kept. Then the
+same again and again, which is. The same with a node that has its answers ready in memory: what the way alone costs,
+where no node has anything to do. Then many callers of one block at once, counted by their X-Cache.
 Everything runs on this machine and talks to loopback only. The exit code is 0 unless something broke.
 """
 
@@ -12,17 +13,18 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import systems
+from bench import big_blocks, systems
 from bench.product import ProductFailed
 from bench.systems import System
 
@@ -31,12 +33,16 @@ SIZES = (1_000_000, 10_000_000)
 RATIO_MAX = 1.5
 _WARM_UP_CALLS = 3
 _TIMEOUT_SECONDS = 60
+_VERSIONS = 256
+
+Ask = Callable[[int], list[Any]]  # The parameters of call number so and so.
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """Medians of whole calls, from the request's first byte to the answer's last, in milliseconds."""
 
+    node: str
     size_bytes: int
     direct_ms: float
     gateway_ms: float
@@ -50,94 +56,94 @@ class Row:
 class Caller:
     """One keep-alive connection."""
 
-    def __init__(self, system: System) -> None:
-        parts = urlsplit(system.url)
+    def __init__(self, url: str, api_key: str) -> None:
+        parts = urlsplit(url)
         assert parts.hostname is not None
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
-        self._headers = {"content-type": "application/json", "x-api-key": system.api_key}
+        self._headers = {"content-type": "application/json", "x-api-key": api_key}
 
-    def block(self, slot: int) -> tuple[float, str]:
-        """(milliseconds, X-Cache). Raises ValueError for anything but a whole block of this size."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": [slot]})
+    def block(self, params: list[Any]) -> tuple[float, int, str]:
+        """(milliseconds, bytes of the body, X-Cache). Raises ValueError for anything but a block."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": params})
         began = time.perf_counter()
         self._connection.request("POST", "/", body, self._headers)
         answer = self._connection.getresponse()
         received = answer.read()
         took_ms = (time.perf_counter() - began) * 1000
-        if answer.status != 200 or len(received) != slot:
-            raise ValueError(f"HTTP {answer.status}, {len(received)} bytes where {slot} were expected")
-        return took_ms, answer.headers.get("x-cache", "")
+        if answer.status != 200 or b'"blockhash"' not in received:
+            raise ValueError(f"HTTP {answer.status}: {received[:200]!r}")
+        return took_ms, len(received), answer.headers.get("x-cache", "")
 
     def close(self) -> None:
         self._connection.close()
 
 
-def median_ms(system: System, first_slot: int, calls: int, step: int) -> float:
-    """step 0: the same block each time."""
-    caller = Caller(system)
+def median_ms(url: str, api_key: str, calls: int, ask: Ask) -> tuple[float, int]:
+    """(median, bytes of one body)."""
+    caller = Caller(url, api_key)
     try:
-        slots = [first_slot + number * step for number in range(calls + _WARM_UP_CALLS)]
-        return statistics.median([caller.block(slot)[0] for slot in slots][_WARM_UP_CALLS:])
+        seen = [caller.block(ask(number)) for number in range(calls + _WARM_UP_CALLS)][_WARM_UP_CALLS:]
+        return statistics.median(took_ms for took_ms, _, _ in seen), seen[-1][1]
     finally:
         caller.close()
 
 
-def row(direct: System, gateway: System, size: int, calls: int) -> Row:
-    # Other slots at the gateway than a run before it used; 500 blocks differ by 500 bytes.
-    return Row(
-        size,
-        median_ms(direct, size, calls, 1),
-        median_ms(gateway, size, calls, 1),
-        median_ms(gateway, size, calls, 0),
-    )
+def row(node: str, direct_url: str, gateway: System, calls: int, ask: Ask) -> Row:
+    direct_ms, size_bytes = median_ms(direct_url, "", calls, ask)
+    gateway_ms, _ = median_ms(gateway.url, gateway.api_key, calls, ask)
+    kept_ms, _ = median_ms(gateway.url, gateway.api_key, calls, lambda _: ask(0))
+    return Row(node, size_bytes, direct_ms, gateway_ms, kept_ms)
 
 
-def at_once(gateway: System, callers: int, slot: int) -> Counter[str]:
+def of_chain(slot: int) -> Ask:
+    """Every version is another question, and each has the same answer."""
+    return lambda number: [slot, {"maxSupportedTransactionVersion": number % _VERSIONS}]
+
+
+def of_memory(size: int) -> Ask:
+    """bench.constant makes a block as long as its slot's number."""
+    return lambda number: [size + number]
+
+
+def at_once(gateway: System, callers: int, params: list[Any]) -> Counter[str]:
     """How many of so many callers of one block at once were a request of their own, by X-Cache."""
-    lines = [Caller(gateway) for _ in range(callers)]
+    lines = [Caller(gateway.url, gateway.api_key) for _ in range(callers)]
     try:
         with ThreadPoolExecutor(callers) as pool:
-            return Counter(mark for _, mark in pool.map(lambda line: line.block(slot), lines))
+            return Counter(mark for _, _, mark in pool.map(lambda line: line.block(params), lines))
     finally:
         for line in lines:
             line.close()
 
 
-def show(console: Console, rows: list[Row], marks: Counter[str], slot: int) -> None:
-    table = Table("body", "direct ms", "gateway ms", "ratio", f"target {RATIO_MAX}", "kept ms")
+def show(console: Console, rows: list[Row], marks: Counter[str]) -> None:
+    table = Table("node", "body", "direct ms", "gateway ms", "ratio", f"target {RATIO_MAX}", "kept ms")
     for one in rows:
         met = "[green]met[/green]" if one.ratio <= RATIO_MAX else "[red]missed[/red]"
-        table.add_row(
-            f"{one.size_bytes / 1_000_000:g} MB",
-            f"{one.direct_ms:.2f}",
-            f"{one.gateway_ms:.2f}",
-            f"{one.ratio:.2f}",
-            met,
-            f"{one.kept_ms:.2f}",
-        )
+        times = (f"{one.direct_ms:.1f}", f"{one.gateway_ms:.1f}", f"{one.ratio:.2f}")
+        table.add_row(one.node, f"{one.size_bytes / 1e6:.1f} MB", *times, met, f"{one.kept_ms:.1f}")
     console.print(table)
-    total = marks.total()
-    console.print(
-        f"{total} callers at once of one block of {slot:,} bytes: {dict(marks)} (miss: a request to the node)"
-    )
+    console.print(f"{marks.total()} callers of one block at once: {dict(marks)} (miss: a request to the node)")
 
 
 def main(
-    calls: Annotated[int, typer.Option(min=3, help="Timed calls of each kind and size.")] = 30,
+    calls: Annotated[int, typer.Option(min=3, max=_VERSIONS - _WARM_UP_CALLS, help="Timed calls of each kind.")] = 20,
     callers: Annotated[int, typer.Option(min=1, help="Callers of one block at once.")] = 64,
     results: Annotated[Path, typer.Option(help="Where the figures are written as JSON.")] = RESULTS,
 ) -> None:
     """Measure getBlock bodies of 1 MB and 10 MB through the gateway against the node asked directly."""
     console = Console(highlight=False)
+    rows: list[Row] = []
     try:
-        with systems.upstream() as direct, systems.gateway(direct.url) as gateway:
-            rows = [row(direct, gateway, size, calls) for size in SIZES]
-            slot = SIZES[0] + 100_000
-            marks = at_once(gateway, callers, slot)
+        with big_blocks.filled(*SIZES) as chain, systems.gateway(chain.url) as gateway:
+            rows += [row("chain", chain.url, gateway, calls, of_chain(chain.slots[size])) for size in SIZES]
+            marks = at_once(gateway, callers, [chain.slots[SIZES[0]], {"maxSupportedTransactionVersion": 255}])
+        with systems.upstream() as constant, systems.gateway(constant.url) as gateway:
+            rows += [row("memory", constant.url, gateway, calls, of_memory(size)) for size in SIZES]
     except (ProductFailed, ChildProcessError, ValueError, OSError) as error:
         console.print(f"[red]Broke:[/red] {error}")
         sys.exit(1)
-    show(console, rows, marks, slot)
+    show(console, rows, marks)
     results.parent.mkdir(exist_ok=True)
     written = {"rows": [asdict(one) | {"ratio": one.ratio} for one in rows], "at_once": dict(marks)}
     results.write_text(json.dumps(written, indent=2), encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.blocks import RATIO_MAX, Caller, Row, at_once, median_ms
+from bench.blocks import RATIO_MAX, Caller, Row, at_once, median_ms, of_chain, of_memory
 from bench.constant import Connection
 from bench.figures import UPSTREAM
 from bench.systems import System
@@ -33,18 +33,24 @@ def constant_node() -> Iterator[System]:
 
 def test_a_ratio_is_of_whole_calls() -> None:
     """The target is of the time that the client sees."""
-    assert Row(1, 10.0, 15.0, 1.0).ratio == RATIO_MAX
+    assert Row("node", 1, 10.0, 15.0, 1.0).ratio == RATIO_MAX
 
 
-def test_only_a_whole_block_counts() -> None:
-    """An error or half a block must end the measurement, not flatter it."""
+def test_every_question_is_another_until_it_shall_be_kept() -> None:
+    """Else the cache would be measured where the way is meant."""
+    for ask in (of_chain(5), of_memory(100_000)):
+        assert len({str(ask(number)) for number in range(23)}) == 23
+
+
+def test_only_a_block_counts() -> None:
+    """An error must end the measurement, not flatter it."""
     with constant_node() as node:
-        caller = Caller(node)
-        took_ms, mark = caller.block(100_000)
+        caller = Caller(node.url, node.api_key)
+        took_ms, size, mark = caller.block([100_000])
         assert took_ms > 0
-        assert mark == ""
-        with pytest.raises(ValueError, match="were expected"):
-            caller.block(5)
+        assert (size, mark) == (100_000, "")
+        with pytest.raises(ValueError, match="HTTP 200"):
+            caller.block([])
         caller.close()
-        assert median_ms(node, 100_000, 3, 1) > 0
-        assert at_once(node, 3, 100_000).total() == 3
+        assert median_ms(node.url, node.api_key, 3, of_memory(100_000))[1] == 100_005
+        assert at_once(node, 3, [100_000]).total() == 3
