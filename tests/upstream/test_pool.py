@@ -196,7 +196,7 @@ async def test_a_failure_while_the_second_is_at_work_waits_for_it():
                 return replies.UNREACHABLE
 
         class Slow(Client):
-            async def call(self, method, params, timeout_ms, arrived=arrived):
+            async def call(self, method, params, timeout_ms, arrived=arrived, gate=gate):
                 arrived.set()
                 await gate.wait()
                 return await super().call(method, params, timeout_ms)
