@@ -244,3 +244,24 @@ async def test_an_address_has_its_limit_here_too() -> None:
         wallet = await world.customer()
         answers = [await confirm(world, paid(desk, wallet), wallet) for _ in range(4)]
         assert answers[-1].status_code == 429 and int(answers[-1].headers["retry-after"]) >= 1
+
+
+async def test_a_referral_code_earns_a_bonus_on_every_later_deposit() -> None:
+    """Interface: captured once at account creation; later codes change nothing."""
+    async with a_shop() as (world, desk):
+        for code, percent in (("FRIEND", 1_000), ("RICH", 10_000)):
+            assert (await world.shard.teller.create_referral(code, percent, None, "")).refusal is None
+        wallet = await world.customer(account=False)
+        for code in ("FRIEND", "RICH"):
+            body = json.dumps({"ref_code": code}).encode()
+            signed = wallet.headers("POST", "/account/api-key", body)
+            opened = await world.http.post("/account/api-key", content=body, headers=signed)
+            assert opened.status_code == 200
+            wallet.api_key = opened.json()["api_key"]
+        for balance in (1_100, 2_200):
+            told = (await confirm(world, paid(desk, wallet), wallet)).json()
+            assert (told["credits_added"], told["new_balance"]) == (1_100, balance)
+        entries = (await world.http.get("/account/ledger", headers={"x-api-key": wallet.api_key})).json()["entries"]
+        assert [(row["type"], row["amount"]) for row in entries] == [("bonus", 100), ("deposit", 1_000)] * 2
+        shown = (await world.http.get("/account/info", headers={"x-api-key": wallet.api_key})).json()
+        assert [batch["source"] for batch in shown["credit_batches"]] == ["deposit", "referral_bonus"] * 2
