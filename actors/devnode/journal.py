@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS address_transactions (
 _PUT_ACCOUNTS = "INSERT OR REPLACE INTO accounts VALUES"
 _PUT_TRANSACTIONS = "INSERT INTO transactions VALUES"
 _PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
-_DROP_ADDRESSES = "DELETE FROM address_transactions WHERE (address, id) IN (VALUES"
+_DROP_ADDRESSES = "DELETE FROM address_transactions WHERE address IN"
 _ROWS_PER_STATEMENT = 100
 _POSITION_BITS = 24
 
@@ -142,17 +142,22 @@ class Journal:
 
     def _drop_before(self, slot: int) -> None:
         limit = row_id(slot, 0)
-        rows = self._db.execute("SELECT id, keys FROM transactions WHERE id < ?", (limit,)).fetchall()
-        self._many(_DROP_ADDRESSES, [(key, identifier) for identifier, keys in rows for key in keys.split()], ")")
+        rows = self._db.execute("SELECT keys FROM transactions WHERE id < ?", (limit,)).fetchall()
+        # By address and below an id, which the primary key answers: looking up pairs scans the whole table.
+        addresses = sorted({key for (keys,) in rows for key in keys.split()})
+        for start in range(0, len(addresses), _ROWS_PER_STATEMENT):
+            part = addresses[start : start + _ROWS_PER_STATEMENT]
+            marks = ",".join("?" * len(part))
+            self._db.execute(f"{_DROP_ADDRESSES} ({marks}) AND id < ?", (*part, limit))
         self._db.execute("DELETE FROM transactions WHERE id < ?", (limit,))
         self._db.execute("DELETE FROM blocks WHERE slot < ?", (slot,))
 
-    def _many(self, statement: str, rows: Sequence[tuple[object, ...]], end: str = "") -> None:
+    def _many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """The statement with its list of rows, a hundred at a time."""
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
             part = rows[start : start + _ROWS_PER_STATEMENT]
             row = "(" + ",".join("?" * len(part[0])) + ")"
-            self._db.execute(statement + ",".join([row] * len(part)) + end, list(chain.from_iterable(part)))
+            self._db.execute(statement + ",".join([row] * len(part)), list(chain.from_iterable(part)))
 
     def restore(self) -> Restored | None:
         """What an earlier run left, or None for a new chain."""

@@ -9,6 +9,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.devnode.journal import (
+    _DROP_ADDRESSES,
     FILE_NAME,
     LAYOUT,
     Journal,
@@ -19,6 +20,7 @@ from actors.devnode.journal import (
 )
 from actors.devnode.records import Block, TransactionRecord
 
+from .local_node import LocalNode
 from .test_records import META
 from .test_wire import GIVE, PAYER, v0
 
@@ -154,3 +156,25 @@ def test_another_layout_is_refused(tmp_path: Path) -> None:
 def test_row_ids_keep_the_order_of_the_chain() -> None:
     assert row_id(5, 9) < row_id(5, 10) < row_id(6, 0)
     assert place(row_id(2**38, 77)) == (2**38, 77)
+
+
+def test_cleaning_up_looks_only_at_what_goes(local: LocalNode) -> None:
+    """By the primary key: a statement that scans would take longer with every slot that is kept."""
+    db = local.journal._db
+    statement = f"EXPLAIN QUERY PLAN {_DROP_ADDRESSES} (?, ?) AND id < ?"
+    plan = [row[3] for row in db.execute(statement, ("a", "b", 1))]
+    assert plan == ["SEARCH address_transactions USING PRIMARY KEY (address=? AND id<?)"]
+
+
+def test_an_address_keeps_what_is_younger(local: LocalNode) -> None:
+    """Of one that has transactions on both sides of the limit, the older ones go."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    slots = []
+    for lamports in (2_000_000, 3_000_000, 4_000_000):
+        slots.append(local.land(local.transfer(payer, to, lamports)).slot)
+        local.beat()
+    local.journal.prune(slots[1])
+    kept = local.archive.address_entries(str(to), slots[-1], None, None, 10)
+    assert [entry.slot for entry in kept] == [slots[2], slots[1]]
+    count = local.journal._db.execute("SELECT COUNT(*) FROM address_transactions WHERE id < ?", (slots[1] << 24,))
+    assert count.fetchone() == (0,)
