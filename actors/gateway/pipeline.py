@@ -56,7 +56,7 @@ _HOLD_DETAILS = {
 
 
 class Node(Protocol):
-    """What answers calls: upstream.client.NodeClient, or a pool of them."""
+    """What answers calls: upstream.api.Nodes, or methods of our own over it."""
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
