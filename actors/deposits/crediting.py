@@ -1,8 +1,8 @@
 """Has transfers credited by the owners of their accounts, many in one message.
 
 Implements: decisions, money rules 2 and 4. The owner decides whether a transfer is new; here it is only asked, and
-asked again after any failure. Raises OwnerUnavailable when one of them does not answer: what was credited until then is
-found as processed the next time.
+asked again after any failure: what was credited until then is found as processed the next time. An owner that does not
+answer, or one account that is halted, says nothing of the others.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from actors.deposits.core import Finding, Reason, Status, finding_of
 from actors.deposits.transfers import Transfer
 from actors.errors import Err
 from actors.units import parse_pubkey
+
+_TOO_SMALL = Err.INVALID_REQUEST.name  # What an amount that is worth less than one credit is refused with.
 
 
 class Accounts(Protocol):
@@ -46,12 +48,23 @@ class Crediting:
         self._accounts = accounts
 
     async def credit(self, wanted: Sequence[Credit]) -> list[Credited]:
-        """In the order asked for, and each account's credited in that order."""
+        """All of them, in the order asked for. Raises OwnerUnavailable when one of them was not answered."""
+        credited = await self.credit_each(wanted)
+        done = [row for row in credited if row is not None]
+        if len(done) < len(credited):
+            raise OwnerUnavailable("an account cannot be credited at the moment")
+        return done
+
+    async def credit_each(self, wanted: Sequence[Credit]) -> list[Credited | None]:
+        """In the order asked for, and each account's credited in that order. None: not answered, ask again."""
         if not wanted:
             return []
         asked = [(_authority(each), _named(each)) for each in wanted]
         answers = await self._accounts.credit_deposits(asked)
-        return [_credited(each, answer) for each, answer in zip(wanted, answers, strict=True)]
+        return [
+            _credited(each, answer) if answer.refusal in (None, _TOO_SMALL) else None
+            for each, answer in zip(wanted, answers, strict=True)
+        ]
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
         """The finding as assigned, or one sentence why not."""
@@ -78,7 +91,7 @@ def _named(each: Credit) -> DepositCredit:
 
 def _credited(each: Credit, answer: Answer) -> Credited:
     finding = finding_of(each.transfer, each.signature, each.slot, each.block_time, Status.CREDITED, Reason.NONE)
-    if answer.refusal == Err.INVALID_REQUEST.name:
+    if answer.refusal == _TOO_SMALL:
         return Credited(replace(finding, status=Status.LISTED, reason=Reason.BELOW_ONE_CREDIT), 0, 0)
     body = _body(answer)
     if body["taken_back"]:

@@ -39,6 +39,17 @@ async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
     assert sum(row.added for row in await Crediting(accounts).credit([credit(1), credit(2, "bob")])) == 2_000
 
 
+async def test_each_is_told_of_by_itself() -> None:
+    """Hostile input 20: one account that is halted says nothing of the others."""
+    accounts = FakeAccounts(halted={ALICE})
+    rows = await Crediting(accounts).credit_each([credit(1), credit(2, "bob"), credit(3, "bob", amount=9)])
+    assert rows[0] is None
+    assert rows[1] is not None and rows[1].added == 1_000
+    assert rows[2] is not None and rows[2].finding.reason == Reason.BELOW_ONE_CREDIT
+    with pytest.raises(OwnerUnavailable):
+        await Crediting(accounts).credit([credit(1), credit(2, "bob")])
+
+
 async def test_what_is_worth_less_than_a_credit_is_listed() -> None:
     (row,) = await Crediting(FakeAccounts()).credit([credit(1, amount=9)])
     assert (row.finding.status, row.finding.reason, row.added) == (Status.LISTED, Reason.BELOW_ONE_CREDIT, 0)
