@@ -62,7 +62,14 @@ class Upkeep:
     async def _expire(self, now: int) -> None:
         """Accounts that are not in memory would keep credits past their date until somebody asks for them."""
         for pubkey in await self._store.expired(self._shards, now, _EXPIRED_AT_ONCE_MAX):
-            account = await self._activations.load(pubkey)
+            try:
+                account = await self._activations.load(pubkey)
+            except OwnerUnavailable as error:
+                if not self._commits.open:
+                    raise
+                # One account that is halted holds up neither the others nor their events.
+                logger.warning("credits of account %s cannot expire for now: %s", pubkey.hex(), error)
+                continue
             if account is not None and self._turns.is_current(account):
                 self._turns.take_due(account, self._turns.moment())
 

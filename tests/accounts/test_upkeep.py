@@ -1,13 +1,15 @@
 """What an owner does by itself, once a second."""
 
+import base58
 import pytest
 
 from actors.accounts.api import DepositCredit
 from actors.events import CreditsExpiring, DepositCredited, Event
-from tests.accounts.making import ALICE
+from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import Sink, World
 
 DAY = 86_400
+CAROL = b"c" * 32
 CREDIT = DepositCredit(b"s" * 64, 0, 10_000, 7)
 
 
@@ -72,6 +74,27 @@ async def test_credits_expire_with_an_entry_though_nobody_asks() -> None:
     assert described.body is not None and described.body["balance"] == 0
     entries = await world.store.entries(ALICE, 0, 10, False)
     assert entries[0].description == "credits past their expiry date"
+    await shard.stop()
+
+
+async def test_a_halted_account_holds_up_nobody_else() -> None:
+    """Hostile input 20: others' credits expire, and others' events are told, while one account contradicts itself."""
+    world = World()
+    first = await world.shard()
+    for number, pubkey in enumerate((ALICE, BOB, CAROL)):
+        await first.teller.credit_deposit(pubkey, DepositCredit(bytes([number]) * 64, 0, 10_000, 7))
+    for pubkey in (ALICE, CAROL):  # Before and after the other one, in whatever order they are found.
+        row = world.store.rows[pubkey]
+        row.head = row.head._replace(balance=1)
+    world.clock.advance(365 * DAY)
+    shard = await world.shard()
+    await shard.tick()
+    assert {event.pubkey for event in world.sink.events if isinstance(event, DepositCredited)} == {
+        base58.b58encode(pubkey).decode() for pubkey in (ALICE, BOB, CAROL)
+    }
+    entries = await world.store.entries(BOB, 0, 10, False)
+    assert entries[0].description == "credits past their expiry date"
+    await first.stop()
     await shard.stop()
 
 
