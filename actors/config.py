@@ -110,7 +110,7 @@ class NodeConfig(Branch):
     name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="shown in place of the URL")
     url: SecretStr = Field(description="JSON-RPC URL")
     ws_url: SecretStr | None = Field(None, description="WebSocket URL")
-    weight: int = Field(100, ge=0, le=1_000, description="share of the calls; 0: only when no other node can")
+    weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can")
     roles: tuple[Literal["read", "send", "archive"], ...] = Field(
         ("read", "send"), min_length=1, description="what it is asked; archive: blocks and transactions first"
     )

@@ -145,9 +145,9 @@ def test_several_nodes_come_from_a_file_or_the_environment(tmp_path: Path) -> No
     path = tmp_path / "gateway.toml"
     path.write_text('[[upstream.nodes]]\nurl = "http://a:1"\nroles = ["read", "send", "archive"]\n')
     (node,) = load({}, path).config.upstream.settled_nodes
-    assert (node.name, node.weight, node.roles) == ("node-1", 100, ("read", "send", "archive"))
+    assert (node.name, node.weight, node.roles) == ("node-1", 1, ("read", "send", "archive"))
     upstream = load({"LEDGER_UPSTREAM__NODES": NODES}).config.upstream
-    assert [(node.name, node.weight) for node in upstream.settled_nodes] == [("a", 3), ("node-2", 100)]
+    assert [(node.name, node.weight) for node in upstream.settled_nodes] == [("a", 3), ("node-2", 1)]
     assert upstream.node_url == "https://u:secret@a.example/key1?api-key=key2"
     plain = load({"LEDGER_UPSTREAM__NODES": "http://a:1, http://b:1"}).config.upstream
     assert [node.url.get_secret_value() for node in plain.settled_nodes] == ["http://a:1", "http://b:1"]

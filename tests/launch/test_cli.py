@@ -58,5 +58,5 @@ def test_nodes_are_shown_without_their_keys(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("LEDGER_UPSTREAM__NODES", "https://u:pass1@a.example/key1?api-key=key2,http://b:1")
     done = runner.invoke(CLI, ["config", "--show"])
     assert done.exit_code == 0
-    assert "node-1: https://a.example/..., weight 100, read send" in done.output
+    assert "node-1: https://a.example/..., weight 1, read send" in done.output
     assert not any(secret in done.output for secret in ("pass1", "key1", "key2"))
