@@ -112,7 +112,8 @@ class AccountsClient(Protocol):
         ...
 
     async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
-        """As credit_deposit for each, in one message to each owner; those of one account in the order given."""
+        """As credit_deposit for each, in one message to each owner; those of one account in the order given. Raises
+        nothing: an owner that does not answer refuses its own, with SERVICE_TEMPORARILY_UNAVAILABLE."""
         ...
 
     async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:

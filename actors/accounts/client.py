@@ -36,6 +36,7 @@ from actors.calls import (
     operation_at,
 )
 from actors.config import Config
+from actors.errors import Err
 from actors.hotlink import Kind
 from actors.hotlink_edge import Link, LinkFull, LinkTimeout
 from actors.units import routing_bytes
@@ -183,7 +184,7 @@ class ShardedAccounts:
             try:
                 answers: list[Answer] = await hosting.ask(self._handles[index], "credit_deposits", mine)
             except hosting.ActorUnreachable as error:
-                raise OwnerUnavailable(str(error)) from error
+                return [Answer(Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, str(error))] * len(mine)
             return answers
 
         answered = await asyncio.gather(*(ask(index, numbers) for index, numbers in by_owner.items()))

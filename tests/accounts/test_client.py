@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from ray.exceptions import RayError
 
 from actors import hosting
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, VOID, Answer, OwnerUnavailable
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, VOID, Answer, DepositCredit, OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
 from actors.calls import (
     DeliveredNotice,
@@ -44,7 +45,7 @@ class Owner:
         self.where: tuple[str, int] = ("127.0.0.1", 0)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("address", "info", "health"):
+        if name not in ("address", "info", "health", "credit_deposits"):
             raise AttributeError(name)
         owner = self
 
@@ -54,6 +55,10 @@ class Owner:
                 if name == "address":
                     return owner.where
                 owner.seen.append((name, *arguments))
+                if name == "credit_deposits":
+                    if owner.silent:
+                        raise RayError("the test says so")
+                    return [Answer(body={"ok": True}) for _ in arguments[0]]
                 return {"committing": True} if name == "health" else Answer(body={"ok": True})
 
         return Method
@@ -121,6 +126,21 @@ async def test_a_silent_owner_is_unavailable_and_its_hold_is_voided() -> None:
         await accounts.hold(request)
     void = await asyncio.wait_for(owners[0].ended.get(), 5)
     assert (void.operation, void.pubkey, void.charged) == (bytes(16), WALLETS[1], 0)
+    await end(accounts, owners)
+
+
+async def test_an_owner_that_does_not_answer_refuses_its_own_deposits_alone() -> None:
+    """Those of other owners are told as credited; one message to each owner, answers in the order asked for."""
+    accounts, owners = await world(3)
+    await accounts.connected()
+    silent = hosting.owner_index_of(WALLETS[0], 3)
+    owners[silent].silent = True
+    wanted = [(pubkey, DepositCredit(pubkey * 2, 0, 10_000, 1)) for pubkey in WALLETS]
+    answers = await accounts.credit_deposits(wanted)
+    for pubkey, answer in zip(WALLETS, answers, strict=True):
+        refused = hosting.owner_index_of(pubkey, 3) == silent
+        assert answer.refusal == ("SERVICE_TEMPORARILY_UNAVAILABLE" if refused else None)
+    assert all(len(owner.seen) <= 1 for owner in owners)
     await end(accounts, owners)
 
 
