@@ -58,6 +58,7 @@ class NotSettled:
     """reason: a short word of the x402 specification or its SDKs; message: one sentence for people.
 
     signature: base58, empty where there is no transaction of it on its way or on the chain.
+    may_land: this very payment may still land, so nobody should be asked for another one in its place.
     """
 
     lack: Lack
@@ -65,6 +66,7 @@ class NotSettled:
     message: str
     signature: str = ""
     payer: str = ""
+    may_land: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Settler:
         except PaymentsUnavailable:
             record = None
         signature = "" if record is None else _text(record.signature)
-        return _duplicate(signature, str(payment.payer), "this payment is being settled right now")
+        return _duplicate(signature, str(payment.payer), "this payment is being settled right now", may_land=True)
 
     async def _carry_out(self, payment: Payment, kind: Kind) -> Settled | NotSettled:
         give_up_at = self._clock.monotonic() + self._limits.wait_ms / 1000
@@ -279,8 +279,8 @@ def _text(raw: bytes) -> str:
     return str(base58.b58encode(raw), "ascii")
 
 
-def _duplicate(signature: str, payer: str, message: str) -> NotSettled:
-    return NotSettled(Lack.DUPLICATE, "duplicate_settlement", message, signature, payer)
+def _duplicate(signature: str, payer: str, message: str, may_land: bool = False) -> NotSettled:
+    return NotSettled(Lack.DUPLICATE, "duplicate_settlement", message, signature, payer, may_land)
 
 
 def _taken_before(record: Record) -> NotSettled:
@@ -289,7 +289,8 @@ def _taken_before(record: Record) -> NotSettled:
         State.ABANDONED: "this payment was taken before and never sent; make a new one",
     }
     message = ends.get(record.state, "this payment was taken before; it is not settled twice")
-    return _duplicate(_text(record.signature), _text(record.payer), message)
+    may_land = record.state in (State.CLAIMED, State.SENT)
+    return _duplicate(_text(record.signature), _text(record.payer), message, may_land)
 
 
 def _pending(record: Record) -> NotSettled:
@@ -297,7 +298,9 @@ def _pending(record: Record) -> NotSettled:
         "the payment was sent and the network has not confirmed it yet; do not pay again: it is credited when it "
         "lands, and POST /account/confirm-deposit with its signature tells"
     )
-    return NotSettled(Lack.PENDING, "settlement_pending", message, _text(record.signature), _text(record.payer))
+    return NotSettled(
+        Lack.PENDING, "settlement_pending", message, _text(record.signature), _text(record.payer), may_land=True
+    )
 
 
 def _rejected(record: Record, message: str) -> NotSettled:

@@ -133,7 +133,7 @@ class PaymentDoor:
         status = _STATUS.get(lack.lack, 402)
         err = {503: Err.SERVICE_TEMPORARILY_UNAVAILABLE, 429: Err.RATE_LIMITED}.get(status, Err.PAYMENT_REQUIRED)
         # Fresh terms would ask for the same money again while the first payment may still land.
-        response = refuse(Refusal(err, lack.message), page.bare() if lack.lack is Lack.PENDING else page)
+        response = refuse(Refusal(err, lack.message), page.bare() if lack.may_land else page)
         response.headers += self._receipt(version, receipt, private=False)
         return response
 

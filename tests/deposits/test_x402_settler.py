@@ -94,7 +94,7 @@ async def test_a_repeat_after_the_end_tells_the_signature(world):
     assert isinstance(first, Settled)
     again = await world.new_settler().pay(raw, 100_000)
     assert lack(again) is Lack.DUPLICATE
-    assert again.signature == first.signature
+    assert again.signature == first.signature and not again.may_land
     assert len(world.sponsor.signed) == 1
 
 
@@ -111,6 +111,10 @@ async def test_a_repeat_while_it_is_under_way_tells_the_signature_that_there_is(
     assert base58.b58decode(again.signature) == sent[0].signature
     assert len(world.sponsor.signed) == 1
     assert lack(await first) is Lack.PENDING
+    # Hostile input 25: while it may land, nobody is asked for another one.
+    later = await world.settler.pay(raw, 100_000)
+    assert lack(later) is Lack.DUPLICATE
+    assert again.may_land and later.may_land
 
 
 async def test_what_is_no_payment_is_neither_asked_about_nor_signed(world):
