@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 BATCH_MAX = 128  # Transactions worked on at once.
 READS_IN_FLIGHT_MAX = 16
 _LAG_SLOTS = 150  # Behind one address there may be several nodes; one that is further behind is not asked.
+_GONE_TRIES = 4  # Nodes take turns, so these reach as many of them.
 _READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 _NOTHING = Cursor(b"", 0, 0)
@@ -210,12 +211,15 @@ class DepositWatcher:
             return failed(seen.signature, seen.slot, seen.block_time)
         async with self._reads:
             transaction = await self._chain.transaction(seen.signature)
-            if transaction is None:
-                if await self._chain.first_slot() > seen.slot:
-                    return gone(seen.signature, seen.slot)
+            if transaction is None and await self._chain.first_slot() <= seen.slot:
                 # Another node behind the same address may not be as far: asked again later.
                 raise ChainUnavailable("getTransaction: a final transaction is not there yet")
-        return self.judge(transaction, seen.signature)
+            for _ in range(_GONE_TRIES):
+                if transaction is not None:
+                    break
+                # Another may keep more, and nobody looks again by himself once it is listed as gone.
+                transaction = await self._chain.transaction(seen.signature)
+        return gone(seen.signature, seen.slot) if transaction is None else self.judge(transaction, seen.signature)
 
     def judge(self, transaction: dict[str, Any], signature: bytes) -> Judgment:
         return judge(transaction, signature, self._account, self._minimum)

@@ -112,6 +112,17 @@ async def test_a_transaction_that_was_cleaned_up_is_listed(world: World) -> None
     assert (row.status, row.reason) == (Status.LISTED, Reason.GONE)
 
 
+async def test_what_one_node_has_cleaned_up_another_is_asked_for(world: World) -> None:
+    """Of several nodes one was set up anew a minute ago: its silence about older transactions costs no deposit."""
+    world.chain.pay(("alice", 10_000))
+    told = world.chain._getTransaction
+    turns = iter([None, None, told])
+    world.chain._getTransaction = lambda *asked: turn(*asked) if (turn := next(turns)) else None  # type: ignore[method-assign]
+    world.chain._getFirstAvailableBlock = lambda: world.chain.slot + 1  # type: ignore[method-assign]
+    await world.watcher().round()
+    assert world.accounts.balances == {ALICE: 1_000}
+
+
 async def test_slots_that_nobody_has_any_more_are_told(world: World) -> None:
     """An outage longer than the node's memory: what is still there is credited, and the rest is not passed over."""
     world.chain.pay(("alice", 10_000))
