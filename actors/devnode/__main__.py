@@ -6,6 +6,7 @@ Implements: reading flags, exit codes, the status line on a terminal. Wiring onl
 import asyncio
 import contextlib
 import decimal
+import http.client
 import json
 import logging
 import sys
@@ -119,7 +120,7 @@ def _limits_in(path: Path | None) -> FilterLimits:
 def _run(settings: Settings, reset: bool) -> None:
     import uvloop
 
-    from actors.devnode.app import Devnode, wipe
+    from actors.devnode.app import Devnode, ReadyFileUnusable, wipe
     from actors.devnode.dumps import DumpError, load
     from actors.devnode.geyser.certificates import BadCertificate
     from actors.devnode.journal import JournalError
@@ -140,7 +141,7 @@ def _run(settings: Settings, reset: bool) -> None:
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())
-    except (FolderTaken, JournalError, PortTaken, BadCertificate) as error:
+    except (FolderTaken, JournalError, PortTaken, BadCertificate, ReadyFileUnusable) as error:
         _fail(str(error), EXIT_UNAVAILABLE)
     except DumpError as error:
         _fail(str(error), EXIT_USAGE)
@@ -169,7 +170,7 @@ def fund(
             typer.echo(reply.read().decode())
     except urllib.error.HTTPError as error:
         _fail(error.read().decode(), EXIT_UNAVAILABLE)
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         _fail(f"{url}: {error}; is a devnode running there?", EXIT_UNAVAILABLE)
 
 
@@ -177,7 +178,7 @@ def _base_units(text: str, unit: int, option: str) -> int:
     """Exact: a decimal number of whole coins that is a whole number of base units."""
     try:
         amount = decimal.Decimal(text) * unit
-    except decimal.InvalidOperation:
+    except (decimal.InvalidOperation, decimal.Overflow):
         _fail(f"{option}: {text!r}, wanted a number", EXIT_USAGE)
     if not amount.is_finite() or amount < 0 or amount != amount.to_integral_value():
         _fail(f"{option}: {text!r}, wanted a number from 0 up with at most {len(str(unit)) - 1} decimals", EXIT_USAGE)

@@ -49,6 +49,10 @@ logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
 
 
+class ReadyFileUnusable(Exception):
+    """The ready file cannot be written; the text says why."""
+
+
 class Devnode:
     """Opens everything in the constructor (raises with a clear text), runs in `run`, closes in `run`'s end."""
 
@@ -200,7 +204,7 @@ class Devnode:
         )
 
     def _announce(self) -> None:
-        """Write the ready file: whole, or not at all."""
+        """Write the ready file: whole, or not at all. Raises ReadyFileUnusable."""
         path = self.settings.ready_file
         if path is None:
             return
@@ -218,8 +222,12 @@ class Devnode:
             "identity": str(self.node.keys.identity.pubkey()),
         }
         partial = path.with_name(path.name + ".partial")
-        partial.write_bytes(orjson.dumps(facts) + b"\n")
-        partial.replace(path)
+        try:
+            partial.write_bytes(orjson.dumps(facts) + b"\n")
+            partial.replace(path)
+        except OSError as error:
+            text = f"{path}: cannot be written ({error.strerror}); give another --ready-file"
+            raise ReadyFileUnusable(text) from error
 
 
 class _Server(uvicorn.Server):

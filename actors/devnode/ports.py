@@ -7,6 +7,7 @@ Not here: what is served (app.py).
 """
 
 import contextlib
+import errno
 import logging
 import socket
 
@@ -44,7 +45,9 @@ def open_udp(host: str, port: int, flag: str) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise PortTaken(f"cannot listen on {host}:{port}/udp ({error.strerror}); give another {flag}") from error
+        raise PortTaken(
+            f"cannot listen on {host}:{port}/udp ({error.strerror}); give another {_hint(error, flag)}"
+        ) from error
     return listening
 
 
@@ -84,5 +87,12 @@ def _listen(host: str, port: int, flag: str) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise PortTaken(f"cannot listen on {host}:{port} ({error.strerror}); give another {flag}") from error
+        raise PortTaken(
+            f"cannot listen on {host}:{port} ({error.strerror}); give another {_hint(error, flag)}"
+        ) from error
     return listening
+
+
+def _hint(error: OSError, flag: str) -> str:
+    """Which flag is to blame: no port helps where the host has no such address."""
+    return "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else flag

@@ -87,6 +87,13 @@ def test_an_unusable_folder_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
+def test_an_unusable_ready_file_is_named(tmp_path: Path) -> None:
+    """Whoever waits for that file would wait for ever."""
+    refused = run("--http-port", "0", "--ready-file", str(tmp_path / "absent" / "ready"))
+    assert refused.returncode == 1 and "give another --ready-file" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_a_second_node_on_the_folder_is_refused(start_devnode: StartDevnode) -> None:
     process = start_devnode("chain")
     refused = run("--data-dir", str(process.data_dir), "--http-port", "0")
@@ -103,12 +110,16 @@ def test_a_wallet_is_funded_from_the_command_line(start_devnode: StartDevnode) -
     assert done.returncode == 0 and json.loads(done.stdout)["ok"]
 
 
-@pytest.mark.parametrize("arguments", [("--sol", "x"), ("--sol", "-1"), ("--usdc", "0.0000001"), ("--url", "ftp://x")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--sol", "x"), ("--sol", "-1"), ("--sol", "1e3000000"), ("--usdc", "0.0000001"), ("--url", "ftp://x")],
+)
 def test_bad_amounts_are_refused_before_asking(arguments: tuple[str, str]) -> None:
     refused = run("fund", str(Pubkey.new_unique()), *arguments)
     assert refused.returncode == 2 and arguments[0] in refused.stderr
 
 
-def test_no_node_is_said_plainly() -> None:
-    refused = run("fund", str(Pubkey.new_unique()), "--sol", "1", "--url", "http://127.0.0.1:9")
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://127.0.0.1:port"])
+def test_no_node_is_said_plainly(url: str) -> None:
+    refused = run("fund", str(Pubkey.new_unique()), "--sol", "1", "--url", url)
     assert refused.returncode == 1 and "is a devnode running there?" in refused.stderr

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.devnode.ports import PortTaken, open_ports, port_of
+from actors.devnode.ports import PortTaken, open_ports, open_udp, port_of
 
 HOST = "127.0.0.1"
 
@@ -51,6 +51,15 @@ def test_a_taken_port_above_is_done_without_and_named(
     (record,) = caplog.records
     assert f"cannot listen on {HOST}:{port + 1}" in record.getMessage()
     assert "give another --ws-port" in record.getMessage() and f"port {port} only" in record.getMessage()
+
+
+@pytest.mark.parametrize("host", ["no host", "192.0.2.1"])
+def test_a_host_that_is_not_here_is_not_blamed_on_the_port(host: str) -> None:
+    """A name that means nothing, and an address that no interface has."""
+    with pytest.raises(PortTaken, match="give another --host"):
+        open_ports(host, 0, None)
+    with pytest.raises(PortTaken, match="give another --host"):
+        open_udp(host, 0, "--tpu-port")
 
 
 def test_a_taken_port_that_was_asked_for_is_refused(pair: tuple[socket.socket, socket.socket]) -> None:

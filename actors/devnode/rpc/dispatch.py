@@ -52,7 +52,8 @@ class Dispatcher:
         if not isinstance(request, dict):
             return _failure(invalid_request(), None)
         identifier = request.get("id")
-        is_notification = "id" not in request
+        # What names no method is no notification: its sender waits for an answer.
+        is_notification = "id" not in request and isinstance(request.get("method"), str)
         try:
             result = self._call(request)
         except RpcError as error:
