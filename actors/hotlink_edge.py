@@ -123,7 +123,8 @@ class Link:
                     ping_timeout=20,
                     close_timeout=1,
                 ) as connection:
-                    nonce = await asyncio.wait_for(connection.recv(), 5)
+                    async with asyncio.timeout(5):  # wait_for may swallow the cancelling by stop().
+                        nonce = await connection.recv()
                     assert isinstance(nonce, bytes), "hot link: the owner speaks first, in binary"
                     await connection.send(prove(self._secret, nonce, self._peer))
                     attempt = 0

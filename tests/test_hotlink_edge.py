@@ -38,6 +38,44 @@ async def test_without_an_owner_a_call_ends_in_time() -> None:
     await link.stop()
 
 
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_link_that_is_being_made_can_be_stopped(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Whatever moment of the owner's greeting it is: a stop that goes unheard would keep its process for ever."""
+    greeted, listening = asyncio.Event(), asyncio.Event()
+
+    class Connection:
+        async def __aenter__(self) -> "Connection":
+            return self
+
+        async def __aexit__(self, *error: object) -> None: ...
+
+        async def recv(self) -> bytes:
+            listening.set()
+            await greeted.wait()
+            return b"nonce"
+
+        async def send(self, message: bytes) -> None: ...
+
+        def __aiter__(self) -> "Connection":
+            return self
+
+        async def __anext__(self) -> bytes:
+            await asyncio.Event().wait()
+            raise AssertionError("never")
+
+    async def somewhere() -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    monkeypatch.setattr(hotlink_edge, "connect", lambda *_, **__: Connection())
+    link = Link(b"secret", (ECHO, COMMIT), somewhere)
+    link.start()
+    await listening.wait()
+    greeted.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(link.stop(), 5)
+
+
 async def test_an_answer_that_cannot_be_read_does_not_end_the_link() -> None:
     """Rule: every call depends on the link's loop, so no answer, not even an owner's of another version, ends it."""
     owner = Owner()

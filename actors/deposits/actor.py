@@ -92,7 +92,8 @@ class DepositWatcher:
                 continue
             attempt, self.fault, self.caught_up_at = 0, "", self._clock.now()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), self._poll_seconds)
+                async with asyncio.timeout(self._poll_seconds):  # wait_for may swallow the cancelling by stop().
+                    await self.wake.wait()
 
     async def round(self) -> None:
         """List what is new, then work until nothing is left. Raises one of AWAY when something does not answer."""
