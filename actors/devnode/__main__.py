@@ -103,8 +103,12 @@ def serve(
 
 def _faults_in(path: Path | None) -> FaultPlan:
     """Raises SettingsError."""
+    if path is None:
+        return FaultPlan()
+    from actors.devnode.faults_door import refuse_unknown_methods
+
     try:
-        return FaultPlan() if path is None else read_plan(json.loads(path.read_bytes()))
+        return refuse_unknown_methods(read_plan(json.loads(path.read_bytes())))
     except (OSError, ValueError, PlanError) as error:
         raise SettingsError(f"--faults {path}: {error}") from None
 
@@ -122,6 +126,7 @@ def _run(settings: Settings, reset: bool) -> None:
 
     from actors.devnode.app import Devnode, ReadyFileUnusable, wipe
     from actors.devnode.dumps import DumpError, load
+    from actors.devnode.faults_door import BROKEN_OFF_LOG
     from actors.devnode.geyser.certificates import BadCertificate
     from actors.devnode.journal import JournalError
     from actors.devnode.lock import FolderTaken
@@ -129,6 +134,7 @@ def _run(settings: Settings, reset: bool) -> None:
     from actors.devnode.status_line import show_status
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != BROKEN_OFF_LOG)
     logging.getLogger("quic").setLevel(logging.WARNING)  # It tells of every connection of the TPU.
 
     async def live() -> None:

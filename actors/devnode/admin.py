@@ -15,6 +15,7 @@ import orjson
 from solders.pubkey import Pubkey
 
 from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
+from actors.devnode.faults_door import refuse_unknown_methods
 from actors.devnode.faults_plan import FaultPlan, PlanError, changed, read_once
 from actors.devnode.launchpad.endpoints import launch
 from actors.devnode.rpc.asgi import Reply, Route, Scope
@@ -81,7 +82,7 @@ def _show_faults(node: Node, fields: dict[str, Any]) -> Reply:
 def _change_faults(node: Node, fields: dict[str, Any]) -> Reply:
     """Settings that are not named stay; null takes one back. Calls are counted anew. Returns the whole plan."""
     try:
-        plan = changed(node.faults.plan, fields)
+        plan = refuse_unknown_methods(changed(node.faults.plan, fields))
     except PlanError as error:
         return _refusal(400, str(error))
     node.faults.set(plan)

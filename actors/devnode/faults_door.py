@@ -13,11 +13,23 @@ from typing import Any
 
 import orjson
 
+from actors.devnode.block_engine.endpoints import ENGINE_METHODS
 from actors.devnode.faults import Faults
-from actors.devnode.faults_plan import CallFate, CallFaults
+from actors.devnode.faults_plan import CallFate, CallFaults, FaultPlan, PlanError
 from actors.devnode.rpc.asgi import Receive, Reply, Send, send_reply
+from actors.devnode.rpc.table import METHODS
 
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>bad gateway</body></html>"
+# What the server logs of a call that is broken off here on purpose: no mistake, so no line.
+BROKEN_OFF_LOG = "ASGI callable returned without completing response."
+
+
+def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
+    """The plan as it is. Raises PlanError where it names a method that does not exist: nothing would befall it."""
+    unknown = set(plan.calls) - {"*"} - METHODS.keys() - ENGINE_METHODS
+    if unknown:
+        raise PlanError(f"calls: no such method: {', '.join(sorted(unknown))}")
+    return plan
 
 
 async def answer_faultily(

@@ -95,6 +95,11 @@ async def test_a_bad_setting_changes_nothing(client: Client, local: LocalNode) -
     operator = client("127.0.0.1")
     reply = await operator.post("/admin/faults", json={"seed": 1, "slots": {"skip_share": 2}})
     assert reply.status_code == 400 and "$.slots.skip_share" in reply.json()["error"]
+    reply = await operator.post("/admin/faults", json={"calls": {"getSlott": {"hang_share": 1}, "*": {}}})
+    assert reply.status_code == 400 and reply.json()["error"] == "calls: no such method: getSlott"
+    for known in ("getSlot", "sendBundle", "*"):
+        assert (await operator.post("/admin/faults", json={"calls": {known: {"hang_share": 0}}})).status_code == 200
+    await operator.delete("/admin/faults")
     reply = await operator.post("/admin/faults/once", json={"skip_slots": -1})
     assert reply.status_code == 400 and "skip_slots" in reply.json()["error"]
     assert local.node.faults.plan == FaultPlan()

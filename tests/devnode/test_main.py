@@ -50,11 +50,24 @@ def test_faults_of_a_file_hold_from_the_start(start_devnode: StartDevnode, tmp_p
     reply = httpx.post(process.url, json={"jsonrpc": "2.0", "id": 1, "method": "getSlot"})
     assert reply.status_code == 429 and reply.headers["retry-after"] == "3"
     assert httpx.get(f"{process.url}/admin/faults").json()["faults"]["seed"] == 7
-    for text in ('{"calls": {"getSlot": {"hang": 1}}}', "{", "[]"):
+    for text in ('{"calls": {"getSlot": {"hang": 1}}}', '{"calls": {"getSlott": {"hang_share": 1}}}', "{", "[]"):
         plan.write_text(text)
         refused = run("--faults", str(plan))
         assert refused.returncode == 2 and "--faults" in refused.stderr and "Traceback" not in refused.stderr
     assert run("--faults", str(tmp_path / "absent")).returncode == 2
+
+
+def test_a_call_that_is_broken_off_on_purpose_is_no_error_in_the_log(
+    start_devnode: StartDevnode, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The server would log one for each; whoever reads the log looks for mistakes."""
+    plan = tmp_path / "faults.json"
+    plan.write_text('{"calls": {"getSlot": {"lost_share": 1}}}')
+    process = start_devnode("chain", "--faults", str(plan))
+    with pytest.raises(httpx.HTTPError):
+        httpx.post(process.url, json={"jsonrpc": "2.0", "id": 1, "method": "getSlot"})
+    assert process.terminate() == 0
+    assert "ERROR" not in capfd.readouterr().err
 
 
 def test_the_same_seed_begins_the_same_chain(start_devnode: StartDevnode) -> None:

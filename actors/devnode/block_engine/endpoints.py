@@ -38,12 +38,7 @@ _TRUE = ("true", "1")
 def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
     methods = {
         name: Method(_handler(engine, name, action), least, most)
-        for name, action, least, most in (
-            ("sendBundle", _send_bundle, 1, 2),
-            ("getBundleStatuses", _bundle_statuses, 1, 1),
-            ("getInflightBundleStatuses", _inflight_statuses, 1, 1),
-            ("getTipAccounts", _tip_accounts, 0, 1),
-        )
+        for name, (action, least, most) in _BUNDLE_METHODS.items()
     }
     answer = Dispatcher(engine.node, methods).answer
 
@@ -171,3 +166,12 @@ def _reply(answer: bytes | None, headers: tuple[tuple[bytes, bytes], ...] = ()) 
 def _tip_floor(engine: BlockEngine) -> Reply:
     time = datetime.datetime.fromtimestamp(engine.node.chain.opened_unix_time, datetime.UTC).isoformat()
     return Reply(200, orjson.dumps([{"time": time} | engine.tips.floor()]))
+
+
+_BUNDLE_METHODS: dict[str, tuple[Action, int, int]] = {  # With the least and the most parameters.
+    "sendBundle": (_send_bundle, 1, 2),
+    "getBundleStatuses": (_bundle_statuses, 1, 1),
+    "getInflightBundleStatuses": (_inflight_statuses, 1, 1),
+    "getTipAccounts": (_tip_accounts, 0, 1),
+}
+ENGINE_METHODS = frozenset((*_BUNDLE_METHODS, "sendTransaction"))
