@@ -41,16 +41,21 @@ class Granted(msgspec.Struct, frozen=True):
 # (items, public key once the account is known) and (call, what its hold gave, its place in that hold).
 Hold = Callable[[tuple[HoldItem, ...], bytes | None], Awaitable[Granted]]
 CarryOut = Callable[[Admitted, Granted, int], Awaitable[_R]]
+GiveUp = Callable[[Admitted, Granted, int], None]
 
 
 class Batch(Generic[_R]):
-    """ends: after run(), for each call what it came to, or the name of the Err that refused it."""
+    """ends: after run(), for each call what it came to, or the name of the Err that refused it.
 
-    def __init__(self, calls: Sequence[Admitted], hold: Hold, carry_out: CarryOut[_R]) -> None:
-        self._calls, self._hold, self._carry_out = calls, hold, carry_out
+    give_up: told of each call that was held and never begun, as its caller left in that very moment.
+    """
+
+    def __init__(self, calls: Sequence[Admitted], hold: Hold, carry_out: CarryOut[_R], give_up: GiveUp) -> None:
+        self._calls, self._hold, self._carry_out, self._give_up = calls, hold, carry_out, give_up
         self.ends: list[_R | str] = [Err.INTERNAL_ERROR.name] * len(calls)
         self._waiting: deque[int] = deque()
         self._under_way = 0
+        self._begun: set[int] = set()
         self._pubkey = b""
 
     async def run(self) -> HoldReply:
@@ -70,7 +75,12 @@ class Batch(Generic[_R]):
             if verdict == _NO_SLOT:
                 self._waiting.append(index)
         self._under_way = len(started)
-        done = await asyncio.gather(*(self._lane(index, granted) for index in started), return_exceptions=True)
+        try:
+            done = await asyncio.gather(*(self._lane(index, granted) for index in started), return_exceptions=True)
+        finally:
+            for index in started:  # A task that is cancelled before its first turn runs none of its code.
+                if index not in self._begun:
+                    self._give_up(self._calls[index], granted, index)
         for fault in done:
             if isinstance(fault, BaseException):
                 logger.error("a call of a batch failed", exc_info=fault)
@@ -79,6 +89,7 @@ class Batch(Generic[_R]):
     async def _lane(self, index: int, granted: Granted) -> None:
         """One slot of the account: a call, and then whichever has waited longest, until none waits."""
         place = index
+        self._begun.add(index)
         try:
             while True:
                 self.ends[index] = await self._carry_out(self._calls[index], granted, place)

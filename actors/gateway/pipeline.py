@@ -199,7 +199,11 @@ class Pipeline:
         async def carry_out(item: Admitted, granted: Granted, index: int) -> Reply:
             return await self._carry_out(item, operation_at(granted.operation, index), granted.held, granted.held_at)
 
-        batch = Batch(admitted, hold, carry_out)
+        def give_up(item: Admitted, granted: Granted, index: int) -> None:
+            operation = operation_at(granted.operation, index)
+            self._in_background(self._settle_quietly(_release_of(item, operation, granted.held, granted.held_at)))
+
+        batch = Batch(admitted, hold, carry_out, give_up)
         held = await batch.run()
         if held.refusal is not None:
             return _whole(held)
@@ -214,7 +218,7 @@ class Pipeline:
     async def _carry_out(self, admitted: Admitted, operation: bytes, held: HoldReply, held_at: int) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan = admitted.plan
-        settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED, held_at)
+        settle = _release_of(admitted, operation, held, held_at)
         try:
             if plan.sends:
                 answer = await self._send(admitted, settle)
@@ -323,6 +327,11 @@ def _whole(held: HoldReply) -> Replies:
     err = Err[held.refusal]
     remaining = 0 if held.figures is None else held.figures.credits_remaining
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
+
+
+def _release_of(admitted: Admitted, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+    plan = admitted.plan
+    return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED, held_at)
 
 
 def _ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:

@@ -138,6 +138,26 @@ async def test_a_caller_who_leaves_ends_what_waits_as_well():
         assert await world.balance(customer) == 50
 
 
+async def test_a_caller_who_leaves_in_the_moment_of_the_hold_leaves_none_behind():
+    """Calls that were held and not yet begun are released like those under way: a hold ends, whatever happens."""
+    account, node = OneAccount(30), ScriptedNode()
+    pipeline = pipeline_of(account, node)
+    calls = [a_call("getSlot", raw_id=b"%d" % number) for number in range(3)]
+    leaving = asyncio.create_task(pipeline.batch(PROOF, calls))
+
+    async def left_just_then(request):
+        asyncio.get_running_loop().call_soon(leaving.cancel)
+
+    account.before_hold = left_just_then
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    await pipeline.drain()
+    assert len(account.holds) == 1
+    assert not node.calls
+    assert not account.held
+    assert [end.charged for end in account.ends.values()] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("answer", [RESULT, replies.TIMED_OUT])
 async def test_each_item_has_the_whole_time_of_its_class(answer):
     """Also those that waited for a slot: their class's time begins when they have it. A timeout frees its slot too."""
