@@ -28,6 +28,7 @@ _DEPTH_MAX = 100  # Agave's own parser stops at 128 and would bill the caller fo
 _NO_IDS = frozenset((bool, dict, list))
 # The exact look for names that come twice costs 0.3 ms a kilobyte, and strangers could ask for it.
 _EXACT_BYTES_MAX = 32_768
+_COUNTED_MAX = 4_096  # Objects and arrays; counting their names costs 1 us each.
 _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that is longer.
 
 
@@ -66,7 +67,7 @@ _EMPTY_BATCH = _invalid("a batch must hold at least one request")
 _LONG_BATCH = _invalid(f"a batch may hold at most {BATCH_CALLS_MAX} requests")
 _AMBIGUOUS = _invalid("a name occurs twice in one JSON object")
 _INTRICATE = _invalid(
-    f"a request with nested objects or colons in its texts may be part of a body of at most {_EXACT_BYTES_MAX} bytes"
+    f"a body above {_EXACT_BYTES_MAX} bytes may have no colons in its texts, and {_COUNTED_MAX} objects and arrays at most"
 )
 _NOT_OBJECT = _invalid("each request must be an object")
 _NO_VERSION = _invalid('"jsonrpc" must be "2.0"')
@@ -83,15 +84,15 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall] | Refusal:
     try:
         value = orjson.loads(body)
         if type(value) is dict:
-            return _read(body, value, len(body) <= _EXACT_BYTES_MAX)
+            return _read(body, value, _effort(body))
         if type(value) is not list:
             return _NOT_CALLS
         if not value:
             return _EMPTY_BATCH
         if len(value) > BATCH_CALLS_MAX:
             return _LONG_BATCH
-        exact = len(body) <= _EXACT_BYTES_MAX
-        return [_read(bytes(raw), item, exact) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
+        effort = _effort(body)
+        return [_read(bytes(raw), item, effort) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
         return _NOT_JSON
 
@@ -102,15 +103,21 @@ def readable_id(body: bytes) -> bytes:
     return call.id if isinstance(call, Call | BadCall) else NO_ID
 
 
-def _read(raw: bytes, value: Any, exact: bool) -> Call | BadCall:
-    """exact: the whole request is small enough for the slow look that texts with colons need."""
+def _effort(body: bytes) -> tuple[bool, bool]:
+    """(whether names may be counted, whether the slow look is taken that texts with colons need), by the whole body."""
+    return body.count(b"{") + body.count(b"[") <= _COUNTED_MAX, len(body) <= _EXACT_BYTES_MAX
+
+
+def _read(raw: bytes, value: Any, effort: tuple[bool, bool]) -> Call | BadCall:
+    counted, exact = effort
     if type(value) is not dict:
         return BadCall(NO_ID, _NOT_OBJECT)
     colons = raw.count(b":")
-    if colons != len(value) and colons != _usual_names(value):
+    usual = colons == len(value) or colons == _usual_names(value)
+    if not usual and not (counted and colons == _names(value)):
         if not exact:
             return BadCall(NO_ID, _INTRICATE)
-        if _has_twins(raw, colons, value):
+        if _has_twins(raw):
             return BadCall(NO_ID, _AMBIGUOUS)
     if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
         return BadCall(NO_ID, _NOT_JSON)
@@ -159,14 +166,8 @@ def _usual_names(value: dict[str, Any]) -> int:
     return names
 
 
-def _has_twins(raw: bytes, colons: int, value: Any) -> bool:
-    """Whether a name occurs twice in one object.
-
-    Every name has a colon after it, and a name that comes twice is counted once among the values: as many colons as
-    names means that none did. Colons in texts only ever lead to the slow, exact look.
-    """
-    if colons == _names(value):
-        return False
+def _has_twins(raw: bytes) -> bool:
+    """Whether a name occurs twice in one object: the slow, exact look."""
     try:
         json.loads(raw, object_pairs_hook=_refuse_twins, parse_int=str, parse_float=str)
     except (_TwinsError, RecursionError):
@@ -175,7 +176,11 @@ def _has_twins(raw: bytes, colons: int, value: Any) -> bool:
 
 
 def _names(value: Any) -> int:
-    """How many names there are in all objects together."""
+    """How many names there are in all objects together.
+
+    Every name has a colon after it, and a name that comes twice is counted once among the values: as many colons as
+    names means that none did. Colons in texts only ever lead to the slow look.
+    """
     if type(value) is dict:
         return len(value) + sum(_names(item) for item in value.values() if type(item) in (dict, list))
     return sum(_names(item) for item in value if type(item) in (dict, list))

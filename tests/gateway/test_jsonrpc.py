@@ -101,6 +101,25 @@ def test_colons_in_texts_are_not_taken_for_names(params):
     assert parsed.params == params
 
 
+_KEYS = b'"So11111111111111111111111111111111111111112",' * 100
+_SLICED = b"[[" + _KEYS[:-1] + b'],{"encoding":"base64","dataSlice":{"offset":0,"length":0}}]'
+
+
+def test_a_long_batch_may_have_nested_configurations():
+    """What clients send when they look up many accounts; a name that comes twice is noticed there too."""
+    batch = b"[" + b",".join([text(params=_SLICED)] * 40) + b"]"
+    assert all(isinstance(item, Call) and item.params == _SLICED for item in parse(batch))
+    twice = _SLICED.replace(b'"offset":0', b'"offset":0,"offset":1')
+    parsed = parse(batch[:-1] + b"," + text(params=twice) + b"]")
+    assert [isinstance(item, Call) for item in parsed] == [True] * 40 + [False]
+
+
+@pytest.mark.parametrize("params", [b"[" + b"{}," * 20_000 + b"{}]", b'["' + b":" * 40_000 + b'"]'])
+def test_the_slow_looks_are_bounded(params):
+    """Long bodies are not looked through name by name for a stranger who has filled them with names or colons."""
+    assert refusal_of(text(params=params.replace(b"{}]", b'{"a":{"b":1}}]'))).err is Err.INVALID_REQUEST
+
+
 @pytest.mark.parametrize(
     "body",
     [
