@@ -65,8 +65,11 @@ class Cache:
         assert entry.slot is not None and read.commitment is not None
         return entry.slot >= self.slots.get(read.commitment, -1)
 
-    def keep(self, read: Read, answer: NodeAnswer, asked_at: float) -> None:
-        """Take in the answer to a read, if it may be given to others later."""
+    def keep(self, read: Read, answer: NodeAnswer, asked_at: float, finalized_slot: int | None = None) -> None:
+        """Take in the answer to a read, if it may be given to others later.
+
+        finalized_slot: as it was known when the read was sent; what became final since may be another fork.
+        """
         if answer.kind is not AnswerKind.RESULT or read.kept is Kept.IN_FLIGHT:
             return
         slot = None
@@ -77,7 +80,7 @@ class Cache:
             self.saw_slot(read.commitment, slot)
             if slot < self.slots[read.commitment]:
                 return  # From a node that is behind what is known already.
-        elif not reads.is_final(read, answer, self.slots.get(Commitment.FINALIZED)):
+        elif not reads.is_final(read, answer, finalized_slot):
             return
         size = len(answer.body) + len(read.key) + _OVERHEAD_BYTES
         if size * _LARGEST_SHARE > self.bytes_max:

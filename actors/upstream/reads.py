@@ -98,8 +98,9 @@ def need_of(params: bytes) -> Need | None:
         return None
     config = _config(_decoded(params))
     slot = config.get("minContextSlot")
-    commitment = _WORDS.get(config.get("commitment"), Commitment.FINALIZED)
-    return Need(commitment, slot) if type(slot) is int else None
+    word = config.get("preflightCommitment", config.get("commitment"))  # The first is a send's word for it.
+    commitment = _WORDS.get(word) if word is None or type(word) is str else None  # Not every method's is checked.
+    return Need(Commitment.FINALIZED if commitment is None else commitment, slot) if type(slot) is int else None
 
 
 def context_slot(answer: NodeAnswer) -> int | None:

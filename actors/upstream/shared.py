@@ -38,11 +38,12 @@ class Node(Protocol):
 class _Flight:
     """Of one key: the request under way, and who gathers for the next."""
 
-    __slots__ = ("gathering", "is_under_way", "number", "outcome", "turn")
+    __slots__ = ("finalized_slot", "gathering", "is_under_way", "number", "outcome", "turn")
 
     def __init__(self) -> None:
         self.number = 0  # Requests are numbered as they are sent, so who came before can be told.
         self.is_under_way = True
+        self.finalized_slot: int | None = None  # As it was known when the request was sent.
         self.outcome: _Outcome | None = None  # Of the request under way; made when somebody waits for it.
         self.gathering: _Outcome | None = None
         self.turn: asyncio.Future[None] | None = None  # Wakes the one who asks for those who gathered.
@@ -98,7 +99,7 @@ class SharedReads:
                 flight = self._flights[read.key] = _Flight()
                 return await self._lead(flight, read, method, params, give_up_at)
             is_later = flight.number > arrived
-            if flight.is_under_way and (may_join or is_later):
+            if flight.is_under_way and (is_later or (may_join and _cannot_change(read, flight))):
                 flight.outcome = flight.outcome or self._loop.create_future()
                 answer = await self._wait(flight.outcome, give_up_at)
                 if answer is not None and not self._came_too_early(answer, give_up_at):
@@ -118,11 +119,12 @@ class SharedReads:
         """Ask, for all who gathered too."""
         self._sent += 1
         flight.number = self._sent
+        flight.finalized_slot = self._cache.slots.get(Commitment.FINALIZED)
         asked_at = self._loop.time()
         answer: NodeAnswer | None = None
         try:
             answer = await self._node.call(method, params, max(0, int((give_up_at - asked_at) * 1000)))
-            self._cache.keep(read, answer, asked_at)
+            self._cache.keep(read, answer, asked_at, flight.finalized_slot)
             return cache.marked(answer, MISS)
         finally:
             self._land(flight, read, answer)
@@ -172,6 +174,13 @@ class SharedReads:
     def _came_too_early(self, answer: NodeAnswer, give_up_at: float) -> bool:
         """A timeout is of the one who asked; who came later may have time left."""
         return answer.kind is AnswerKind.TIMED_OUT and (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
+
+
+def _cannot_change(read: Read, flight: _Flight) -> bool:
+    """Whether an answer to the request under way is its last word, if it is one: below final, a fork may be lost."""
+    if read.commitment is Commitment.FINALIZED:
+        return True
+    return read.slot is not None and flight.finalized_slot is not None and read.slot <= flight.finalized_slot
 
 
 def _is_lasting(answer: NodeAnswer) -> bool:

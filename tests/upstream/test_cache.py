@@ -29,6 +29,18 @@ def test_what_is_final_is_given_for_ever():
     assert cache.pinned(BLOCK, 0.0) is None
 
 
+def test_what_became_final_after_it_was_asked_is_not_kept():
+    """The answer may have been read before, from a fork that was lost since."""
+    cache = Cache(10_000)
+    block = read_of("getBlock", b'[5,{"commitment":"confirmed"}]')
+    cache.saw_slot(Commitment.FINALIZED, 9)
+    for finalized_slot in (None, 4):
+        cache.keep(block, answer_of({"blockhash": "lost"}), 0.0, finalized_slot)
+        assert cache.forever(block) is None
+    cache.keep(block, answer_of({"blockhash": "x"}), 0.0, 5)
+    assert cache.forever(block) is not None
+
+
 def test_errors_and_null_are_never_kept():
     """What is not there yet may be there in a moment."""
     cache = Cache(10_000)

@@ -95,6 +95,9 @@ def test_what_is_kept_and_for_how_long(method, params, kept):
         (b'[{"minContextSlot":9,"commitment":"processed"}]', Need(Commitment.PROCESSED, 9)),
         (b'["k",{"minContextSlot":null}]', None),
         (b'["minContextSlot"]', None),
+        (b'["t",{"minContextSlot":9,"preflightCommitment":"confirmed"}]', Need(Commitment.CONFIRMED, 9)),
+        (b'["t",{"minContextSlot":9,"commitment":{}}]', Need(Commitment.FINALIZED, 9)),
+        (b'["t",{"minContextSlot":9,"commitment":["processed"]}]', Need(Commitment.FINALIZED, 9)),
     ],
 )
 def test_a_needed_slot_is_read_from_the_question(params, need):

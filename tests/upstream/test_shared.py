@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.upstream import replies
 from actors.upstream.cache import Cache
+from actors.upstream.core import Commitment
 from actors.upstream.replies import AnswerKind, NodeAnswer
 from actors.upstream.shared import SharedReads
 
@@ -55,7 +56,8 @@ async def settle() -> None:
 class World:
     def __init__(self, cache_bytes: int = 100_000) -> None:
         self.node = HeldNode()
-        self.reads = SharedReads(self.node, Cache(cache_bytes))
+        self.cache = Cache(cache_bytes)
+        self.reads = SharedReads(self.node, self.cache)
 
     def ask(self, method: str, params: bytes = b"[]", timeout_ms: int = LONG_MS) -> "asyncio.Task[NodeAnswer]":
         return asyncio.create_task(self.reads.call(method, params, timeout_ms))
@@ -76,6 +78,25 @@ async def test_a_thousand_at_once_make_one_request_for_a_block():
     assert (marks[0], set(marks[1:])) == ("miss", {"coalesced"})
     assert (await world.ask("getBlock", b" [ 5 ] ")).cache == "hit"
     assert len(world.node.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("getBlock", b'[5,{"commitment":"confirmed"}]'), ("getTransaction", b'["s",{"commitment":"confirmed"}]')],
+)
+async def test_what_is_not_final_is_not_joined_under_way_nor_kept(method, params):
+    """A fork may be lost between the look and the second caller's question; its slot is final by the time it comes."""
+    world = World()
+    calls = [world.ask(method, params) for _ in range(3)]
+    await settle()
+    world.cache.saw_slot(Commitment.FINALIZED, 9)
+    await world.answer(answer_of({"slot": 5, "blockhash": "lost"}))
+    await world.answer(answer_of({"slot": 5, "blockhash": "x"}))
+    hashes = [orjson.loads((await call).value())["blockhash"] for call in calls]
+    assert hashes == ["lost", "x", "x"]
+    again = await world.ask(method, params)
+    assert (again.cache, orjson.loads(again.value())["blockhash"]) == ("hit", "x")
+    assert len(world.node.asked) == 2
 
 
 async def test_a_thousand_at_once_make_two_requests_for_a_state():
