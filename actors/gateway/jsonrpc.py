@@ -67,7 +67,7 @@ _EMPTY_BATCH = _invalid("a batch must hold at least one request")
 _LONG_BATCH = _invalid(f"a batch may hold at most {BATCH_CALLS_MAX} requests")
 _AMBIGUOUS = _invalid("a name occurs twice in one JSON object")
 _INTRICATE = _invalid(
-    f"a body above {_EXACT_BYTES_MAX} bytes may have no colons in its texts, and {_COUNTED_MAX} objects and arrays at most"
+    f"a body above {_EXACT_BYTES_MAX} bytes may have at most {_COUNTED_MAX} objects and arrays, and no colons in texts"
 )
 _NOT_OBJECT = _invalid("each request must be an object")
 _NO_VERSION = _invalid('"jsonrpc" must be "2.0"')
