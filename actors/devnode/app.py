@@ -33,7 +33,7 @@ from actors.devnode.journal import Journal
 from actors.devnode.launchpad.genesis import launch_accounts
 from actors.devnode.lock import FolderLock
 from actors.devnode.pacemaker import Pacemaker
-from actors.devnode.ports import BACKLOG, open_ports, open_udp, port_of
+from actors.devnode.ports import BACKLOG, address_text, open_ports, open_udp, port_of
 from actors.devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.rpc.dispatch import Dispatcher
@@ -107,8 +107,8 @@ class Devnode:
             faucet=Faucet(chain, keys.faucet),
             clock=self._clock,
             slot_ms=settings.slot_ms,
-            http_address=f"{settings.host}:{self.http_port}",
-            pubsub_address=f"{settings.host}:{self.ws_port}",
+            http_address=address_text(settings.host, self.http_port),
+            pubsub_address=address_text(settings.host, self.ws_port),
         )
         node.faults.set(settings.faults)
         return node
@@ -210,13 +210,13 @@ class Devnode:
             return
         facts = {
             "pid": os.getpid(),
-            "url": f"http://{self.settings.host}:{self.http_port}",
+            "url": f"http://{self.node.http_address}",
             "http_port": self.http_port,
-            "ws_url": f"ws://{self.settings.host}:{self.ws_port}",
+            "ws_url": f"ws://{self.node.pubsub_address}",
             "ws_port": self.ws_port,
             "tpu_quic": self.node.tpu_quic_address,
-            "grpc_url": f"http://{self.settings.host}:{self.geyser.port}",
-            "grpc_tls_url": f"https://{self.settings.host}:{self.geyser.tls_port}",
+            "grpc_url": f"http://{address_text(self.settings.host, self.geyser.port)}",
+            "grpc_tls_url": f"https://{address_text(self.settings.host, self.geyser.tls_port)}",
             "grpc_ca_file": None if self.geyser.ca_file is None else str(self.geyser.ca_file.absolute()),
             "faucet": str(self.node.faucet.pubkey),
             "identity": str(self.node.keys.identity.pubkey()),

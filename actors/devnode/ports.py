@@ -51,6 +51,11 @@ def open_udp(host: str, port: int, flag: str) -> socket.socket:
     return listening
 
 
+def address_text(host: str, port: int) -> str:
+    """host:port as URLs and node lists write it: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def port_of(listening: socket.socket) -> int:
     port: int = listening.getsockname()[1]
     return port

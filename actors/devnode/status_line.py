@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from actors.devnode.faults_plan import FaultPlan
+from actors.devnode.ports import address_text
 
 if TYPE_CHECKING:
     from actors.devnode.app import Devnode
@@ -21,13 +22,12 @@ _tasks: set[asyncio.Task[None]] = set()  # The loop itself keeps only weak refer
 
 def show_status(devnode: "Devnode") -> None:
     """Called once the node answers."""
-    url = f"http://{devnode.settings.host}:{devnode.http_port}"
+    url = f"http://{devnode.node.http_address}"
     logger.info(
-        "listening on %s, TPU %s, gRPC %s:%d and with TLS %d, slot %d, faucet %s",
+        "listening on %s, TPU %s, gRPC %s and with TLS %d, slot %d, faucet %s",
         url,
         devnode.node.tpu_quic_address,
-        devnode.settings.host,
-        devnode.geyser.port,
+        address_text(devnode.settings.host, devnode.geyser.port),
         devnode.geyser.tls_port,
         devnode.node.chain.levels.building.slot,
         devnode.node.faucet.pubkey,

@@ -19,7 +19,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.app import Devnode, wipe
 from actors.devnode.lock import FolderTaken
-from actors.devnode.ports import PortTaken
+from actors.devnode.ports import PortTaken, open_udp
 from actors.devnode.settings import Settings
 
 from .conftest import Process, StartDevnode
@@ -32,6 +32,14 @@ def call(process: Process, method: str, *params: Any) -> Any:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     reply = httpx.post(process.url, json=body).json()
     return reply["result"] if "result" in reply else reply["error"]
+
+
+def has_ipv6() -> bool:
+    try:
+        open_udp("::1", 0, "--tpu-port").close()
+    except PortTaken:
+        return False
+    return True
 
 
 def wait_for(process: Process, signature: str, level: str) -> None:
@@ -109,6 +117,15 @@ def test_the_finalized_slot_exists_from_the_start(start_devnode: StartDevnode) -
     slot = call(process, "getSlot")
     assert call(process, "getBlock", slot)["blockHeight"] >= 0
     assert call(process, "getSlot", {"commitment": "processed"}) == slot + 32
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 loopback on this machine")
+def test_addresses_that_are_told_can_be_used_on_ipv6_too(start_devnode: StartDevnode) -> None:
+    process = start_devnode("chain", "--host", "::1")
+    (told,) = call(process, "getClusterNodes")
+    assert process.url == f"http://{told['rpc']}" and process.facts["ws_url"] == f"ws://{told['pubsub']}"
+    for name in ("grpc_url", "grpc_tls_url"):
+        assert "//[::1]:" in process.facts[name]
 
 
 def test_sigint_is_a_clean_end_too(start_devnode: StartDevnode) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.devnode.ports import PortTaken, open_ports, open_udp, port_of
+from actors.devnode.ports import PortTaken, address_text, open_ports, open_udp, port_of
 
 HOST = "127.0.0.1"
 
@@ -60,6 +60,12 @@ def test_a_host_that_is_not_here_is_not_blamed_on_the_port(host: str) -> None:
         open_ports(host, 0, None)
     with pytest.raises(PortTaken, match="give another --host"):
         open_udp(host, 0, "--tpu-port")
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    """Else nobody could tell where it ends and the port begins, and no client takes such a URL."""
+    assert address_text("127.0.0.1", 8899) == "127.0.0.1:8899"
+    assert address_text("::1", 8899) == "[::1]:8899"
 
 
 def test_a_taken_port_that_was_asked_for_is_refused(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -17,7 +17,7 @@ from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.refusals import SHUTTING_DOWN
 from actors.devnode.geyser.service import Service
 from actors.devnode.geyser.settings import GeyserSettings
-from actors.devnode.ports import PORT_MAX, PortTaken
+from actors.devnode.ports import PORT_MAX, PortTaken, address_text
 from actors.devnode.rpc.node import Node
 from actors.geyser_proto.api import SERVICE
 from actors.ports import port_is_free
@@ -93,8 +93,7 @@ class GeyserServer:
             raise PortTaken(f"cannot listen on {self._host}:{wanted}; give another {flag}") from error
 
     def _add(self, server: grpc.aio.Server, port: int, credentials: grpc.ServerCredentials | None) -> int:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        address = f"{host}:{port}"
+        address = address_text(self._host, port)
         if credentials is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials)

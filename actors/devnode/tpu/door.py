@@ -19,6 +19,7 @@ from solders.pubkey import Pubkey
 
 from actors.clock import Clock
 from actors.devnode.chain import Source
+from actors.devnode.ports import address_text
 from actors.devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
 from actors.devnode.rpc.node import Node
 from actors.devnode.tpu.admission import Admission, Admitted, Arrivals, Limits, Peer, Throttle, TooMany
@@ -58,7 +59,7 @@ class TpuDoor:
         loop = asyncio.get_running_loop()
         _, self._server = await loop.create_datagram_endpoint(lambda: _Server(configuration, self), sock=listening)
         host, port = listening.getsockname()[:2]
-        self._node.tpu_quic_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._node.tpu_quic_address = address_text(host, port)
 
     def close(self) -> None:
         self._node.tpu_quic_address = None
