@@ -13,6 +13,10 @@ import orjson
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
+# What is put together here is read value by value, in the loop that all callers share: 16 MB of token accounts take a
+# quarter of a second. An exchange's wallet has more of them than this.
+ANSWER_BYTES_MAX = 16 << 20
+REQUEST_BYTES_MAX = 64 << 20  # Of all answers to one call, which are in memory together.
 CALLS_PER_REQUEST = 8  # A history of 100 is then 13 rounds, and 64 callers at once do not take every connection.
 
 _Item = TypeVar("_Item")
@@ -46,6 +50,7 @@ class Request:
     def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
         self._asked: set[str] = set()
+        self._bytes_left = REQUEST_BYTES_MAX
 
     @property
     def nodes(self) -> str:
@@ -53,7 +58,7 @@ class Request:
         return ", ".join(sorted(self._asked))
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
-        """Raises nothing; TIMED_OUT when the time was up before there was room."""
+        """Raises nothing; TIMED_OUT when the time was up before there was room, OVERSIZED for what is too much to read."""
         try:
             async with asyncio.timeout_at(self._give_up_at):
                 await self._places.acquire()
@@ -68,6 +73,9 @@ class Request:
             self._places.release()
         if answer.node:
             self._asked.add(answer.node)
+        if len(answer.body) > min(ANSWER_BYTES_MAX, self._bytes_left):
+            return replies.OVERSIZED
+        self._bytes_left -= len(answer.body)
         return answer
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
