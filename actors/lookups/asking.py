@@ -58,7 +58,7 @@ class Request:
         return ", ".join(sorted(self._asked))
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
-        """Raises nothing; TIMED_OUT when the time was up before there was room, OVERSIZED for what is too much to read."""
+        """Raises nothing. TIMED_OUT: the time was up before there was room; OVERSIZED: it is too much to read."""
         try:
             async with asyncio.timeout_at(self._give_up_at):
                 await self._places.acquire()
