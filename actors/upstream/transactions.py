@@ -88,6 +88,8 @@ def decode_base58(text: str) -> bytes:
 
 
 def _decoded(text: str, encoding: str) -> bytes:
+    if encoding == "binary":  # The older name, which nodes still take.
+        encoding = "base58"
     characters_max = {"base58": BASE58_CHARACTERS_MAX, "base64": BASE64_CHARACTERS_MAX}.get(encoding)
     if characters_max is None:
         raise TransactionRefused("the encoding must be base58 or base64")

@@ -153,6 +153,7 @@ def test_a_transaction_goes_through_in_either_encoding_unchanged(method):
     legacy = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))
     for transaction in (raw, legacy):
         checked(method, base58.b58encode(transaction).decode())
+        checked(method, base58.b58encode(transaction).decode(), {"encoding": "binary"})
         checked(method, base64.b64encode(transaction).decode(), {"encoding": "base64", "skipPreflight": True})
 
 

@@ -47,6 +47,7 @@ def test_what_the_library_refuses_is_refused(text):
 def test_both_encodings_give_the_wire_bytes():
     """The bytes that will be on the chain."""
     assert decode_transaction(base58.b58encode(RAW).decode(), "base58") == RAW
+    assert decode_transaction(base58.b58encode(RAW).decode(), "binary") == RAW
     assert decode_transaction(base64.b64encode(RAW).decode(), "base64") == RAW
 
 

@@ -128,7 +128,7 @@ def get_fee_for_message(node: Node, params: Params) -> Any:
 
 def decoded_transaction(text: str, config: dict[str, Any]) -> Decoded:
     encoding = config.get("encoding")
-    if encoding is None:
+    if encoding in (None, "binary"):  # The second is its older name.
         encoding = "base58"
     elif encoding not in _ENCODINGS:
         raise invalid_params(f"unsupported encoding: {encoding}. Supported encodings: base58, base64")

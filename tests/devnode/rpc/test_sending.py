@@ -101,6 +101,7 @@ def test_an_unhealthy_node_refuses_preflight(local: LocalNode) -> None:
     [
         ("!!", {"encoding": "base64"}, "invalid base64 encoding"),
         ("0OIl", {}, "invalid base58 encoding"),
+        ("0OIl", {"encoding": "binary"}, "invalid base58 encoding"),
         ("AAAA", {"encoding": "base64"}, "failed to deserialize"),
         ("AAAA", {"encoding": "json"}, "unsupported encoding"),
         ("A" * 1_645, {"encoding": "base64"}, "too large: 1645 bytes (max: encoded/raw 1644/1232)"),
