@@ -31,10 +31,21 @@ PATH = "/account/confirm-deposit"
 
 
 def funded(product: Product, usdc_base_units: int = 10**7) -> Keypair:
-    wallet = Keypair()
+    """A wallet whose money is confirmed: what it sends is simulated at that commitment first."""
+    wallet, node_url = Keypair(), str(product.ready["node_url"])
     body = {"pubkey": str(wallet.pubkey()), "lamports": 10**9, "usdc_base_units": usdc_base_units}
-    answer = httpx.post(f"{product.ready['node_url']}/admin/fund", json=body, timeout=30)
+    answer = httpx.post(f"{node_url}/admin/fund", json=body, timeout=30)
     assert answer.status_code == 200, answer.text
+    question = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "getBalance",
+        "params": [str(wallet.pubkey()), {"commitment": "confirmed"}],
+    }
+    deadline = time.monotonic() + _FINAL_SECONDS
+    while not httpx.post(node_url, json=question, timeout=30).json()["result"]["value"]:
+        assert time.monotonic() < deadline, "the faucet's transfer was never confirmed"
+        time.sleep(0.1)
     return wallet
 
 
