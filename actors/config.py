@@ -213,6 +213,9 @@ class PaymentsConfig(Branch):
     x402_unit_price_max: int = Field(50_000, ge=1, description="micro-lamports for a compute unit that are paid for")
     x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are paid for")
     x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet")
+    x402_failures_per_hour: int = Field(
+        60, ge=1, description="sponsored payments that fail on the chain, of all wallets; then co-signing pauses"
+    )
     sign_in_with_x: bool = Field(True, description="x402 terms let a wallet that has an account sign in and not pay")
     x402_session_in_receipt: bool = Field(
         True, description="a paid call's receipt carries a session token of the payer's account"

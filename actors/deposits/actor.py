@@ -24,18 +24,22 @@ from actors.clock import Clock
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.core import Finding, Judgment, failed, gone, judge
 from actors.deposits.crediting import Credit, Crediting
-from actors.deposits.store import Cursor, DepositStore, DepositStoreUnavailable, Gap
+from actors.deposits.store import Aside, Cursor, DepositStore, DepositStoreUnavailable, Gap
 from actors.deposits.transfers import DepositAccount
 
 logger = logging.getLogger(__name__)
 
 BATCH_MAX = 128  # Transactions worked on at once.
+_WAITING_MAX = BATCH_MAX // 2  # Of a batch; where more wait for owners that do not answer, they let others pass.
+_ASIDE_MS = 60_000
+_FRUITLESS_MAX = 16  # Batches in a round of which nothing could be credited: it is the ledger that is away.
 READS_IN_FLIGHT_MAX = 16
 _LAG_SLOTS = 150  # Behind one address there may be several nodes; one that is further behind is not asked.
 _GONE_TRIES = 4  # Nodes take turns, so these reach as many of them.
 _READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 _NOTHING = Cursor(b"", 0, 0)
+_ASIDE_FAULT = "many deposits wait for accounts that cannot be credited"
 AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)  # Whoever did not answer is asked again.
 
 
@@ -60,6 +64,8 @@ class DepositWatcher:
         self._minimum, self._start_slot, self._poll_seconds = minimum_base_units, start_slot, poll_seconds
         self._reads = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
         self._read_slot_at = 0
+        self._aside_until_ms = 0
+        self._fruitless = 0  # Batches of this round.
         self.wake = asyncio.Event()
         self.fault = ""  # Why the latest round did not end; empty: it did.
         self.caught_up_at = 0  # Unix seconds.
@@ -90,13 +96,15 @@ class DepositWatcher:
                 logger.exception("a round of the deposit watcher failed")
                 await self._sleep(_PAUSES[-1])
                 continue
-            attempt, self.fault, self.caught_up_at = 0, "", self._clock.now()
+            attempt, self.caught_up_at = 0, self._clock.now()
+            self.fault = "" if self._clock.now_ms() >= self._aside_until_ms else _ASIDE_FAULT
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):  # wait_for may swallow the cancelling by stop().
                     await self.wake.wait()
 
     async def round(self) -> None:
         """List what is new, then work until nothing is left. Raises one of AWAY when something does not answer."""
+        self._fruitless = 0
         await self.list_new()
         while await self.work():
             pass
@@ -170,8 +178,8 @@ class DepositWatcher:
     # --- working --------------------------------------------------------------------------------------------------
 
     async def work(self) -> bool:
-        """One batch, oldest first. False: nothing was left."""
-        batch = await self._store.oldest(self._account.address, BATCH_MAX)
+        """One batch, oldest first. False: nothing was left that is due."""
+        batch = await self._store.oldest(self._account.address, BATCH_MAX, self._clock.now_ms())
         if not batch:
             return False
         readings = await asyncio.gather(*(self._judged(seen) for seen in batch), return_exceptions=True)
@@ -183,29 +191,63 @@ class DepositWatcher:
                 obstacle = reading
                 break
             ready.append((seen, reading))
-        done, findings = await self._credited(ready)
+        behind = await self._behind(ready)
+        ready = [each for each in ready if each[0].signature not in behind]
+        done, findings, waiting = await self._credited(ready)
         if done:
             await self._store.record(self._account.address, findings, done, self._clock.now_ms())
+        aside = await self._step_aside(behind, waiting)
         if obstacle is not None:
             raise obstacle
-        if not done:
-            raise OwnerUnavailable(f"{len(ready)} deposits wait for accounts that cannot be credited")
+        self._fruitless += bool(waiting) and not done
+        if waiting and not done and (not aside or self._fruitless >= _FRUITLESS_MAX):
+            raise OwnerUnavailable(f"{len(waiting)} deposits wait for accounts that cannot be credited")
         return True
 
-    async def _credited(self, ready: Sequence[tuple[Seen, Judgment]]) -> tuple[list[bytes], list[Finding]]:
-        """Signatures and findings of those that are done. One account that cannot be credited, or one owner that does
-        not answer, holds up its own transactions alone."""
+    async def _behind(self, ready: Sequence[tuple[Seen, Judgment]]) -> dict[bytes, Aside]:
+        """Those of an authority that others stepped aside for: they come with them, so that its order is kept."""
+        wanted = {seen.signature: _authorities(judgment) for seen, judgment in ready}
+        authorities = sorted(set().union(*wanted.values()))
+        if not authorities:
+            return {}
+        times = await self._store.waited_for(self._account.address, authorities, self._clock.now_ms())
+        return {
+            signature: Aside(signature, names & times.keys(), max(times[name] for name in names & times.keys()))
+            for signature, names in wanted.items()
+            if names & times.keys()
+        }
+
+    async def _step_aside(self, behind: dict[bytes, Aside], waiting: dict[bytes, frozenset[str]]) -> int:
+        """How many make room. A few that wait need not: they are asked for again at once."""
+        rows = list(behind.values())
+        if len(waiting) > _WAITING_MAX:
+            until_ms = self._clock.now_ms() + _ASIDE_MS
+            rows += [Aside(signature, names, until_ms) for signature, names in waiting.items()]
+            logger.warning("%d deposits of accounts that cannot be credited make room for others", len(waiting))
+        if rows:
+            await self._store.step_aside(self._account.address, rows)
+            self._aside_until_ms = max(self._aside_until_ms, *(row.try_at_ms for row in rows))
+        return len(rows)
+
+    async def _credited(
+        self, ready: Sequence[tuple[Seen, Judgment]]
+    ) -> tuple[list[bytes], list[Finding], dict[bytes, frozenset[str]]]:
+        """Signatures and findings of those that are done, and for whom each of the others waits. One account that
+        cannot be credited, or one owner that does not answer, holds up its own transactions alone."""
         wanted = [
             Credit(seen.signature, transfer, seen.slot, seen.block_time)
             for seen, judgment in ready
             for transfer in judgment.creditable
         ]
         credited = await self._crediting.credit_each(wanted)
-        waiting = {each.signature for each, row in zip(wanted, credited, strict=True) if row is None}
+        waiting: dict[bytes, frozenset[str]] = {}
+        for each, row in zip(wanted, credited, strict=True):
+            if row is None:
+                waiting[each.signature] = waiting.get(each.signature, frozenset()) | {each.transfer.authority}
         done = [(seen, judgment) for seen, judgment in ready if seen.signature not in waiting]
         findings = [row.finding for row in credited if row is not None and row.finding.signature not in waiting]
         findings += [finding for _, judgment in done for finding in judgment.findings]
-        return [seen.signature for seen, _ in done], findings
+        return [seen.signature for seen, _ in done], findings, waiting
 
     async def _judged(self, seen: Seen) -> Judgment:
         if seen.failed:
@@ -235,3 +277,7 @@ class DepositWatcher:
         row = replace(assigned, note=reason)
         await self._store.assign(self._account.address, row, self._clock.now_ms())
         return row
+
+
+def _authorities(judgment: Judgment) -> frozenset[str]:
+    return frozenset(transfer.authority for transfer in judgment.creditable)

@@ -39,6 +39,14 @@ class Gap(NamedTuple):
     before_slot: int
 
 
+class Aside(NamedTuple):
+    """A transaction that waits for owners, and lets others pass until then."""
+
+    signature: bytes
+    waits_for: frozenset[str]  # Authorities.
+    try_at_ms: int
+
+
 class Totals(NamedTuple):
     waiting: int  # In the inbox.
     counts: dict[Status, int]
@@ -60,8 +68,16 @@ class DepositStore(Protocol):
         """Everything up to there is in the inbox now. Never moves back."""
         ...
 
-    async def oldest(self, account: str, limit: int) -> list[Seen]:
-        """Of the inbox, in the order of the chain."""
+    async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
+        """Of the inbox, in the order of the chain, without those that stepped aside until later."""
+        ...
+
+    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
+        """These of the inbox are not given before their time."""
+        ...
+
+    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+        """Those of them for which something stepped aside that is not due yet, and when the last of it is."""
         ...
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
@@ -90,6 +106,7 @@ class MemoryDepositStore:
     def __init__(self) -> None:
         self.cursors: dict[str, Cursor] = {}
         self.inbox: dict[tuple[str, bytes], tuple[Seen, int]] = {}
+        self.aside: dict[tuple[str, bytes], Aside] = {}
         self.findings: dict[tuple[str, bytes, int], Finding] = {}
         self.gaps: dict[str, set[Gap]] = {}
 
@@ -111,9 +128,24 @@ class MemoryDepositStore:
         if gap is not None:
             self.gaps.setdefault(account, set()).add(gap)
 
-    async def oldest(self, account: str, limit: int) -> list[Seen]:
-        rows = [row for (owner, _), row in self.inbox.items() if owner == account]
+    async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
+        rows = [
+            row
+            for key, row in self.inbox.items()
+            if key[0] == account and (key not in self.aside or self.aside[key].try_at_ms <= now_ms)
+        ]
         return [seen for seen, _ in sorted(rows, key=lambda row: (row[0].slot, row[1]))[:limit]]
+
+    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
+        self.aside |= {(account, row.signature): row for row in rows if (account, row.signature) in self.inbox}
+
+    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+        rows = [row for (owner, _), row in self.aside.items() if owner == account and row.try_at_ms > now_ms]
+        found: dict[str, int] = {}
+        for row in rows:
+            for authority in row.waits_for.intersection(authorities):
+                found[authority] = max(found.get(authority, 0), row.try_at_ms)
+        return found
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
         del now_ms
@@ -124,6 +156,7 @@ class MemoryDepositStore:
                 self.findings[key] = finding
         for signature in done:
             self.inbox.pop((account, signature), None)
+            self.aside.pop((account, signature), None)
 
     async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
         del now_ms
@@ -198,15 +231,35 @@ class PostgresDepositStore:
                     now_ms,
                 )
 
-    async def oldest(self, account: str, limit: int) -> list[Seen]:
+    async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
         async with self._connection() as connection:
             rows = await connection.fetch(
-                "SELECT signature, slot, block_time, failed FROM deposit_inbox WHERE account = $1"
-                " ORDER BY slot, position LIMIT $2",
+                "SELECT signature, slot, block_time, failed FROM deposit_inbox"
+                " WHERE account = $1 AND try_at_ms <= $3 ORDER BY slot, position LIMIT $2",
                 account,
                 limit,
+                now_ms,
             )
         return [Seen(*row) for row in rows]
+
+    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
+        async with self._connection() as connection, connection.transaction():
+            await connection.executemany(
+                "UPDATE deposit_inbox SET waits_for = $3, try_at_ms = $4 WHERE account = $1 AND signature = $2",
+                [(account, row.signature, sorted(row.waits_for), row.try_at_ms) for row in rows],
+            )
+
+    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+        async with self._connection() as connection:
+            rows = await connection.fetch(
+                "SELECT authority, max(try_at_ms) FROM deposit_inbox, unnest(waits_for) AS authority"
+                " WHERE account = $1 AND try_at_ms > $3 AND try_at_ms > 0"
+                " AND waits_for && $2::text[] AND authority = ANY ($2::text[]) GROUP BY authority",
+                account,
+                list(authorities),
+                now_ms,
+            )
+        return {row[0]: row[1] for row in rows}
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
         async with self._connection() as connection, connection.transaction():

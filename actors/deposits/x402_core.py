@@ -16,6 +16,7 @@ Pure: the network's words come in as values, a step goes out. Whoever restarts g
 | ABANDONED | never signed | |
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 
@@ -68,6 +69,7 @@ class Record:
     created_at_ms: int
     slot: int = 0  # In which it was seen, 0 before.
     reason: str = ""
+    fee_lost: bool = False  # It landed and failed: whoever pays its fee paid for nothing.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Heights:
-    """Of the same node, at finalized: its block height, and the oldest slot that it can still tell about."""
+    """Of one node that did not know a signature: its final block height before it was asked for that, and the oldest
+    slot that it could still tell about after it."""
 
     finalized: int
     first_slot: int
@@ -118,6 +121,12 @@ def next_step(
     if not has_landed(sighting, wait_for_finalized):
         return Step.WAIT
     return Step.CREDIT if record.kind is Kind.STANDARD else Step.FINISH
+
+
+def most_telling(record: Record, told: Sequence[Heights]) -> Heights | None:
+    """Of several nodes that do not know the payment, the one whose silence says most; never a mixture of two."""
+    late = [heights for heights in told if heights.finalized > record.last_valid_height]
+    return min(late or told, key=lambda heights: heights.first_slot, default=None)
 
 
 def has_landed(sighting: Sighting, wait_for_finalized: bool) -> bool:

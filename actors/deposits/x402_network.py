@@ -1,11 +1,13 @@
 """What the settling of x402 payments asks of the node, and what its answers mean for a payment.
 
 Implements: hostile input 25 (a send whose answer is lost is neither done nor failed); decisions 3.5.
-The shell around one node: every question has a time limit, every silence is a value, nothing raises. What follows
+The shell around the nodes: every question has a time limit, every silence is a value, nothing raises. What follows
 from an answer is x402_core.py's.
 """
 
+import asyncio
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any, Protocol
@@ -58,8 +60,11 @@ class Sent(Enum):
 
 
 class PaymentNetwork:
-    def __init__(self, node: Node) -> None:
+    """singly: the nodes that `node` stands for, each by itself; none: it is a single one."""
+
+    def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
         self._node = node
+        self._singly = [PaymentNetwork(each) for each in singly] if singly else [self]
 
     async def latest_blockhash(self) -> BlockhashHint | None:
         found = await self._ask("getLatestBlockhash", [{"commitment": "confirmed"}], _QUICK_MS)
@@ -104,10 +109,25 @@ class PaymentNetwork:
         except (TypeError, KeyError, ValueError):
             return None
 
-    async def heights(self) -> Heights | None:
+    async def search(self, signatures: list[bytes]) -> tuple[list[Sighting | None], list[Heights]]:
+        """Asks every node by itself: what any of them knows of each, and how far each that answered could look."""
+        looks = await asyncio.gather(*(each._look(signatures) for each in self._singly))
+        rows = [
+            [sighting for sighting in found if sighting is not None]
+            for found in zip(*(found for found, _ in looks), strict=True)
+        ]
+        seen = [max(row, key=lambda one: (one.finalized, one.confirmed), default=None) for row in rows]
+        return seen, [heights for _, heights in looks if heights is not None]
+
+    async def _look(self, signatures: list[bytes]) -> tuple[list[Sighting | None], Heights | None]:
+        """The height is asked first: what is unseen after it was reached could not have landed at or below it since.
+        The oldest slot is asked last: what was cleaned up while it was looked for does not count as looked for."""
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}], _QUICK_MS)
+        found = await self.sightings(signatures, history=True)
         first = await self._ask("getFirstAvailableBlock", [], _QUICK_MS)
-        return Heights(height, first) if isinstance(height, int) and isinstance(first, int) else None
+        if found is None:
+            return [None] * len(signatures), None
+        return found, Heights(height, first) if isinstance(height, int) and isinstance(first, int) else None
 
     async def lamports(self, pubkey: str) -> int | None:
         found = await self._ask("getBalance", [pubkey, {"commitment": "confirmed"}], _QUICK_MS)

@@ -34,7 +34,7 @@ TRANSFER_INDEX = transfer_index(2)  # A payment that is credited here is the thi
 _UNDER_WAY_MAX = 256
 _POLL_SECONDS = 0.2
 _GRACE_MS = 5_000  # After the wait: nobody else looks after a payment while its settler may still be at it.
-_MINUTE_MS = 60_000
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 _BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 
 
@@ -42,6 +42,7 @@ _BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 class Limits:
     wait_ms: int  # For the commitment; the payer's patience is 5 s in one official client.
     attempts_per_minute: int  # Sponsored payments of one payer.
+    failures_per_hour: int  # Sponsored payments that landed and failed, of all payers; then co-signing pauses.
     wait_for_finalized: bool
 
 
@@ -66,6 +67,7 @@ class Settler:
         self._under_way: dict[bytes, asyncio.Task[Settled | NotSettled]] = {}
         self._hint: BlockhashHint | None = None
         self._hint_at = 0.0
+        self._budget_spent = False  # As far as the log has told.
 
     # --- what doors ask
 
@@ -147,6 +149,11 @@ class Settler:
         earlier = await self._store.find(payment.message_hash)
         if earlier is not None:
             return _taken_before(earlier)
+        if payment.sponsored and await self._is_budget_spent():
+            return _unavailable(
+                "too many payments failed on the chain within an hour, so the service pays no network fees for now; "
+                "nothing was signed or sent; POST /x402/settle still takes a transaction that pays its own fee"
+            )
         if payment.sponsored and await self._attempts(payment) >= self._limits.attempts_per_minute:
             return _too_many(payment)
         return self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
@@ -210,6 +217,18 @@ class Settler:
         """Of this payer in the last minute, in all replicas."""
         return await self._store.attempts(bytes(payment.payer), self._clock.now_ms() - _MINUTE_MS)
 
+    async def _is_budget_spent(self) -> bool:
+        """Wallets cost nothing to make, so the limits of one bound no loss: what simulates well and then fails on the
+        chain is counted over all payers and all replicas."""
+        failures = await self._store.fees_lost(self._clock.now_ms() - _HOUR_MS)
+        spent = failures >= self._limits.failures_per_hour
+        if spent and not self._budget_spent:
+            logger.error("co-signing pauses: %d sponsored payments landed and failed within an hour", failures)
+        elif self._budget_spent and not spent:
+            logger.warning("co-signing goes on: %d sponsored payments landed and failed within an hour", failures)
+        self._budget_spent = spent
+        return spent
+
     def _signed(self, record: Record, payment: Payment) -> Record:
         """The one place where the sponsor signs. The record is claimed, and nobody else comes here with it."""
         whole = payment.transaction
@@ -228,6 +247,7 @@ class Settler:
             seen = await self._network.sightings([record.signature], history=False)
             sighting = seen[0] if seen else None
             if sighting is not None and has_failed(sighting):
+                await self._move_quietly(replace(record, slot=sighting.slot, fee_lost=True))  # Open until it is final.
                 return _rejected(record, f"the transaction landed and failed: {sighting.error}")
             if sighting is not None and has_landed(sighting, self._limits.wait_for_finalized):
                 return await self.landed(record, sighting)
@@ -238,7 +258,7 @@ class Settler:
 
     async def landed(self, record: Record, sighting: Sighting) -> Settled | NotSettled:
         """Credit it where that is ours to do. Asked again it changes nothing: a transfer is credited once."""
-        record = replace(record, slot=sighting.slot)
+        record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
         settled = Settled(
             _text(record.signature),
             _text(record.payer),

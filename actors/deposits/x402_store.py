@@ -16,7 +16,7 @@ from actors.deposits.x402_core import Kind, Record, State
 
 _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
-    "slot, reason"
+    "slot, reason, fee_lost"
 )
 
 
@@ -32,8 +32,9 @@ class PaymentStore(Protocol):
         ...
 
     async def move(self, record: Record, look_at_ms: int) -> bool:
-        """State, transaction, signature, slot and reason are from now on those of this record. False: somebody has
-        moved it further already, and it stays as it is. A state never gives way to a lower one, nor an end to any."""
+        """State, transaction, signature, slot, reason and fee_lost are from now on those of this record. False:
+        somebody has moved it further already, and it stays as it is. A state never gives way to a lower one, nor an end
+        to any."""
         ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
@@ -42,6 +43,10 @@ class PaymentStore(Protocol):
 
     async def attempts(self, payer: bytes, since_ms: int) -> int:
         """How many payments of this payer were claimed since then."""
+        ...
+
+    async def fees_lost(self, since_ms: int) -> int:
+        """How many of the payments claimed since then cost the sponsor a fee for nothing, whoever paid."""
         ...
 
     async def forget(self, before_ms: int) -> int:
@@ -77,6 +82,7 @@ class MemoryPaymentStore:
             signature=record.signature,
             slot=record.slot,
             reason=record.reason,
+            fee_lost=record.fee_lost,
         )
         self._look_at[record.message_hash] = look_at_ms
         return True
@@ -91,6 +97,12 @@ class MemoryPaymentStore:
 
     async def attempts(self, payer: bytes, since_ms: int) -> int:
         return sum(record.payer == payer and record.created_at_ms >= since_ms for record in self.records.values())
+
+    async def fees_lost(self, since_ms: int) -> int:
+        return sum(
+            record.fee_lost and record.kind is not Kind.SELF_PAID and record.created_at_ms >= since_ms
+            for record in self.records.values()
+        )
 
     async def forget(self, before_ms: int) -> int:
         old = [
@@ -119,7 +131,7 @@ class PostgresPaymentStore:
         with _unavailable_on_failure():
             claimed = await self._pool.fetchval(
                 f"INSERT INTO x402_payments ({_COLUMNS}, look_at_ms) "  # noqa: S608 - our own names.
-                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) "
+                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
                 "ON CONFLICT (message_hash) DO NOTHING RETURNING true",
                 record.message_hash,
                 record.kind.value,
@@ -132,6 +144,7 @@ class PostgresPaymentStore:
                 record.created_at_ms,
                 record.slot,
                 record.reason,
+                record.fee_lost,
                 look_at_ms,
             )
         return claimed is True
@@ -140,7 +153,7 @@ class PostgresPaymentStore:
         with _unavailable_on_failure():
             done = await self._pool.execute(
                 "UPDATE x402_payments SET state = $2, transaction = $3, signature = $4, slot = $5, reason = $6, "
-                "look_at_ms = $7 WHERE message_hash = $1 AND state < 10 AND state <= $2",
+                "look_at_ms = $7, fee_lost = $8 WHERE message_hash = $1 AND state < 10 AND state <= $2",
                 record.message_hash,
                 record.state.value,
                 record.transaction,
@@ -148,6 +161,7 @@ class PostgresPaymentStore:
                 record.slot,
                 record.reason,
                 look_at_ms,
+                record.fee_lost,
             )
         return bool(done == "UPDATE 1")
 
@@ -167,6 +181,15 @@ class PostgresPaymentStore:
         with _unavailable_on_failure():
             count = await self._pool.fetchval(
                 "SELECT count(*) FROM x402_payments WHERE payer = $1 AND created_at_ms >= $2", payer, since_ms
+            )
+        return int(count)
+
+    async def fees_lost(self, since_ms: int) -> int:
+        with _unavailable_on_failure():
+            count = await self._pool.fetchval(
+                "SELECT count(*) FROM x402_payments WHERE fee_lost AND kind <> $1 AND created_at_ms >= $2",
+                Kind.SELF_PAID.value,
+                since_ms,
             )
         return int(count)
 

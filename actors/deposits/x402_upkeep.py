@@ -16,7 +16,7 @@ import base58
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.clock import Clock
-from actors.deposits.x402_core import Heights, Record, Sighting, State, Step, next_step
+from actors.deposits.x402_core import Heights, Record, Sighting, State, Step, has_failed, most_telling, next_step
 from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_settler import TRANSFER_INDEX, Limits, Settler
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
@@ -87,10 +87,8 @@ class Upkeep:
         records = await self._store.due(now_ms, now_ms + _LEASE_MS, _AT_ONCE)
         signed = [record for record in records if record.signature]
         seen: list[Sighting | None] = []
-        heights: Heights | None = None
+        told: list[Heights] = []
         if signed:
-            # Heights first: what is unseen after a height was reached could not have landed at or below it since.
-            heights = await self._network.heights()
             found = await self._network.sightings([record.signature for record in signed], history=True)
             if found is None:
                 # They come again when their lease ends. A node without transaction history never says.
@@ -98,12 +96,19 @@ class Upkeep:
                 return len(records)
             seen = found
         sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
+        unseen = [record for record in signed if sightings[record.message_hash] is None]
+        if unseen:
+            # One node's silence is proof of its own blocks alone, so each is asked everything by itself.
+            again, told = await self._network.search([record.signature for record in unseen])
+            sightings |= {record.message_hash: sighting for record, sighting in zip(unseen, again, strict=True)}
         for record in records:
-            await self._take(record, sightings.get(record.message_hash), heights)
+            await self._take(record, sightings.get(record.message_hash), most_telling(record, told))
         return len(records)
 
     async def _take(self, record: Record, sighting: Sighting | None, heights: Heights | None) -> None:
         step = next_step(record, sighting, heights, self._limits.wait_for_finalized, self._clock.now_ms())
+        if sighting is not None:
+            record = replace(record, fee_lost=has_failed(sighting))
         name = base58.b58encode(record.signature).decode() or record.message_hash.hex()
         match step:
             case Step.WAIT:
@@ -120,7 +125,7 @@ class Upkeep:
             case Step.FAIL:
                 reason = "never landed" if sighting is None else f"landed and failed: {sighting.error}"
                 logger.info("payment %s: %s", name, reason)
-                await self._keep(replace(record, state=State.FAILED, reason=reason))
+                await self._keep(replace(record, state=State.FAILED, reason=reason, fee_lost=sighting is not None))
             case Step.TAKE_BACK:
                 await self._take_back(record, name)
             case Step.GIVE_UP:

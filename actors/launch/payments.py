@@ -3,6 +3,7 @@
 Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in deposits/.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -37,8 +38,11 @@ class Payments:
         await self.pool.close()
 
 
-async def assemble_payments(config: Config, node: Node, accounts: AccountsClient, clock: Clock) -> Payments | None:
-    """None where no sponsor's key or no deposit wallet is configured: settlement is off."""
+async def assemble_payments(
+    config: Config, node: Node, accounts: AccountsClient, clock: Clock, singly: Sequence[Node] = ()
+) -> Payments | None:
+    """singly: the nodes behind `node`, each by itself. None where no sponsor's key or no deposit wallet is configured:
+    settlement is off."""
     payments = config.payments
     if payments.sponsor_key is None or payments.deposit_wallet is None:
         return None
@@ -57,8 +61,13 @@ async def assemble_payments(config: Config, node: Node, accounts: AccountsClient
         payments.x402_unit_price_max,
         payments.x402_unit_limit_max,
     )
-    limits = Limits(payments.x402_wait_ms, payments.x402_attempts_per_minute, payments.x402_commitment == "finalized")
-    store, network = PostgresPaymentStore(pool), PaymentNetwork(node)
+    limits = Limits(
+        payments.x402_wait_ms,
+        payments.x402_attempts_per_minute,
+        payments.x402_failures_per_hour,
+        payments.x402_commitment == "finalized",
+    )
+    store, network = PostgresPaymentStore(pool), PaymentNetwork(node, singly)
     settler = Settler(rules, limits, sponsor, store, network, accounts, clock)
     upkeep = Upkeep(
         limits, settler, store, network, accounts, clock, str(sponsor.pubkey), payments.sponsor_low_lamports

@@ -56,7 +56,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await pages.look()
     nodes.start()
     deposits = await watch_deposits(config)
-    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock)
+    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
     pages.start()
     # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
     # client's own in. One that comes straight to the door has none.

@@ -4,7 +4,7 @@ Implements: node pool, shared reads and cache, put together from the settings. W
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors.clock import Clock
 from actors.config import UpstreamConfig
@@ -45,6 +45,11 @@ class Nodes:
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         """Ask the chain. params: the bytes of a JSON array. Every way it can go wrong is a kind of answer."""
         return await self._shared.call(method, params, timeout_ms)
+
+    @property
+    def singly(self) -> Sequence[NodeClient]:
+        """Each node by itself, past pool and cache: for whoever must know that two answers are of the same one."""
+        return tuple(self._clients)
 
     async def probe(self) -> None:
         """One look at every node."""

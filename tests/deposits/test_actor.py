@@ -237,6 +237,47 @@ async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) ->
     assert (totals.waiting, totals.counts[Status.CREDITED]) == (0, 2 * BATCH_MAX + 3)
 
 
+async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> None:
+    """More than a batch of them: the others are credited all the same; its own follow in order once it is mended."""
+    world.accounts.halted = {ALICE}
+    mine = [world.chain.pay(("alice", 10_000)).signature for _ in range(2 * BATCH_MAX)]
+    shared = world.chain.pay(("alice", 10_000), ("bob", 10_000)).signature
+    for _ in range(3):
+        world.chain.pay(("bob", 10_000))
+    watcher = world.watcher()
+    await watcher.round()
+    assert world.accounts.balances == {BOB: 3_000}
+    assert (await world.store.totals(ACCOUNT.address)).waiting == 2 * BATCH_MAX + 1
+    world.chain.calls.clear()
+    await watcher.round()
+    assert world.chain.calls.count("getTransaction") == 0  # They are not read again before their time.
+    world.accounts.halted = set()
+    late = world.chain.pay(("alice", 10_000)).signature
+    await watcher.round()
+    assert ALICE not in world.accounts.balances  # What comes later does not overtake.
+    world.clock.advance(60)
+    await watcher.round()
+    assert [signature for owner, signature in world.accounts.order if owner == ALICE] == [*mine, shared, late]
+    assert world.accounts.balances[BOB] == 4_000
+    assert (await world.store.totals(ACCOUNT.address)).waiting == 0
+
+
+async def test_a_ledger_that_is_away_ends_the_round(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long backlog is not tried to its end in vain; and nothing of it is lost."""
+    monkeypatch.setattr("actors.deposits.actor._FRUITLESS_MAX", 2)
+    world.accounts.away = True
+    for number in range(4 * BATCH_MAX):
+        world.chain.pay((f"wallet {number}", 10_000))
+    watcher = world.watcher()
+    with pytest.raises(OwnerUnavailable):
+        await watcher.round()
+    assert world.accounts.asked == 2 * BATCH_MAX
+    world.accounts.away = False
+    world.clock.advance(60)
+    await watcher.round()
+    assert set(world.accounts.balances.values()) == {1_000} and len(world.accounts.balances) == 4 * BATCH_MAX
+
+
 async def test_a_deposit_that_was_taken_back_and_became_final_is_listed(world: World) -> None:
     sent = world.chain.pay(("alice", 10_000))
     world.accounts.taken_back.add((sent.signature, 0))

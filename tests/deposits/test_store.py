@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, Reason, Status
-from actors.deposits.store import Cursor, DepositStore, Gap
+from actors.deposits.store import Aside, Cursor, DepositStore, Gap
 
 ACCOUNT, OTHER = "account", "other"
 
@@ -23,17 +23,17 @@ async def test_the_inbox_gives_the_order_of_the_chain(deposit_store: DepositStor
     await deposit_store.add(ACCOUNT, [seen(5, 12), seen(4, 11), seen(3, 11)], 0)
     await deposit_store.add(ACCOUNT, [seen(2, 11), seen(1, 10, failed=True)], -3)
     await deposit_store.add(OTHER, [seen(9, 1)], 0)
-    found = await deposit_store.oldest(ACCOUNT, 10)
+    found = await deposit_store.oldest(ACCOUNT, 10, 0)
     assert [row.signature[0] for row in found] == [1, 2, 3, 4, 5]
     assert found[0] == seen(1, 10, failed=True)
-    assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 2)] == [1, 2]
+    assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 2, 0)] == [1, 2]
 
 
 async def test_what_is_listed_twice_is_there_once(deposit_store: DepositStore) -> None:
     """A walk that died half way is walked again."""
     for position in (0, -7):
         await deposit_store.add(ACCOUNT, [seen(2, 11), seen(1, 10)], position)
-    assert len(await deposit_store.oldest(ACCOUNT, 10)) == 2
+    assert len(await deposit_store.oldest(ACCOUNT, 10, 0)) == 2
     assert (await deposit_store.totals(ACCOUNT)).waiting == 2
 
 
@@ -54,7 +54,7 @@ async def test_the_cursor_never_moves_back(deposit_store: DepositStore) -> None:
 async def test_what_is_recorded_leaves_the_inbox_with_it(deposit_store: DepositStore) -> None:
     await deposit_store.add(ACCOUNT, [seen(2, 11), seen(1, 10)], 0)
     await deposit_store.record(ACCOUNT, [finding(1), finding(1, 1)], [seen(1, 10).signature], 0)
-    assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 10)] == [2]
+    assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 10, 0)] == [2]
     assert [row.index for row in await deposit_store.find(ACCOUNT, bytes([1]) * 64)] == [0, 1]
     assert await deposit_store.find(OTHER, bytes([1]) * 64) == []
 
@@ -85,3 +85,20 @@ async def test_listings_are_newest_first_and_by_status(deposit_store: DepositSto
     assert [row.slot for row in await deposit_store.listing(ACCOUNT, Status.LISTED, 2, 1)] == [2, 1]
     counts = (await deposit_store.totals(ACCOUNT)).counts
     assert (counts[Status.LISTED], counts[Status.IGNORED], counts[Status.CREDITED]) == (3, 1, 0)
+
+
+async def test_what_steps_aside_lets_others_pass_and_comes_back_in_its_place(deposit_store: DepositStore) -> None:
+    """Not before its time, and then in the order of the chain; whoever asks knows for whom something waits."""
+    await deposit_store.add(ACCOUNT, [seen(3, 12), seen(2, 11), seen(1, 10)], 0)
+    rows = [Aside(seen(1, 10).signature, frozenset("ab"), 50), Aside(seen(2, 11).signature, frozenset("b"), 70)]
+    await deposit_store.step_aside(ACCOUNT, rows)
+    for now_ms, given in ((49, [3]), (50, [1, 3]), (70, [1, 2, 3])):
+        assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 10, now_ms)] == given
+    assert await deposit_store.waited_for(ACCOUNT, ["a", "b", "c"], 49) == {"a": 50, "b": 70}
+    assert await deposit_store.waited_for(ACCOUNT, ["a", "b"], 50) == {"b": 70}
+    assert await deposit_store.waited_for(OTHER, ["a", "b"], 0) == {}
+    await deposit_store.add(ACCOUNT, [seen(2, 11)], 0)  # A walk that is walked again changes nothing.
+    assert (await deposit_store.totals(ACCOUNT)).waiting == 3
+    await deposit_store.record(ACCOUNT, [], [seen(2, 11).signature], 0)
+    assert await deposit_store.waited_for(ACCOUNT, ["b"], 50) == {}
+    assert await deposit_store.waited_for(ACCOUNT, [], 0) == {}

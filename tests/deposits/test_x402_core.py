@@ -17,6 +17,7 @@ from actors.deposits.x402_core import (
     Step,
     has_failed,
     has_landed,
+    most_telling,
     next_step,
 )
 
@@ -76,6 +77,14 @@ def test_silence_of_a_forgetful_node_proves_nothing():
     assert next_step(CREDITED, None, Heights(1_001, 501), False, 0) is Step.GIVE_UP
     assert next_step(CREDITED, None, LATE, False, PROVABLE_MS) is Step.TAKE_BACK
     assert next_step(CREDITED, None, LATE, False, PROVABLE_MS + 1) is Step.GIVE_UP
+
+
+def test_no_proof_is_made_of_two_nodes():
+    """One is far enough and forgetful, the other remembers and is behind: together they prove nothing."""
+    forgetful, behind, good = Heights(1_001, 501), Heights(1_000, 0), Heights(1_001, 500)
+    assert next_step(CREDITED, None, most_telling(CREDITED, [forgetful, behind]), False, 0) is Step.GIVE_UP
+    assert most_telling(CREDITED, [forgetful, behind, good]) is good
+    assert most_telling(CREDITED, [behind]) is behind and most_telling(CREDITED, []) is None
 
 
 def test_a_claim_whose_settler_died_is_abandoned_in_time():

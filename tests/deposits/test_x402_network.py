@@ -111,10 +111,33 @@ async def test_a_silent_node_says_nothing_about_a_payment(answer):
     assert await network.lamports("x") is None
 
 
-async def test_heights_need_both_answers():
-    """One alone proves nothing."""
-    assert await PaymentNetwork(Node(result(9), result(2))).heights() == Heights(9, 2)
-    assert await PaymentNetwork(Node(result(9), replies.TIMED_OUT)).heights() is None
+UNSEEN, SEEN = result({"value": [None]}), result({"value": [{"slot": 5, "confirmations": 3, "err": None}]})
+FINAL = result({"value": [{"slot": 5, "confirmations": None, "err": None}]})
+
+
+async def test_a_search_needs_all_answers_of_one_node():
+    """Its height, then the signature, then its oldest slot; one alone proves nothing."""
+    node = Node(result(9), UNSEEN, result(2))
+    assert await PaymentNetwork(node).search([b"s" * 64]) == ([None], [Heights(9, 2)])
+    assert [method for method, _ in node.asked] == ["getBlockHeight", "getSignatureStatuses", "getFirstAvailableBlock"]
+    for answers in ((result(9), UNSEEN, replies.TIMED_OUT), (replies.TIMED_OUT, UNSEEN), (result(9), replies.GARBAGE)):
+        assert await PaymentNetwork(Node(*answers)).search([b"s" * 64]) == ([None], [])
+
+
+async def test_a_search_never_mixes_nodes():
+    """Each is asked by itself, past the pool; what one knows outweighs the silence of others."""
+    pool = Node(replies.UNREACHABLE)
+    ahead, lagging, silent = (
+        Node(result(9), UNSEEN, result(7)),
+        Node(result(3), UNSEEN, result(0)),
+        Node(replies.TIMED_OUT),
+    )
+    network = PaymentNetwork(pool, [ahead, lagging, silent])
+    assert await network.search([b"s" * 64]) == ([None], [Heights(9, 7), Heights(3, 0)])
+    assert pool.asked == []
+    knowing = [Node(result(9), known, result(0)) for known in (SEEN, FINAL, UNSEEN)]
+    found, _ = await PaymentNetwork(pool, knowing).search([b"s" * 64])
+    assert found == [Sighting(5, None, confirmed=True, finalized=True)]
 
 
 async def test_the_newest_blockhash_and_a_balance():

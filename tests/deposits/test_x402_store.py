@@ -95,6 +95,22 @@ async def test_attempts_are_counted_by_payer_and_time(store):
     assert await store.attempts(b"z" * 32, 0) == 0
 
 
+async def test_lost_fees_are_counted_over_all_payers(store):
+    """Open or ended, paid for by the sponsor; what a payer pays for is its own loss."""
+    await store.claim(record(1, created_at_ms=100), 0)
+    await store.claim(record(2, created_at_ms=200, payer=b"q" * 32, kind=Kind.SPONSORED), 0)
+    await store.claim(record(3, created_at_ms=200, kind=Kind.SELF_PAID), 0)
+    await store.claim(record(4, created_at_ms=200), 0)
+    assert await store.fees_lost(0) == 0
+    await store.move(record(1, state=State.SENT, fee_lost=True), 0)
+    await store.move(record(2, state=State.FAILED, fee_lost=True), 0)
+    await store.move(record(3, state=State.FAILED, fee_lost=True), 0)
+    assert (await store.find(record(1).message_hash)).fee_lost
+    assert [await store.fees_lost(since_ms) for since_ms in (100, 101, 201)] == [2, 1, 0]
+    await store.move(record(1, state=State.FINAL), 0)
+    assert await store.fees_lost(100) == 1
+
+
 async def test_old_ends_are_forgotten_and_what_is_open_never(store):
     """Hostile input 24: the memory of duplicates is bounded, and no payment under way falls out of it."""
     await store.claim(record(1, state=State.FINAL, created_at_ms=10), 0)
@@ -111,6 +127,13 @@ async def test_a_lost_database_is_said_so(postgres_url):
     pool = await connect_postgres(postgres_url, connections_max=1, application="test")
     store = PostgresPaymentStore(pool)
     await pool.close()
-    for ask in (store.find(b"x"), store.claim(RECORD, 0), store.move(RECORD, 0), store.due(0, 0, 1), store.forget(0)):
+    for ask in (
+        store.find(b"x"),
+        store.claim(RECORD, 0),
+        store.move(RECORD, 0),
+        store.due(0, 0, 1),
+        store.fees_lost(0),
+        store.forget(0),
+    ):
         with pytest.raises(PaymentsUnavailable):
             await ask

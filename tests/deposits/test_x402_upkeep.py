@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_network import PaymentNetwork
 from actors.settlements import Settled
 from actors.upstream import replies
 
-from .x402_world import PaymentWorld, a_payment_world
+from .x402_world import USDC, ChainNode, PaymentWorld, a_payment_world
 
 
 @pytest.fixture
@@ -92,6 +93,38 @@ async def test_a_silent_node_ends_nothing(world):
     world.forget(base58.b58encode(the_record(world).signature).decode())
     await world.rounds(2)
     assert the_record(world).state is State.CREDITED
+
+
+async def test_a_pool_that_lost_sight_takes_nothing_back(world):
+    """One node answers for the pool that it knows nothing, from others come heights: a node that knows it is found."""
+    settled = await pay(world)
+    knowing = ChainNode(world.chain)
+    world.forget(settled.signature)
+    world.chain.beat(320)
+    world.network = PaymentNetwork(world.node, [knowing, ChainNode(world.chain)])
+    world.upkeep = world.new_upkeep()
+    await world.rounds(2)
+    assert the_record(world).state is State.FINAL
+    assert await world.accounts.balance(world.payer.pubkey()) == 10_000
+
+
+async def test_a_failure_seen_by_the_follow_up_counts_as_a_lost_fee(world):
+    """Its settler had stopped waiting; the fee is lost all the same, and counted before the failure is final."""
+    raw = world.standard(10 * USDC)
+    rival = world.chain.signed(world.payer, world.transfer(10 * USDC, world.payer))
+    send = world.network.send
+
+    async def drained(transaction: bytes) -> object:
+        world.chain.land(rival)
+        return await send(transaction)
+
+    world.network.send = drained
+    world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
+    await world.settler.pay(raw, 10_000)
+    world.node.before.clear()
+    assert await world.store.fees_lost(0) == 0
+    await world.rounds(2)
+    assert (the_record(world).state, await world.store.fees_lost(0)) == (State.FAILED, 1)
 
 
 async def test_an_owner_that_is_away_is_asked_again(world):

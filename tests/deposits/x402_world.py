@@ -32,7 +32,7 @@ from tests.devnode.local_node import LocalNode
 
 from .x402_making import half_signed, memo, message_of, transfer_checked
 
-LIMITS = Limits(wait_ms=3_500, attempts_per_minute=20, wait_for_finalized=False)
+LIMITS = Limits(wait_ms=3_500, attempts_per_minute=20, failures_per_hour=60, wait_for_finalized=False)
 USDC = 1_000_000
 
 

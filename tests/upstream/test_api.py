@@ -59,6 +59,14 @@ async def test_an_answer_says_which_node_served_it_and_how_it_came_about():
             assert (answer.node, answer.cache, answer.value()) == ("n0", "miss", b"1000")
 
 
+async def test_each_node_can_be_asked_by_itself():
+    """Past the choice and past what is kept: two answers that must be of one node are of that one."""
+    async with nodes_over(Chain(1_000), Chain(700)) as (nodes, _):
+        for _ in range(2):
+            answers = [await node.call("getFirstAvailableBlock", b"[]", 5_000) for node in nodes.singly]
+            assert [(answer.node, answer.value()) for answer in answers] == [("n0", b"1000"), ("n1", b"700")]
+
+
 async def test_one_node_is_not_asked_more_than_its_probes_need():
     """What only a choice between nodes needs is not asked of the only one."""
     chain = Chain(1_000)
