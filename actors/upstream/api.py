@@ -71,6 +71,6 @@ class Nodes:
                 slot = slot_at(probe, commitment) if probe.answered else None
                 if slot is not None:
                     self._cache.saw_slot(commitment, slot)
-            self._heard(score.name, probe, self._members.best_slot_ever())
+            self._heard(score.name, probe, self._members.best_slot())
 
         return listen

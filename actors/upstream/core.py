@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 
 _LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not look like a slow node.
+# A node that names lower slots than its own best for so many probes in a row was wrong about that one, or its chain has
+# begun anew. Without this a single absurd slot would make every node lag for ever.
+_BELOW_BEST_MAX = 100
 
 
 @unique
@@ -42,7 +45,8 @@ class NodeScore:
     successes_in_a_row: int = 0
     latency_ms: int | None = None  # Running average; None: no probe was ever answered.
     last: Probe | None = None
-    best_slot: int | None = None  # Highest slot that this node ever named.
+    best_slot: int | None = None  # Highest slot that this node named, as far as it can be believed.
+    below_best_in_a_row: int = 0
 
     def after(self, probe: Probe) -> "NodeScore":
         """The score once this probe is taken in. What a failed probe cannot say stays as it was known last."""
@@ -55,19 +59,28 @@ class NodeScore:
                 if latency_ms is None
                 else (latency_ms * (_LATENCY_WEIGHT - 1) + probe.latency_ms) // _LATENCY_WEIGHT
             )
-        slots = [slot for slot in (self.best_slot, probe.slot) if slot is not None]
+        best_slot, below_best = self._best_after(probe.slot)
         return replace(
             self,
             failures_in_a_row=0,
             successes_in_a_row=self.successes_in_a_row + 1,
             latency_ms=latency_ms,
             last=probe,
-            best_slot=max(slots, default=None),
+            best_slot=best_slot,
+            below_best_in_a_row=below_best,
         )
+
+    def _best_after(self, slot: int | None) -> tuple[int | None, int]:
+        """The best slot once this one was named, and for how many probes in a row it has not been reached again."""
+        if slot is None:
+            return self.best_slot, self.below_best_in_a_row
+        if self.best_slot is None or slot >= self.best_slot or self.below_best_in_a_row + 1 >= _BELOW_BEST_MAX:
+            return slot, 0
+        return self.best_slot, self.below_best_in_a_row + 1
 
 
 def lag_slots(score: NodeScore, scores: Sequence[NodeScore]) -> int:
-    """How far this node's last named slot is behind the best slot that any node ever named."""
+    """How far this node's last named slot is behind the best slot that any node named."""
     known = [other.best_slot for other in scores if other.best_slot is not None]
     if not known or score.last is None or score.last.slot is None:
         return 0

@@ -89,8 +89,8 @@ class Members:
             other.lagging = behind or lag_slots(other.score, scores) > self.lag_slots_max
         return member.score
 
-    def best_slot_ever(self) -> int | None:
-        """The highest slot that any node has named: where the chain is at least."""
+    def best_slot(self) -> int | None:
+        """The highest slot that any node has named: where the chain is."""
         slots = [member.score.best_slot for member in self.all if member.score.best_slot is not None]
         return max(slots, default=None)
 

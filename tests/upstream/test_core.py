@@ -43,3 +43,14 @@ def test_the_slot_at_a_commitment_is_the_one_that_was_seen_there():
     probe = Probe(True, slot=60, processed_slot=92)
     assert [slot_at(probe, level) for level in Commitment] == [92, 60, 60]
     assert slot_at(None, Commitment.FINALIZED) is None
+
+
+def test_one_absurd_slot_does_not_make_every_node_lag_for_ever():
+    """A node that keeps naming lower slots than its own best was wrong about that one; a short lag is still seen."""
+    score = NodeScore("a").after(GOOD).after(Probe(True, slot=10**15))
+    for slot in range(101, 200):
+        score = score.after(Probe(True, slot=slot))
+        assert lag_slots(score, [score]) == 10**15 - slot
+    score = score.after(BAD).after(Probe(True, slot=200))
+    assert (score.best_slot, lag_slots(score, [score])) == (200, 0)
+    assert score.after(Probe(True, slot=150)).best_slot == 200
