@@ -19,6 +19,7 @@ from actors.devnode.wire import Decoded
 
 _LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # The faucet's gifts always arrive.
 _NO_SEND_FAULTS = Legs()
+_COUNTED_METHODS_MAX = 256  # Several times the methods there are; names beyond, which clients made up, share a count.
 HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
 
 
@@ -115,8 +116,9 @@ class Faults:
 
     def call_fate(self, method: str) -> CallFate:
         """What becomes of a JSON-RPC call that arrives now; asking counts it."""
-        number = self._calls[method]
-        self._calls[method] += 1
+        counted = method if method in self._calls or len(self._calls) < _COUNTED_METHODS_MAX else ""
+        number = self._calls[counted]
+        self._calls[counted] += 1
         return faults_plan.call_fate(self._plan, method, number)
 
     @property

@@ -34,6 +34,16 @@ def test_a_delayed_send_arrives_in_its_slot(local: LocalNode) -> None:
     assert len(list(local.chain.open_transactions())) == 0
 
 
+def test_names_that_clients_make_up_are_not_all_kept(local: LocalNode) -> None:
+    """Memory is bounded whatever is called; methods seen before keep a count of their own."""
+    faults = local.node.faults
+    faults.set(read_plan({"calls": {"*": {"too_many_share": 0.5}}}))
+    faults.call_fate("getSlot")
+    for number in range(2_000):
+        faults.call_fate(f"made up {number}")
+    assert len(faults._calls) <= 257 and faults._calls["getSlot"] == 1
+
+
 def test_what_is_held_arrives_in_the_order_it_was_sent(local: LocalNode) -> None:
     """Whatever a door gives to be held; even when the plan has been taken back."""
     faults, arrived = local.node.faults, []
