@@ -12,6 +12,7 @@ import pytest
 from bench.product import ROOT, Product, command, environment, free_ports
 
 _SECONDS_MAX = 60
+_INTERNAL_PORT_FIRST_MAX = 60_000
 
 
 def refused(*arguments: str, settings: Mapping[str, str], optimise: bool = False) -> str:
@@ -45,12 +46,21 @@ def test_a_second_instance_cannot_forget_the_first_ones_data(product: Product) -
     assert product.account()["ok"] is True
 
 
+def _taken() -> socket.socket:
+    """A listener on a port that every setting takes: the first of the internal ones has room for those after it."""
+    while True:
+        taken = socket.socket()
+        taken.bind(("127.0.0.1", 0))
+        if taken.getsockname()[1] <= _INTERNAL_PORT_FIRST_MAX:
+            taken.listen()
+            return taken
+        taken.close()
+
+
 @pytest.mark.parametrize("setting", ["--http-port", "LEDGER_SERVE__INTERNAL_PORT_FIRST", "LEDGER_DEVNODE__HTTP_PORT"])
 def test_a_taken_port_is_refused(tmp_path: Path, setting: str) -> None:
     """The message names the port and the setting that changes it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with _taken() as taken:
         port = str(taken.getsockname()[1])
         more = ("--http-port", port) if setting == "--http-port" else ()
         settings = {**free_ports().settings(), **({} if more else {setting: port})}
