@@ -10,9 +10,11 @@ that hangs. Connections keep session state only at their start: a transaction-mo
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -45,6 +47,8 @@ _POSTGRES_HOPELESS = (
     asyncpg.InsufficientPrivilegeError,
 )
 _POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# Of a connection at work. InternalClientError: a dying server's last word reached one that was not waiting for any.
+AWAY_AT_WORK = (*_POSTGRES_AWAY, asyncpg.InternalClientError)
 _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
@@ -148,6 +152,27 @@ async def _check_server(pool: asyncpg.Pool, where: str) -> None:
         )
     if read_only:
         raise StoreUnreachable(f"PostgreSQL at {where} takes no writes (a replica?); set DATABASE_URL to the primary")
+
+
+@contextmanager
+def away_as(unavailable: type[Exception]) -> Iterator[None]:
+    """What a database that is away makes of a statement becomes a store's own exception."""
+    try:
+        yield
+    except AWAY_AT_WORK as error:
+        raise unavailable(f"{type(error).__name__}: {error}") from error
+
+
+@asynccontextmanager
+async def borrowed(pool: asyncpg.Pool, wait_seconds: float, unavailable: type[Exception]) -> AsyncIterator[Any]:
+    """A connection of the pool, which does not come back to it when the database went away meanwhile."""
+    with away_as(unavailable):
+        async with pool.acquire(timeout=wait_seconds) as connection:
+            try:
+                yield connection
+            except AWAY_AT_WORK:
+                connection.terminate()  # It may be beyond use, and the pool cannot tell.
+                raise
 
 
 def open_redis(url: str) -> redis.asyncio.Redis:

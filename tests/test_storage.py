@@ -59,6 +59,23 @@ async def test_an_open_transaction_does_not_leak_to_the_next_user(pool: asyncpg.
     assert await pool.fetchval("SELECT to_regclass('half_made')") is None
 
 
+class Away(Exception):
+    """What a store calls a database that is away."""
+
+
+async def test_a_broken_connection_does_not_go_back_to_the_pool(pool: asyncpg.Pool) -> None:
+    """Whoever borrows next gets one that works; its bugs stay what they are."""
+    with pytest.raises(Away, match="AdminShutdownError"):
+        async with storage.borrowed(pool, 8, Away) as connection:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    with pytest.raises(ZeroDivisionError):
+        async with storage.borrowed(pool, 8, Away) as connection:
+            before = await connection.fetchval("SELECT pg_backend_pid()")
+            raise ZeroDivisionError
+    async with storage.borrowed(pool, 8, Away) as connection:
+        assert await connection.fetchval("SELECT pg_backend_pid()") == before
+
+
 async def test_an_absent_server_is_named_at_the_deadline(tmp_path: Path) -> None:
     """What is wrong, where, and what to do; and no password."""
     url = f"postgresql://someone:geheim@/ledger?host={tmp_path}"

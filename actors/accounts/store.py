@@ -8,8 +8,8 @@ One group is one call of accounts_write() (schema.sql): one round trip and one t
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.rows import group_arguments, stored_account
 from actors.accounts.writes import Credited, Stored, Write
-from actors.storage import migrate, read_migrations
+from actors.storage import AWAY_AT_WORK, away_as, borrowed, migrate, read_migrations
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
@@ -32,8 +32,6 @@ WRITE_SECONDS = 8.0
 EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 _FENCED, _DIVERGED = "LG001", "LG002"
-# InternalClientError: a dying server's last word reached a connection that was not waiting for any.
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 # For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
 # the planner works that out anew for every group, or scans whole tables while statistics are young.
 _WRITER_SETTINGS = (
@@ -135,7 +133,7 @@ class PostgresAccountStore:
 
     async def prepare(self, now_ms: int) -> None:
         if not self._migrated:
-            async with _translated():
+            with away_as(StoreUnavailable):
                 await migrate(self._pool, read_migrations("actors.accounts"))
             self._migrated = True
         async with self._reading() as connection:
@@ -173,7 +171,7 @@ class PostgresAccountStore:
                     raise Fenced from error
                 if error.sqlstate == _DIVERGED:
                     logger.error("accounts_write refused a group: %s", error)
-            if isinstance(error, _AWAY):
+            if isinstance(error, AWAY_AT_WORK):
                 raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
             raise
 
@@ -193,7 +191,7 @@ class PostgresAccountStore:
             try:
                 writer.terminate()
                 await self._pool.release(writer, timeout=1)
-            except _AWAY as error:
+            except AWAY_AT_WORK as error:
                 logger.info("a lost connection could not be given back: %s", error)
 
     async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
@@ -325,22 +323,8 @@ class PostgresAccountStore:
     async def close(self) -> None:
         await self._drop_writer()
 
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[Any]:
-        async with _translated(), self._pool.acquire(timeout=WRITE_SECONDS) as connection:
-            try:
-                yield connection
-            except _AWAY:
-                connection.terminate()  # It may be beyond use, and the pool cannot tell.
-                raise
-
-
-@asynccontextmanager
-async def _translated() -> AsyncIterator[None]:
-    try:
-        yield
-    except _AWAY as error:
-        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+    def _reading(self) -> AbstractAsyncContextManager[Any]:
+        return borrowed(self._pool, WRITE_SECONDS, StoreUnavailable)
 
 
 def partitions(now_ms: int) -> list[tuple[str, int, int]]:

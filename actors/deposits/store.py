@@ -4,8 +4,8 @@ Implements: the durable cursor behind "catches up after any outage, in order, wi
 its two stores, which pass one suite. Decides nothing; every method may be repeated.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -13,9 +13,8 @@ import asyncpg
 
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, Reason, Status
-from actors.storage import migrate, read_migrations
+from actors.storage import away_as, borrowed, migrate, read_migrations
 
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _SECONDS = 8.0
 _COLUMNS = (
     "signature, transfer_index, slot, block_time, status, reason, amount, source, authority, pubkey, credits, note"
@@ -188,7 +187,7 @@ class PostgresDepositStore:
         self._pool = pool
 
     async def prepare(self) -> None:
-        async with _translated():
+        with away_as(DepositStoreUnavailable):
             await migrate(self._pool, read_migrations("actors.deposits"))
 
     async def cursor(self, account: str) -> Cursor | None:
@@ -328,22 +327,8 @@ class PostgresDepositStore:
         counts = dict.fromkeys(Status, 0) | {Status(status): count for status, count in rows}
         return Totals(waiting, counts, [Gap(*row) for row in gaps])
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
-        async with _translated(), self._pool.acquire(timeout=_SECONDS) as connection:
-            try:
-                yield connection
-            except _AWAY:
-                connection.terminate()  # It may be beyond use, and the pool cannot tell.
-                raise
-
-
-@asynccontextmanager
-async def _translated() -> AsyncIterator[None]:
-    try:
-        yield
-    except _AWAY as error:
-        raise DepositStoreUnavailable(f"{type(error).__name__}: {error}") from error
+    def _connection(self) -> AbstractAsyncContextManager[Any]:
+        return borrowed(self._pool, _SECONDS, DepositStoreUnavailable)
 
 
 def _row(finding: Finding) -> tuple[Any, ...]:

@@ -5,14 +5,13 @@ A port and its two stores, which pass one suite. Decides nothing. Every replica 
 a claim counts for all of them, and outlives them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
 import asyncpg
 
 from actors.deposits.x402_core import Kind, Record, State
+from actors.storage import away_as
 
 _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
@@ -120,7 +119,7 @@ class PostgresPaymentStore:
         self._pool = pool
 
     async def find(self, message_hash: bytes) -> Record | None:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             row = await self._pool.fetchrow(
                 f"SELECT {_COLUMNS} FROM x402_payments WHERE message_hash = $1",  # noqa: S608 - our own names.
                 message_hash,
@@ -128,7 +127,7 @@ class PostgresPaymentStore:
         return None if row is None else _record(row)
 
     async def claim(self, record: Record, look_at_ms: int) -> bool:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             claimed = await self._pool.fetchval(
                 f"INSERT INTO x402_payments ({_COLUMNS}, look_at_ms) "  # noqa: S608 - our own names.
                 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
@@ -150,7 +149,7 @@ class PostgresPaymentStore:
         return claimed is True
 
     async def move(self, record: Record, look_at_ms: int) -> bool:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             done = await self._pool.execute(
                 "UPDATE x402_payments SET state = $2, transaction = $3, signature = $4, slot = $5, reason = $6, "
                 "look_at_ms = $7, fee_lost = $8 WHERE message_hash = $1 AND state < 10 AND state <= $2",
@@ -166,7 +165,7 @@ class PostgresPaymentStore:
         return bool(done == "UPDATE 1")
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             rows = await self._pool.fetch(
                 "UPDATE x402_payments SET look_at_ms = $2 WHERE message_hash IN ("  # noqa: S608 - our own names.
                 "SELECT message_hash FROM x402_payments WHERE state < 10 AND look_at_ms <= $1 "
@@ -178,14 +177,14 @@ class PostgresPaymentStore:
         return [_record(row) for row in rows]
 
     async def attempts(self, payer: bytes, since_ms: int) -> int:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             count = await self._pool.fetchval(
                 "SELECT count(*) FROM x402_payments WHERE payer = $1 AND created_at_ms >= $2", payer, since_ms
             )
         return int(count)
 
     async def fees_lost(self, since_ms: int) -> int:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             count = await self._pool.fetchval(
                 "SELECT count(*) FROM x402_payments WHERE fee_lost AND kind <> $1 AND created_at_ms >= $2",
                 Kind.SELF_PAID.value,
@@ -194,7 +193,7 @@ class PostgresPaymentStore:
         return int(count)
 
     async def forget(self, before_ms: int) -> int:
-        with _unavailable_on_failure():
+        with away_as(PaymentsUnavailable):
             done = await self._pool.execute(
                 "DELETE FROM x402_payments WHERE state >= 10 AND created_at_ms < $1", before_ms
             )
@@ -204,11 +203,3 @@ class PostgresPaymentStore:
 def _record(row: Any) -> Record:
     kind, state, rest = Kind(row["kind"]), State(row["state"]), tuple(row)
     return Record(rest[0], kind, state, *rest[3:])
-
-
-@contextmanager
-def _unavailable_on_failure() -> Iterator[None]:
-    try:
-        yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        raise PaymentsUnavailable(f"{type(error).__name__}: {error}") from error
