@@ -7,6 +7,7 @@ class is used as it is; nothing here is needed for that.
 """
 
 import asyncio
+import functools
 import gc
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_sh
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _PLACE_TRIES = 3
+_REMEMBERED_OWNERS = 16_384  # Of the accounts that call now; each call needs its own twice. About 3 MB.
 
 
 class ActorUnreachable(Exception):
@@ -27,6 +29,7 @@ def owner_index(routing: bytes, actors: int) -> int:
     return virtual_shard(routing) % actors
 
 
+@functools.lru_cache(maxsize=_REMEMBERED_OWNERS)
 def owner_index_of(pubkey: bytes, actors: int) -> int:
     return owner_index(routing_bytes(pubkey), actors)
 

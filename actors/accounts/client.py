@@ -39,7 +39,6 @@ from actors.config import Config
 from actors.errors import Err
 from actors.hotlink import Kind
 from actors.hotlink_edge import Link, LinkFull, LinkTimeout
-from actors.units import routing_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -111,14 +110,15 @@ class ShardedAccounts:
 
     async def hold(self, request: HoldRequest) -> HoldReply:
         try:
-            reply: HoldReply = await self._call(HOLD, _routing(request.proof), request, self._hold_wait_ms)
+            reply: HoldReply = await self._call(HOLD, self._owner_of(request.proof), request, self._hold_wait_ms)
         except (OwnerUnavailable, asyncio.CancelledError):
             self._forget(request)
             raise
         return reply
 
     async def settle(self, request: SettleRequest) -> SettleReply:
-        reply: SettleReply = await self._call(SETTLE, routing_bytes(request.pubkey), request, self._settle_wait_ms)
+        owner = hosting.owner_index_of(request.pubkey, len(self._links))
+        reply: SettleReply = await self._call(SETTLE, owner, request, self._settle_wait_ms)
         return reply
 
     def void(self, request: SettleRequest) -> None:
@@ -204,21 +204,26 @@ class ShardedAccounts:
     async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
         return await self._ask(pubkey, "set_limits", pubkey, requests_per_second, concurrency)
 
-    async def _call(self, kind: Kind, routing: bytes, request: Any, wait_ms: int) -> Any:
-        link = self._links[hosting.owner_index(routing, len(self._links))]
+    async def _call(self, kind: Kind, owner: int, request: Any, wait_ms: int) -> Any:
         try:
-            return await link.call(kind, request, wait_ms, new_work=kind is HOLD)
+            return await self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
         except (LinkFull, LinkTimeout) as error:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
 
     async def _ask(self, whose: Proof | bytes, method: str, *arguments: Any) -> Answer:
-        routing = routing_bytes(whose) if isinstance(whose, bytes) else _routing(whose)
-        handle = self._handles[hosting.owner_index(routing, len(self._handles))]
+        count = len(self._handles)
+        owner = hosting.owner_index_of(whose, count) if isinstance(whose, bytes) else self._owner_of(whose)
+        handle = self._handles[owner]
         try:
             answer: Answer = await hosting.ask(handle, method, *arguments)
         except hosting.ActorUnreachable as error:
             raise OwnerUnavailable(str(error)) from error
         return answer
+
+    def _owner_of(self, proof: Proof) -> int:
+        if isinstance(proof, KeyProof | SessionProof):
+            return hosting.owner_index(proof.routing, len(self._handles))
+        return hosting.owner_index_of(proof.pubkey, len(self._handles))
 
     def _forget(self, request: HoldRequest) -> None:
         """Nobody will use these holds: without this they would sit on the customer's credits until they expire.
@@ -236,7 +241,8 @@ class ShardedAccounts:
         """tries: None: until it succeeds, as a charge for an answer that never left must not stay."""
         while tries is None or tries > 0:
             try:
-                await self._call(VOID, routing_bytes(request.pubkey), request, _VOID_WAIT_MS)
+                owner = hosting.owner_index_of(request.pubkey, len(self._links))
+                await self._call(VOID, owner, request, _VOID_WAIT_MS)
             except OwnerUnavailable:
                 tries = None if tries is None else tries - 1
                 await asyncio.sleep(_VOID_PAUSE_SECONDS)
@@ -253,7 +259,3 @@ class ShardedAccounts:
             return host, port
 
         return resolve
-
-
-def _routing(proof: Proof) -> bytes:
-    return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)

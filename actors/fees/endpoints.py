@@ -6,8 +6,8 @@ A shell: it asks a node through a port. A node that fails, or has no slot to sho
 Whether parameters are good is settled before (gateway/params_own.py).
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import msgspec
 import orjson
@@ -17,7 +17,7 @@ from actors.questions import EstimateQuestion, FeeQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
-Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 _U64_MAX = (1 << 64) - 1
 

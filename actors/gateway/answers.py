@@ -7,6 +7,7 @@ a client that breaks off has had an answer (hostile input 36).
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Sequence
 
@@ -52,18 +53,23 @@ def batch(items: Sequence[Reply], request_id: str, page: Terms) -> Response:
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
     """X-Node and X-Cache: each name once, in the order of the answers; no header where nobody has anything to say."""
-    added: HeaderList = []
-    for header, names in (
-        (b"x-node", dict.fromkeys(answer.node for answer in answers if answer.node)),
-        (b"x-cache", dict.fromkeys(answer.cache for answer in answers if answer.cache)),
-    ):
-        if names:
-            added.append((header, ", ".join(names).encode("ascii")))
-    return added
+    if len(answers) == 1:
+        return list(_served(answers[0].node, answers[0].cache))
+    nodes = dict.fromkeys(answer.node for answer in answers if answer.node)
+    caches = dict.fromkeys(answer.cache for answer in answers if answer.cache)
+    return list(_served(", ".join(nodes), ", ".join(caches)))
 
 
-async def send_parts(send: Send, parts: Sequence[bytes | memoryview], request_id: str) -> None:
-    """The body of a response that has begun, piece by piece, as fast as the client takes it."""
+@functools.lru_cache(maxsize=256)  # Names are the operator's: few.
+def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
+
+
+async def send_parts(send: Send, parts: Sequence[bytes | memoryview], request_id: str) -> bool:
+    """The body of a response that has begun, piece by piece, as fast as the client takes it.
+
+    False: the client took nothing for too long, and the body is not whole.
+    """
     try:
         for part in parts:
             for start in range(0, len(part), _PIECE_BYTES):
@@ -72,8 +78,9 @@ async def send_parts(send: Send, parts: Sequence[bytes | memoryview], request_id
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
     except TimeoutError:
         logger.info("request %s: its client took nothing for %.0f s", request_id, _PIECE_SECONDS_MAX)
-        return  # The server closes a connection whose response is not complete.
+        return False  # The server closes a connection whose response is not complete.
     await send({"type": "http.response.body", "body": b""})
+    return True
 
 
 def _item(reply: Reply, request_id: str, page: Terms) -> bytes:

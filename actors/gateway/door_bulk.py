@@ -23,7 +23,6 @@ from actors.gateway.terms import Terms
 from actors.identity.proofs import prove, uses_url_key
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
-_CLOSE = (b"connection", b"close")  # The rest of a body that is too long is not read.
 
 Pay = Callable[[Scope, bytes, str], Awaitable[Paid | Response | None]]
 
@@ -50,7 +49,7 @@ class BulkDoor:
         body = looks.fault or await read_body(receive, self._body_bytes_max)
         if isinstance(body, Refusal):
             response = replies.plain(body, request_id)
-            response.headers.append(_CLOSE)
+            response.headers.append(headers.CLOSE)
             return response
         row = bulk_requests.ROWS[path]
         # No payment is taken for a list that is refused whoever asks.

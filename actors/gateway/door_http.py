@@ -11,10 +11,12 @@ carry a key.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from actors.accounts.api import AccountsClient
+from actors.calls import SettleRequest
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
@@ -25,7 +27,19 @@ from actors.gateway.paid_requests import has_credentials, is_offer, refused_for_
 from actors.gateway.payments import Paid, PaymentDoor
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies
 from actors.gateway.replies import Response
-from actors.gateway.requests import ClientLeftError, Looks, Receive, Request, Scope, Send, look, raw_path, read_body
+from actors.gateway.requests import (
+    ClientLeftError,
+    Looks,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    answer_other,
+    look,
+    raw_path,
+    read_body,
+    too_long,
+)
 from actors.gateway.routes import DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
@@ -39,7 +53,6 @@ _RPC_PATHS = (b"/", b"/rpc")
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 _STRANGERS_BODY_MAX = 4_096  # Of a request without credentials, only a small one is read to give back its id.
-_CLOSE = (b"connection", b"close")  # The rest of a body that is too long is not read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ class HttpDoor:
         self._clock = dependencies.clock
         self._ids_from_edge = dependencies.ids_from_edge
         self._identity = config.identity
-        self._body_bytes_max = config.gateway.body_bytes_max
+        self.body_bytes_max = config.gateway.body_bytes_max
         self._payments = config.payments
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._desk = dependencies.payment_desk
@@ -102,7 +115,7 @@ class HttpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await _answer_other(scope, receive, send)
+            await answer_other(scope, receive, send)
             return
         looks = look(scope["headers"])
         request_id = self._request_id(looks)
@@ -119,26 +132,65 @@ class HttpDoor:
         except Exception:  # Whatever it was, the client gets an answer with an id to ask about.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
+        self._complete(response, request_id, looks)
+        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+        if response.parts:
+            await answers.send_parts(send, response.parts, request_id)
+        else:
+            await send({"type": "http.response.body", "body": response.body})
+        if response.charges:
+            self.delivered(response.charges)
+
+    # --- the short way (swift_http.py)
+
+    def takes(self, target: bytes) -> bool:
+        """Whether calls are posted to this request target, which may carry a query."""
+        return target in _RPC_PATHS or (b"#" not in target and target.partition(b"?")[0] in _RPC_PATHS)
+
+    async def answer_calls(self, target: bytes, sent: headers.HeaderList, body: bytes, looks: Looks) -> Response:
+        """To a POST of calls that carries no payment and whose body is whole: ready to be written.
+
+        Whoever calls this cancels it when the client leaves, and says so to delivered() when the answer has left.
+        """
+        path, _, query = target.partition(b"?")
+        request_id = self._next_id()
+        try:
+            response = await self._calls(sent, query, path, body, request_id)
+        except Exception:
+            logger.exception("request %s failed", request_id)
+            response = replies.internal(request_id)
+        self._complete(response, request_id, looks)
+        return response
+
+    def too_long(self, looks: Looks) -> Response:
+        """To a body that is longer than body_bytes_max; the rest of it is not read."""
+        request_id = self._next_id()
+        response = self._closing(too_long(self.body_bytes_max), request_id)
+        self._complete(response, request_id, looks)
+        return response
+
+    def delivered(self, charges: Sequence[SettleRequest]) -> None:
+        """The answers that these paid for have left."""
+        self._pipeline.delivered(charges)
+
+    # --- both ways
+
+    def _complete(self, response: Response, request_id: str, looks: Looks) -> None:
+        """Add the headers that every answer has."""
+        response.id = request_id
         added = response.headers
         if not (self._ids_from_edge and looks.edge_id):
             added.append((b"x-request-id", request_id.encode()))
         if looks.browser:
             added += headers.CORS
-        body = response.body
         if response.status != 204:
-            length = len(body) + sum(map(len, response.parts))
+            length = len(response.body) + sum(map(len, response.parts))
             added += (headers.JSON_CONTENT, (b"content-length", b"%d" % length))
-        await send({"type": "http.response.start", "status": response.status, "headers": added})
-        if response.parts:
-            await answers.send_parts(send, response.parts, request_id)
-        else:
-            await send({"type": "http.response.body", "body": body})
-        if response.charges:
-            self._pipeline.delivered(response.charges)
 
     def _request_id(self, looks: Looks) -> str:
-        if self._ids_from_edge and looks.edge_id:
-            return looks.edge_id.decode("latin-1")
+        return looks.edge_id.decode("latin-1") if self._ids_from_edge and looks.edge_id else self._next_id()
+
+    def _next_id(self) -> str:
         self._requests += 1
         return f"{self._request_prefix}{self._requests:x}"
 
@@ -151,13 +203,25 @@ class HttpDoor:
         request_id: str,
     ) -> Response:
         sent = scope["headers"]
-        body = looks.fault or await read_body(receive, self._body_bytes_max)
+        body = looks.fault or await read_body(receive, self.body_bytes_max)
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
-        query: bytes = scope["query_string"]
         paid = await self._pay_for_calls(scope, path, body, request_id) if looks.pays else None
         if isinstance(paid, Response):
             return paid
+        return await self._calls(sent, scope["query_string"], path, body, request_id, paid, receive)
+
+    async def _calls(
+        self,
+        sent: headers.HeaderList,
+        query: bytes,
+        path: bytes,
+        body: bytes,
+        request_id: str,
+        paid: Paid | None = None,
+        receive: Receive | None = None,
+    ) -> Response:
+        """receive: where it is to be noticed here that the client has left; then raises ClientLeftError."""
         proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
         proof = proof or self._sign_in.proof(sent, self._clock.now())
         if proof is None:
@@ -166,13 +230,11 @@ class HttpDoor:
             return replies.plain(proof, request_id)
         parsed = jsonrpc.parse(body)
         if isinstance(parsed, list):
-            done = await while_there(receive, self._pipeline.batch(proof, parsed))
-        else:
-            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
-            done = await while_there(receive, self._pipeline.single(proof, call))
-        if isinstance(parsed, list):
+            done = await _there(receive, self._pipeline.batch(proof, parsed))
             response = self._batch_response(done, path, request_id)
         else:
+            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+            done = await _there(receive, self._pipeline.single(proof, call))
             response = self._single_response(done, call.id, path, request_id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
@@ -255,7 +317,7 @@ class HttpDoor:
             return replies.plain(_NOT_SERVED, request_id)
         if serves != method and not (method == "HEAD" and serves == "GET"):
             return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {serves} only"), request_id)
-        body = looks.fault or (b"" if serves == "GET" else await read_body(receive, self._body_bytes_max))
+        body = looks.fault or (b"" if serves == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         request.body = body
@@ -297,7 +359,7 @@ class HttpDoor:
     @staticmethod
     def _closing(refusal: Refusal, request_id: str) -> Response:
         response = replies.plain(refusal, request_id)
-        response.headers.append(_CLOSE)
+        response.headers.append(headers.CLOSE)
         return response
 
     def _terms(self, path: bytes) -> Terms:
@@ -323,18 +385,10 @@ def build_app(dependencies: Dependencies) -> HttpDoor:
     return HttpDoor(dependencies)
 
 
+def _there(receive: Receive | None, work: Coroutine[Any, Any, Replies]) -> Coroutine[Any, Any, Replies]:
+    return work if receive is None else while_there(receive, work)
+
+
 def _request(scope: Scope, path: bytes, request_id: str) -> Request:
     peer = scope["client"][0] if scope.get("client") else None
     return Request(scope["method"], path, scope["query_string"], scope["headers"], b"", request_id, peer)
-
-
-async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """ASGI's own life cycle, and a clear no to WebSockets."""
-    if scope["type"] == "lifespan":
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-    elif scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": "not offered"})

@@ -6,6 +6,8 @@ Pure, and on the path of every call: bytes are joined, nothing is looked up twic
 A request's own X-Request-Id is neither echoed nor logged: ids are made here, so none can be forged into a log.
 """
 
+import functools
+
 from actors.calls import Figures
 
 HeaderList = list[tuple[bytes, bytes]]
@@ -39,21 +41,29 @@ DEPRECATED_URL_KEY: HeaderList = [
     (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
 ]
 NO_STORE = (b"cache-control", b"no-store")
+CLOSE = (b"connection", b"close")  # After a request of which not everything was read.
 
 
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int, now: int) -> None:
     """now: Unix seconds. credits_remaining: newer than the hold's own figure where the call has ended since."""
-    reset = figures.rate_reset
+    reset, remaining = figures.rate_reset, figures.rate_remaining
+    limit, policy = _of_limit(figures.rate_limit)
+    left = reset - now
     headers += (
         (b"x-credits-remaining", b"%d" % credits_remaining),
-        (b"x-ratelimit-limit", b"%d" % figures.rate_limit),
-        (b"x-ratelimit-remaining", b"%d" % figures.rate_remaining),
+        limit,
+        (b"x-ratelimit-remaining", b"%d" % remaining),
         (b"x-ratelimit-reset", b"%d" % reset),
-        (b"ratelimit-policy", b'"account";q=%d;w=1' % figures.rate_limit),
-        (b"ratelimit", b'"account";r=%d;t=%d' % (figures.rate_remaining, max(0, reset - now))),
+        policy,
+        (b"ratelimit", b'"account";r=%d;t=%d' % (remaining, left if left > 0 else 0)),
     )
     if credits_remaining < LOW_CREDITS:
         headers.append(_LOW)
+
+
+@functools.lru_cache(maxsize=256)  # Limits are the operator's: few.
+def _of_limit(limit: int) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    return (b"x-ratelimit-limit", b"%d" % limit), (b"ratelimit-policy", b'"account";q=%d;w=1' % limit)
 
 
 def retry_after(seconds: int) -> tuple[bytes, bytes]:

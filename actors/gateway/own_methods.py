@@ -5,14 +5,15 @@ A shell without rules: a table from name to handler over a `Node`, and itself on
 kinds alike. Handlers are handed in as ports, so the contexts that have them never meet the doors.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from actors.gateway.pipeline import Node
 from actors.upstream.replies import NodeAnswer
 
 # (bytes of the parameters as the rules of params.py let them through, milliseconds for all of the work).
-Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 
 class OwnMethods:
@@ -21,8 +22,6 @@ class OwnMethods:
     def __init__(self, node: Node, handlers: Mapping[str, Handler]) -> None:
         self._node, self._handlers = node, MappingProxyType(dict(handlers))
 
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
         handler = self._handlers.get(method)
-        if handler is None:
-            return await self._node.call(method, params, timeout_ms)
-        return await handler(params, timeout_ms)
+        return self._node.call(method, params, timeout_ms) if handler is None else handler(params, timeout_ms)

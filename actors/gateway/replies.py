@@ -27,7 +27,7 @@ class Response(msgspec.Struct):
     """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
 
     charges: what was posted for what is in the body. parts: a body too large to be one text, in place of `body`;
-    kept: what must live until those have been sent.
+    kept: what must live until those have been sent. id: of the request, as the logs know it; set by the door.
     """
 
     status: int
@@ -36,6 +36,7 @@ class Response(msgspec.Struct):
     charges: Sequence[SettleRequest] = ()
     parts: Sequence[bytes | memoryview] = ()
     kept: Sequence[object] = ()
+    id: str = ""
 
 
 def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:

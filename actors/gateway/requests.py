@@ -94,11 +94,27 @@ async def read_body(receive: Receive, bytes_max: int) -> bytes | Refusal:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
     if size > bytes_max:
-        return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
+        return too_long(bytes_max)
     return b"".join(parts)
+
+
+def too_long(bytes_max: int) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
 
 
 def counted_address(request: Request, trusted: TrustedProxies) -> str:
     """The name under which this request counts against the limit of its address."""
     forwarded = [value for name, value in request.headers if name == b"x-forwarded-for"]
     return allowance_name(client_address(request.peer, forwarded, trusted))
+
+
+async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:
+    """ASGI's own life cycle, and a clear no to WebSockets."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": "not offered"})

@@ -6,9 +6,10 @@ RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares
 
 Between its HTTP server and a replica's application Serve puts two tasks, two context managers, four metrics and a log
 record per request, which measured as a third of a replica's time. The door has its own shedding, figures, ids and
-watch for clients who leave, so calls go to it directly; Serve keeps placing, checking, replacing and draining
-replicas (its HTTP server waits for what is under way), and answers its own paths. What is given up: Serve's own
-request metrics, and autoscaling by them; the number of replicas is the operator's (gateway.replicas).
+watch for clients who leave, so calls go to it directly, and POSTs of calls from the parser even (swift_http.py).
+Serve keeps placing, checking, replacing and draining replicas (its HTTP server waits for what is under way), and
+answers its own paths. What is given up: Serve's own request metrics, and autoscaling by them; the number of replicas
+is the operator's (gateway.replicas).
 
 Serve also obeys request headers: an id that it echoes and logs, a time limit, a switch for noticing departures. A
 stranger must set none of them, on any path.
@@ -18,9 +19,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.middleware import Middleware
+from uvicorn.config import HTTP_PROTOCOLS
+
+from actors.gateway import swift_http
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
+_SWIFT_HTTP = f"{swift_http.__name__}:{swift_http.SwiftHttp.__name__}"
 _SERVES_OWN = b"/-/"  # Health and routes of Serve itself.
 _OBEYED = frozenset((b"x-request-id", b"x-request-disconnect-disabled", b"x-request-timeout-seconds"))
 
@@ -31,9 +36,10 @@ class _Straight:
     door: AsgiApp | None = None
 
 
-def open_to(door: AsgiApp | None) -> None:
-    """Send this process's calls straight to this door; None: through Serve again."""
+def open_to(door: Any) -> None:
+    """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
     _Straight.door = door
+    swift_http.open_to(door)
 
 
 class ServeEdge:
@@ -53,5 +59,9 @@ class ServeEdge:
 
 
 def middlewares() -> list[Middleware]:
-    """What Serve's hook calls once in each process that listens."""
+    """What Serve's hook calls once in each process that listens, just before its HTTP server is made.
+
+    Serve lets nobody choose the protocol class of that server; uvicorn's table of names does.
+    """
+    HTTP_PROTOCOLS["auto"] = _SWIFT_HTTP
     return [Middleware(ServeEdge)]

@@ -8,7 +8,7 @@ Balances are what the single call answers without configuration; transactions ar
 version there is.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from actors.questions import BulkQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
-Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 _NO_DATA = {"encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
 _TRANSACTION = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": VERSION_MAX}

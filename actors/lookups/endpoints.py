@@ -7,7 +7,7 @@ A shell: the shapes are assets.py's and history.py's. Whether parameters are goo
 A call that could not be answered whole is not answered: the first failed question is its answer, and costs nothing.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from actors.questions import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
-Handler = Callable[[bytes, int], Awaitable[NodeAnswer]]
+Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
 VERSION_MAX = 1  # Legacy, v0 and v1: all that there is.

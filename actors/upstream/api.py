@@ -4,7 +4,8 @@ Implements: node pool, shared reads and cache, put together from the settings. W
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from actors.clock import Clock
 from actors.config import UpstreamConfig
@@ -42,9 +43,9 @@ class Nodes:
             for index, (client, node) in enumerate(zip(self._clients, nodes, strict=True))
         ]
 
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
         """Ask the chain. params: the bytes of a JSON array. Every way it can go wrong is a kind of answer."""
-        return await self._shared.call(method, params, timeout_ms)
+        return self._shared.call(method, params, timeout_ms)
 
     @property
     def singly(self) -> Sequence[NodeClient]:

@@ -28,11 +28,39 @@ from actors.upstream.replies import AnswerKind, NodeAnswer
 
 _AGAIN_MS_MIN = 100  # Less than this left after a timeout is not worth another request.
 _SLOT_PARAMS = {Commitment.CONFIRMED: b'[{"commitment":"confirmed"}]', Commitment.FINALIZED: b"[]"}
-_Outcome = asyncio.Future[NodeAnswer | None]  # None: whoever asked for all has left; ask anew.
 
 
 class Node(Protocol):
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
+
+
+class _Outcome:
+    """What a request brings, for those who wait for it: each by itself, as one who leaves must end nobody's waiting."""
+
+    __slots__ = ("_loop", "_waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiters: list[asyncio.Future[NodeAnswer | None]] = []
+
+    async def wait(self, give_up_at: float) -> NodeAnswer | None:
+        """None: whoever asked for all has left; ask anew."""
+        waiter: asyncio.Future[NodeAnswer | None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        expiry = self._loop.call_at(give_up_at, _tell, waiter, replies.TIMED_OUT)  # A third of asyncio.timeout's cost.
+        try:
+            return await waiter
+        finally:
+            expiry.cancel()
+
+    def tell(self, answer: NodeAnswer | None) -> None:
+        for waiter in self._waiters:
+            _tell(waiter, answer)
+
+
+def _tell(waiter: "asyncio.Future[NodeAnswer | None]", answer: NodeAnswer | None) -> None:
+    if not waiter.done():
+        waiter.set_result(answer)
 
 
 class _Flight:
@@ -100,8 +128,8 @@ class SharedReads:
                 return await self._lead(flight, read, method, params, give_up_at)
             is_later = flight.number > arrived
             if flight.is_under_way and (is_later or (may_join and _cannot_change(read, flight))):
-                flight.outcome = flight.outcome or self._loop.create_future()
-                answer = await self._wait(flight.outcome, give_up_at)
+                flight.outcome = flight.outcome or _Outcome(self._loop)
+                answer = await flight.outcome.wait(give_up_at)
                 if answer is not None and not self._came_too_early(answer, give_up_at):
                     if is_later or not answer.answered or _is_lasting(answer):
                         return answer
@@ -111,7 +139,7 @@ class SharedReads:
                     return replies.TIMED_OUT
                 return await self._lead(flight, read, method, params, give_up_at)
             else:
-                answer = await self._wait(flight.gathering, give_up_at)
+                answer = await flight.gathering.wait(give_up_at)
                 if answer is not None and not self._came_too_early(answer, give_up_at):
                     return answer
 
@@ -133,7 +161,7 @@ class SharedReads:
         """The request is over; None: whoever asked has left before its answer came."""
         flight.is_under_way = False
         if flight.outcome is not None:
-            flight.outcome.set_result(None if answer is None else cache.marked(answer, COALESCED))
+            flight.outcome.tell(None if answer is None else cache.marked(answer, COALESCED))
             flight.outcome = None
         if flight.turn is None:
             del self._flights[read.key]
@@ -142,7 +170,7 @@ class SharedReads:
 
     async def _take_turn(self, flight: _Flight, read: Read, give_up_at: float) -> bool:
         """The first to gather waits until the request under way is over, then leads. False: its time was over first."""
-        flight.gathering = self._loop.create_future()
+        flight.gathering = _Outcome(self._loop)
         flight.turn = self._loop.create_future()
         try:
             async with asyncio.timeout_at(give_up_at):
@@ -159,17 +187,10 @@ class SharedReads:
     def _step_aside(self, flight: _Flight, read: Read) -> None:
         """Those who gathered find another to ask for them."""
         assert flight.gathering is not None
-        flight.gathering.set_result(None)
+        flight.gathering.tell(None)
         flight.gathering = flight.turn = None
         if not flight.is_under_way:
             del self._flights[read.key]
-
-    async def _wait(self, outcome: _Outcome, give_up_at: float) -> NodeAnswer | None:
-        try:
-            async with asyncio.timeout_at(give_up_at):
-                return await asyncio.shield(outcome)  # One who leaves must not end the waiting of the others.
-        except TimeoutError:
-            return replies.TIMED_OUT
 
     def _came_too_early(self, answer: NodeAnswer, give_up_at: float) -> bool:
         """A timeout is of the one who asked; who came later may have time left."""

@@ -9,7 +9,9 @@ import pytest
 import uvicorn
 
 from actors.config import UpstreamConfig
+from actors.gateway import swift_http
 from actors.gateway.door_http import HttpDoor
+from actors.gateway.swift_http import SwiftHttp
 from actors.upstream.client import NodeClient
 
 from ..upstream.nodes import Exchange, RawNode, response, running
@@ -17,17 +19,29 @@ from .world import World, a_world, call
 
 
 @contextlib.asynccontextmanager
-async def listening(door: HttpDoor) -> AsyncIterator[int]:
-    """The door behind uvicorn on a port of the loopback."""
-    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off"))
-    serving = asyncio.ensure_future(server.serve())
+async def listening(door: HttpDoor, swift: bool = False) -> AsyncIterator[int]:
+    """The door behind uvicorn on a port of the loopback. swift: as a replica has it, with the short way."""
+    async with serving(door, swift) as (_, port):
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def serving(door: HttpDoor, swift: bool) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    http = SwiftHttp if swift else "httptools"
+    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off", http=http))  # type: ignore[arg-type]
+    swift_http.open_to(door if swift else None)
+    running_server = asyncio.ensure_future(server.serve())
     while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
         await asyncio.sleep(0)
     try:
-        yield server.servers[0].sockets[0].getsockname()[1]
+        yield server, server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = server.force_exit = True
-        await serving
+        await running_server
+        swift_http.open_to(None)
+
+
+both_ways = pytest.mark.parametrize("swift", [False, True], ids=["asgi", "swift"])
 
 
 async def speak(port: int, sent: bytes) -> bytes:
@@ -51,9 +65,10 @@ def post(world_key: str, body: bytes, target: bytes = b"/", *headers: bytes, len
 BODY = json.dumps(call()).encode()
 
 
-async def test_row_7_smuggling_shapes_are_400():
+@both_ways
+async def test_row_7_smuggling_shapes_are_400(swift):
     """Hostile input 7: a length and chunks, or two lengths, are refused and the connection is not used again."""
-    async with a_world() as world, listening(world.door) as port:
+    async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         chunked = b"%x\r\n" % len(BODY) + BODY + b"\r\n0\r\n\r\n"
         for sent in (
@@ -65,9 +80,10 @@ async def test_row_7_smuggling_shapes_are_400():
         assert await world.debits(customer) == []
 
 
-async def test_row_7_chunks_alone_are_a_body():
+@both_ways
+async def test_row_7_chunks_alone_are_a_body(swift):
     """Hostile input 7: chunked bodies are ordinary."""
-    async with a_world() as world, listening(world.door) as port:
+    async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         chunked = b"5\r\n" + BODY[:5] + b"\r\n%x\r\n" % len(BODY[5:]) + BODY[5:] + b"\r\n0\r\n\r\n"
         sent = post(customer.api_key, chunked, b"/rpc", b"transfer-encoding: chunked", length=False)
@@ -87,17 +103,19 @@ async def test_row_7_chunks_alone_are_a_body():
         (b"/account/../rpc", b"404"),
     ],
 )
-async def test_row_6_targets_as_clients_send_them(target, status):
+@both_ways
+async def test_row_6_targets_as_clients_send_them(target, status, swift):
     """Hostile input 6: one spelling of each path, in origin or absolute form."""
-    async with a_world() as world, listening(world.door) as port:
+    async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         answer = await speak(port, post(customer.api_key, BODY, target))
         assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-async def test_row_10_a_long_body_is_answered_before_it_is_sent():
+@both_ways
+async def test_row_10_a_long_body_is_answered_before_it_is_sent(swift):
     """Hostile input 10: the refusal and the end of the connection do not wait for 100 MB."""
-    async with a_world() as world, listening(world.door) as port:
+    async with a_world() as world, listening(world.door, swift) as port:
         customer = await world.customer(10)
         sent = post(customer.api_key, b"x" * 400_000, b"/", b"content-length: 100000000", length=False)
         answer = await speak(port, sent)

@@ -1,0 +1,254 @@
+"""Calls on the server's own terms: from the parser to the door and back in one task and one write.
+
+Implements: design, section 2 (straight to replicas); hostile inputs 7, 8, 13 and 36 on the hot paths.
+A shell. A POST of calls whose body is whole needs no ASGI scope, no events and no messages, and its answer leaves in
+one write; by way of ASGI that was two fifths of a replica's time. Everything else goes the way of ASGI as before:
+other paths and methods, payments, bodies that are framed oddly, Expect, upgrades, HTTP/1.0, and a request that
+arrives while another of the same connection is being answered (answers keep the order of the requests).
+
+Rests on the inside of uvicorn's HttpToolsProtocol; its version is fixed in constraints.txt, and the tests speak to both
+ways through real sockets and compare the bytes. Not here: what is answered (door_http.py).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from actors.calls import SettleRequest
+from actors.gateway import answers
+from actors.gateway.headers import CLOSE, HeaderList
+from actors.gateway.replies import Response
+from actors.gateway.requests import Looks, look
+
+logger = logging.getLogger(__name__)
+
+
+class SwiftDoor(Protocol):
+    """What stands behind: door_http.HttpDoor."""
+
+    @property
+    def body_bytes_max(self) -> int: ...
+
+    def takes(self, target: bytes) -> bool:
+        """Whether calls are posted to this request target."""
+        ...
+
+    async def answer_calls(self, target: bytes, sent: HeaderList, body: bytes, looks: Looks) -> Response:
+        """The whole answer, headers included. Raises nothing but the cancellation of one whose client left."""
+        ...
+
+    def too_long(self, looks: Looks) -> Response: ...
+
+    def delivered(self, charges: Sequence[SettleRequest]) -> None: ...
+
+
+class _Open:
+    """The door of this process once it stands; None in processes that have none, and before start-up."""
+
+    door: SwiftDoor | None = None
+
+
+def open_to(door: SwiftDoor | None) -> None:
+    """Send this process's calls straight to this door; None: by way of ASGI again."""
+    _Open.door = door
+
+
+class _Exchange:
+    """One request on the short way, with what uvicorn wants to know of whatever it calls a cycle."""
+
+    __slots__ = ("body", "bytes", "disconnected", "door", "headers", "keep_alive", "looks", "response_complete", "task")
+
+    def __init__(self, door: SwiftDoor, headers: HeaderList, looks: Looks) -> None:
+        self.door, self.headers, self.looks = door, headers, looks
+        self.body: list[bytes] = []
+        self.bytes = 0
+        self.keep_alive = True
+        self.disconnected = self.response_complete = False
+        self.task: asyncio.Task[None] | None = None  # While the answer is being worked on.
+
+    @property
+    def message_event(self) -> "_Exchange":
+        return self
+
+    def set(self) -> None:
+        """Told when the connection is lost."""
+        if self.disconnected and self.task is not None:
+            self.task.cancel()
+
+
+class SwiftHttp(HttpToolsProtocol):
+    """uvicorn's protocol with a short way."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._exchange: _Exchange | None = None  # Of the request that is being read, where it takes the short way.
+        self._idle_since: float | None = None
+
+    def on_message_begin(self) -> None:
+        """The scope is made only for who needs one."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._exchange = None
+
+    def on_headers_complete(self) -> None:
+        door = _Open.door
+        if door is not None and self._may_be_swift(door):
+            looks = look(self.headers)
+            looks.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
+            if looks.fault is None and not looks.pays:
+                self.cycle = self._exchange = _Exchange(door, self.headers, looks)  # type: ignore[assignment]
+                return
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)  # The list that is in the scope.
+        super().on_headers_complete()
+
+    def _may_be_swift(self, door: SwiftDoor) -> bool:
+        parser = self.parser
+        return (
+            door.takes(self.url)
+            and parser.get_method() == b"POST"
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.expect_100_continue
+            and parser.get_http_version() == "1.1"
+            and not parser.should_upgrade()
+        )
+
+    def on_body(self, body: bytes) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            super().on_body(body)
+            return
+        exchange.bytes += len(body)
+        if exchange.bytes <= exchange.door.body_bytes_max:
+            exchange.body.append(body)
+        elif not exchange.response_complete:
+            exchange.body.clear()
+            self._answer(exchange, exchange.door.too_long(exchange.looks))
+
+    def on_message_complete(self) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            super().on_message_complete()
+            return
+        if exchange.response_complete:
+            return
+        exchange.keep_alive = exchange.keep_alive and self.parser.should_keep_alive()
+        exchange.task = self.loop.create_task(self._serve(exchange, self.url))
+        self.tasks.add(exchange.task)
+        exchange.task.add_done_callback(self.tasks.discard)
+
+    # --- keep-alive: one timer for many requests, where uvicorn makes and cancels one for each
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait_for_more(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+        if self.transport.is_closing():
+            super()._unset_keepalive_if_required()
+
+    def _wait_for_more(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None:
+            return  # It is working; the next answer begins another wait.
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left <= 0:
+            super().timeout_keep_alive_handler()
+        else:
+            self._wait_for_more(left)
+
+    # --- answers
+
+    async def _serve(self, exchange: _Exchange, target: bytes) -> None:
+        parts = exchange.body
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        try:
+            response = await exchange.door.answer_calls(target, exchange.headers, body, exchange.looks)
+        except asyncio.CancelledError:
+            if exchange.disconnected:
+                return  # The client left, and the pipeline has seen to what that means.
+            raise
+        exchange.task = None  # From here on a client who leaves changes nothing: its answer is on its way.
+        try:
+            if self.flow.write_paused and not exchange.disconnected:
+                await self.flow.drain()
+            if response.parts:
+                await self._answer_in_parts(exchange, response)
+            else:
+                self._answer(exchange, response)
+        except Exception:
+            logger.exception("an answer could not be written")
+            self.transport.close()
+            return
+        if response.charges:
+            exchange.door.delivered(response.charges)
+
+    def _answer(self, exchange: _Exchange, response: Response) -> None:
+        if not exchange.disconnected:
+            self.transport.write(self._head(exchange, response) + response.body)
+            self._end(exchange)
+
+    async def _answer_in_parts(self, exchange: _Exchange, response: Response) -> None:
+        """As fast as the client takes it; a client that takes nothing loses its connection."""
+
+        async def send(message: Any) -> None:
+            piece: bytes | memoryview = message["body"]
+            if piece and not exchange.disconnected:
+                self.transport.write(piece)
+                await self.flow.drain()
+
+        if exchange.disconnected:
+            return
+        self.transport.write(self._head(exchange, response))
+        if not await answers.send_parts(send, response.parts, response.id):
+            exchange.keep_alive = False
+        if not exchange.disconnected:
+            self._end(exchange)
+
+    def _head(self, exchange: _Exchange, response: Response) -> bytes:
+        parts = [STATUS_LINE[response.status]]
+        for name, value in self.server_state.default_headers:  # The date, every second anew.
+            parts += (name, b": ", value, b"\r\n")
+        for name, value in response.headers:
+            parts += (name, b": ", value, b"\r\n")
+        if CLOSE in response.headers:
+            exchange.keep_alive = False
+        elif not exchange.keep_alive:
+            parts += (CLOSE[0], b": ", CLOSE[1], b"\r\n")
+        parts.append(b"\r\n")
+        head = b"".join(parts)
+        # Values are made here, some of them from settings and from nodes' words: none may begin a line of its own.
+        assert head.count(b"\n") == len(parts) // 4 + 2, "a header holds a line break"
+        return head
+
+    def _end(self, exchange: _Exchange) -> None:
+        exchange.response_complete = True
+        if not exchange.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
