@@ -25,7 +25,7 @@ def written(commands: list[str], file: str) -> str:
 def settings() -> dict[str, str]:
     lines = written(CLUSTER["setup_commands"], "ray.env").splitlines()
     pairs = (line.partition("=") for line in lines if not line.startswith("#"))
-    return {name: value for name, equals, value in pairs if equals}
+    return {name: value.strip('"') for name, equals, value in pairs if equals}
 
 
 def test_rays_launcher_accepts_it() -> None:
