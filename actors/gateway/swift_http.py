@@ -232,19 +232,14 @@ class SwiftHttp(HttpToolsProtocol):
             self._end(exchange)
 
     def _head(self, exchange: _Exchange, response: Response) -> bytes:
-        parts = [STATUS_LINE[response.status]]
-        for name, value in self.server_state.default_headers:  # The date, every second anew.
-            parts += (name, b": ", value, b"\r\n")
-        for name, value in response.headers:
-            parts += (name, b": ", value, b"\r\n")
-        if CLOSE in response.headers:
+        headers = [*self.server_state.default_headers, *response.headers]
+        if CLOSE in headers:
             exchange.keep_alive = False
         elif not exchange.keep_alive:
-            parts += (CLOSE[0], b": ", CLOSE[1], b"\r\n")
-        parts.append(b"\r\n")
-        head = b"".join(parts)
+            headers.append(CLOSE)
+        head = STATUS_LINE[response.status] + b"\r\n".join((*map(b": ".join, headers), b"\r\n"))
         # Values are made here, some of them from settings and from nodes' words: none may begin a line of its own.
-        assert head.count(b"\n") == len(parts) // 4 + 2, "a header holds a line break"
+        assert head.count(b"\n") == len(headers) + 2, "a header holds a line break"
         return head
 
     def _end(self, exchange: _Exchange) -> None:
