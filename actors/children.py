@@ -123,6 +123,11 @@ class Supervisor:
                 self._keepers.remove(keeper)
             raise ChildFailed("\n".join(found))
 
+    def let_end(self) -> None:
+        """From now on a child that ends is not started again. Others may be telling them to end, as us."""
+        for keeper in self._keepers:
+            keeper.let_end()
+
     def stop(self) -> None:
         """Stop all, last started first. Each gets its stop signal, and SIGKILL when its time is over. Repeatable."""
         while self._keepers:
@@ -145,6 +150,7 @@ class _Keeper:
         self._child = child
         self._clock = SystemClock()
         self._stopping = threading.Event()
+        self._may_end = threading.Event()
         self._first_start = threading.Event()
         self._first_failure = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -163,6 +169,9 @@ class _Keeper:
         """Empty when the child became ready, else what went wrong."""
         self._first_start.wait()
         return self._first_failure
+
+    def let_end(self) -> None:
+        self._may_end.set()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -185,7 +194,7 @@ class _Keeper:
             except Exception as error:  # noqa: BLE001 - whatever prepare() raises, this thread must not die silently.
                 failure = f"{self._child.name}: {error}"
                 hopeless = isinstance(error, CannotStart)
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._may_end.is_set():
                 break
             quick_deaths = 1 if self._clock.monotonic() - started_at > _STEADY_SECONDS else quick_deaths + 1
             self._last_failure = failure
@@ -196,6 +205,8 @@ class _Keeper:
             pause_seconds = _RESTART_SECONDS[min(quick_deaths, len(_RESTART_SECONDS)) - 1]
             logger.error("%s; starting it again in %g s", failure.partition("\n")[0], pause_seconds)
             self._stopping.wait(pause_seconds)
+            if self._may_end.is_set():
+                break
             self._restarts += 1
         self._first_failure = self._first_failure or f"{self._child.name}: stopped while it was starting"
         self._first_start.set()

@@ -3,6 +3,7 @@
 Used by the measurements and by the tests that need the whole product. Not here: what is measured or asserted.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -11,8 +12,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,14 @@ _LEAVE_SECONDS = 3  # After the exit: for those that end when they see that thei
 _PORTS = 1_000
 _PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that systems hand out by themselves.
 _MARK = "PRODUCT_RUN_MARK"  # In the environment of all that a run starts, also of what has left its tree.
+
+
+class Told(Enum):
+    """To whom a signal to stop is sent."""
+
+    ONE = auto()  # `kill`: the process that was started.
+    GROUP = auto()  # Ctrl-C in a terminal, `timeout`: its process group.
+    ALL = auto()  # A service manager: every process of the run at once.
 
 
 class ProductFailed(Exception):
@@ -176,19 +186,32 @@ class Product:
                 continue
         return found
 
-    def stop(self, interrupt_group: bool = False) -> int:
-        """Stop it as an operator does; gives the exit code. interrupt_group: as Ctrl-C in a terminal, to all at once.
+    def tell(self, told: Told, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal and do not wait for what comes of it."""
+        targets = self.processes() if told is Told.ALL else []
+        if told is Told.GROUP:
+            os.killpg(self.pid, number)
+        elif self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+        for process in targets:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def stop(self, told: Told = Told.ONE, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it as an operator does, and see `ended`."""
+        if self._process is None:
+            return 0
+        return self.ended(lambda: self.tell(told, number))
+
+    def ended(self, act: Callable[[], None]) -> int:
+        """The exit code, once it has ended by what `act` does.
 
         Raises ProductFailed when something of it is still there afterwards (and ends that).
         """
-        if self._process is None:
-            return 0
+        assert self._process is not None, "not started"
         started = self.processes()
         try:
-            if interrupt_group:
-                os.killpg(self.pid, signal.SIGINT)
-            elif self._process.poll() is None:
-                self._process.send_signal(signal.SIGTERM)
+            act()
             code = self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()

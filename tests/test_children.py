@@ -90,6 +90,18 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path, caplog: pytest.LogCa
     wait_gone(second)
 
 
+def test_one_that_was_told_to_end_along_with_us_stays_down(tmp_path: Path) -> None:
+    """A service manager tells all processes at once: a database that obeys is not started again on our way out."""
+    births = Births()
+    with Supervisor() as supervisor:
+        supervisor.start(child(tmp_path, "server", "exec sleep 1000", is_ready=births))
+        supervisor.let_end()
+        os.kill(births.wait_for(1), signal.SIGTERM)
+        supervisor._keepers[0].thread.join(WAIT_SECONDS)
+        assert supervisor.pid("server") is None
+    assert len(births.pids) == 1
+
+
 def test_one_that_ignores_its_signal_is_killed(tmp_path: Path) -> None:
     """Stopping ends, whatever the child thinks of it; and its own children go with it."""
     births = Births()

@@ -18,7 +18,7 @@ from rich.table import Table
 from actors.accounts.api import Answer
 from actors.config import ConfigError, NodeConfig, shown_url
 from actors.datadir import DataDirError
-from actors.launch import operator
+from actors.launch import guard, operator
 from actors.launch.cluster import token_environment
 from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, data_path, run, settings
@@ -56,7 +56,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         if context.invoked_subcommand is not None:
             return
         overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
-        raise typer.Exit(run(Options(data_dir, fresh, config, ready_file, overrides), parts))
+        guard.guarded(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
     _add_config(cli)
     _add_accounts(cli)

@@ -8,20 +8,54 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
 from actors.config import ServeConfig
+from actors.launch.waiting import GivenUp, within
 
 APPLICATION = "ledger-gateway"
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
-_TERMINATE_SECONDS = 5.0
+_TERMINATE_SECONDS = 2.0  # What is left of Ray by then has nothing to save.
+_DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
+_SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that does not listen.
+RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
+_HEAD = ("gcs_server", "raylet")
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 
 class StartFailed(Exception):
     """Ray or Serve did not come up; the text says which, and where to look."""
+
+
+class RayGone(Exception):
+    """Ray's own processes have ended, and not by our doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The two processes without which nothing of Ray answers; calls to it then hang for a minute and end this one."""
+
+    address: str
+    processes: tuple[psutil.Process, ...]
+
+    def lives(self) -> bool:
+        return all(_runs(process) for process in self.processes)
+
+    def during(self, work: Callable[[], Result], seconds: float | None = None) -> Result:
+        """What `work`, which asks something of Ray, gives. Raises RayGone when Ray ends meanwhile, GivenUp when the
+        time is over."""
+        try:
+            return within(work, seconds, self.lives)
+        except Exception as error:
+            if self.lives():
+                raise
+            raise RayGone from error
 
 
 def token_environment(ray_token: str) -> dict[str, str]:
@@ -70,8 +104,8 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
     }
 
 
-def start_ray(environment: Mapping[str, str]) -> str:
-    """A Ray of our own on this machine; gives its address. Nothing of a Ray that already runs here is touched."""
+def start_ray(environment: Mapping[str, str]) -> Head:
+    """A Ray of our own on this machine. Nothing of a Ray that already runs here is touched."""
     os.environ.update(environment)
     os.environ.pop("RAY_ADDRESS", None)
     import ray  # Only now: Ray and Serve read the environment while they are imported.
@@ -86,10 +120,12 @@ def start_ray(environment: Mapping[str, str]) -> str:
         )
     except Exception as error:  # Ray has no common class for what keeps it from starting.
         raise StartFailed(
-            f"Ray did not start: {error}; its own logs are in /tmp/ray/session_latest/logs; try again, and look there "
-            "when it happens twice"
+            f"Ray did not start: {error}; its own logs are in {RAY_LOGS}; try again, and look there when it happens "
+            "twice"
         ) from error
-    return str(context.address_info["gcs_address"])
+    head = tuple(child for child in psutil.Process().children() if child.name() in _HEAD)
+    assert len(head) == len(_HEAD), head
+    return Head(str(context.address_info["gcs_address"]), head)
 
 
 def start_serve(serve_config: ServeConfig) -> None:
@@ -110,23 +146,48 @@ def run_application(application: Any) -> None:
     serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
 
 
-def stop_ray(on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool) -> None:
+def stop_ray(
+    head: Head | None, on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool
+) -> None:
     """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force.
 
+    head: None when Ray did not come up. With a Ray that is gone, or goes meanwhile, nothing is asked of it.
     kept_pids: children that are not Ray's; they and what they started are left alone.
     """
-    ours = [child for child in psutil.Process().children() if child.pid not in kept_pids]
-    descendants = [*ours, *(below for child in ours for below in _descendants(child))]
-    import ray
-    from ray import serve
-
-    if ray.is_initialized():
+    before = _below(kept_pids)
+    if head is not None and head.lives():
         if application_runs:
             on_step("letting calls in flight end")
-            serve.delete(APPLICATION)
-        on_step("stopping Ray")
-        ray.shutdown()
-    end_processes(descendants)
+            _let_calls_end(head)
+        if head.lives():
+            on_step("stopping Ray")
+            _shut_down()
+    end_processes(list({*before, *_below(kept_pids)}))
+
+
+def _let_calls_end(head: Head) -> None:
+    from ray import serve
+
+    try:
+        head.during(lambda: serve.delete(APPLICATION), _DELETE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - whatever Ray raises, stopping goes on.
+        logger.warning("calls in flight may have been cut off: %s: %s", type(error).__name__, error)
+
+
+def _shut_down() -> None:
+    import ray
+
+    try:
+        within(ray.shutdown, _SHUTDOWN_SECONDS)
+    except GivenUp as error:
+        logger.warning("Ray did not stop by itself: %s", error)
+
+
+def _below(kept_pids: Collection[int]) -> list[psutil.Process]:
+    """Our children but for these, and all below them. As the guard's subreaper we also have the children of those that
+    are gone."""
+    ours = [child for child in psutil.Process().children() if child.pid not in kept_pids]
+    return [*ours, *(below for child in ours for below in _descendants(child))]
 
 
 def end_processes(processes: list[psutil.Process]) -> None:
@@ -144,6 +205,13 @@ def end_processes(processes: list[psutil.Process]) -> None:
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(stubborn, timeout=_TERMINATE_SECONDS)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:

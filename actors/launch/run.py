@@ -10,9 +10,7 @@ import json
 import logging
 import os
 import shutil
-import signal
 import tempfile
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,13 +24,16 @@ from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.datadir import DataDir, DataDirError, default_path, remove
-from actors.launch import cluster, demo, operator, sponsoring, stores, wallets
+from actors.launch import cluster, demo, guard, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
+from actors.launch.waiting import Stop
 from actors.storage import SchemaMismatch, StoreUnreachable
 
 logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
+_EVERYBODY_TOLD_SECONDS = 1.0
 _PROBE = aiohttp.ClientTimeout(total=2)
 
 
@@ -65,8 +66,8 @@ def data_path(config: Config, given: Path | None) -> Path:
 def run(options: Options, parts: Parts) -> int:
     """Start, stay up until told to stop, stop everything. Gives the exit code."""
     screen = Screen()
-    stop = threading.Event()
-    _stop_on_signals(stop)
+    stop = Stop()
+    guard.accept_signals(stop.set)
     try:
         config = settings(options).config
         path = data_path(config, options.data_dir)
@@ -76,8 +77,7 @@ def run(options: Options, parts: Parts) -> int:
             _check_ports(config)
             return _Run(config, data, supervisor, screen, stop, options, parts).go()
     except (ConfigError, DataDirError, ports.PortTaken, ChildFailed, cluster.StartFailed) as error:
-        screen.failed(str(error))
-        return 1
+        return _not_started(screen, stop, error)
     except (
         demo.DemoFailed,
         sponsoring.SponsorFailed,
@@ -86,13 +86,14 @@ def run(options: Options, parts: Parts) -> int:
         SchemaMismatch,
         TimeoutError,
     ) as error:
-        screen.failed(str(error))
-        return 1
+        return _not_started(screen, stop, error)
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
+    if stop.is_set():  # Told to end, perhaps along with the servers: that they are gone is no news.
+        return 0
+    screen.failed(str(error))
+    return 1
 
 
 def _check_ports(config: Config) -> None:
@@ -114,7 +115,7 @@ class _Run:
         data: DataDir,
         supervisor: Supervisor,
         screen: Screen,
-        stop: threading.Event,
+        stop: Stop,
         options: Options,
         parts: Parts,
     ) -> None:
@@ -122,6 +123,7 @@ class _Run:
         self._began = self._clock.monotonic()
         self._config, self._data, self._supervisor = config, data, supervisor
         self._screen, self._stop, self._options, self._parts = screen, stop, options, parts
+        self._head: cluster.Head | None = None
         self._application_runs = False
         self._secrets = wallets.load_or_make(data.folder("secrets"))
         self._embedded_chain = config.upstream.node_url is None
@@ -135,17 +137,29 @@ class _Run:
             if self._start(run_folder):
                 self._wait_for_stop()
             return 0
+        except cluster.RayGone:
+            # A service manager may tell all processes at once; then it was no accident.
+            if self._stop.wait(_EVERYBODY_TOLD_SECONDS):
+                return 0
+            self._screen.ended(
+                f"Ray's own processes have ended by themselves; its logs are in {cluster.RAY_LOGS}; "
+                "the rest is stopped too: start it again"
+            )
+            return 1
         finally:
+            self._supervisor.let_end()  # Who is told to stop together with us should not be started again.
             operator.withdraw(self._data.folder("run"))
             kept = [state.pid for state in self._supervisor.states() if state.pid is not None]
-            cluster.stop_ray(self._screen.say, kept, self._application_runs)
+            cluster.stop_ray(self._head, self._screen.say, kept, self._application_runs)
             self._supervisor.stop()
             shutil.rmtree(run_folder, ignore_errors=True)
             self._screen.say(f"stopped; accounts, ledger and chain are kept in {self._data.path}")
 
     def _wait_for_stop(self) -> None:
-        while not self._stop.wait(1.0):
-            pass
+        assert self._head is not None
+        while not self._stop.wait(_LOOK_SECONDS):
+            if not self._head.lives():
+                raise cluster.RayGone
         self._screen.say("stopping")
 
     def _start(self, run_folder: Path) -> bool:
@@ -158,29 +172,34 @@ class _Run:
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
                 environment = cluster.ray_environment(config.serve, run_folder)
-                ray_address = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
-                _stop_on_signals(self._stop)  # Ray has set handlers of its own, which end this process half way.
+                try:
+                    head = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
+                except SystemExit:  # Ray's own handler of SIGTERM, which stands until ours is back.
+                    self._stop.set()
+                    return False
+                self._head = head
+                guard.accept_signals(self._stop.set)
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 self._parts.migrate(config)
         if self._stop.is_set():
             return False
         with self._screen.step("starting Ray Serve"):
-            self._parts.place_owners(config)
-            cluster.start_serve(config.serve)
+            head.during(lambda: self._parts.place_owners(config))
+            head.during(lambda: cluster.start_serve(config.serve))
         replicas = config.gateway.replicas_on(os.cpu_count() or 1)
         with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
             if self._stop.is_set():
                 return False
             self._application_runs = True
-            cluster.run_application(self._parts.application(config))
-            asyncio.run(_until_healthy(self._http_url, self._stop))
+            head.during(lambda: cluster.run_application(self._parts.application(config)))
+            head.during(lambda: asyncio.run(_until_healthy(self._http_url, self._stop)))
         if self._stop.is_set():
             return False
-        instance = operator.Instance(ray_address, config.accounts.shard_actors, self._http_url, os.getpid())
+        instance = operator.Instance(head.address, config.accounts.shard_actors, self._http_url, os.getpid())
         operator.announce(self._data.folder("run"), instance)
         with self._screen.step("preparing the demo account"):
-            api_key, credits = self._prepare_demo(config)
+            api_key, credits = head.during(lambda: self._prepare_demo(config))
         self._show(config, api_key, credits)
         return True
 
@@ -229,7 +248,7 @@ class _Run:
         self._screen.ready(Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds))
 
 
-async def _until_healthy(http_url: str, stop: threading.Event) -> None:
+async def _until_healthy(http_url: str, stop: Stop) -> None:
     """Until /health says that paid calls are taken. Raises TimeoutError."""
     async with asyncio.timeout(_HEALTHY_SECONDS), aiohttp.ClientSession(timeout=_PROBE) as session:
         while not stop.is_set():

@@ -53,6 +53,9 @@ class Screen:
     def failed(self, text: str) -> None:
         Console(stderr=True, highlight=False).print(f"[red]Cannot start:[/red] {text}", soft_wrap=True)
 
+    def ended(self, text: str) -> None:
+        Console(stderr=True, highlight=False).print(f"[red]Ended:[/red] {text}", soft_wrap=True)
+
     def ready(self, ready: Ready) -> None:
         table = Table.grid(padding=(0, 2))
         for name, value in (

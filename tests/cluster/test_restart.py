@@ -1,15 +1,19 @@
-"""Ctrl-C, and a second start on the same folder: nothing is left running, and nothing is forgotten."""
+"""Every way to stop, and a second start on the same folder: nothing is left running, and nothing is forgotten."""
 
+import json
+import os
 import shutil
+import signal
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.product import Product, free_ports
-from tests.customers import Customer, Wallet, request, rpc_body
+from bench.product import Product, Told, free_ports
+from tests.customers import Answer, Customer, Wallet, request, rpc_body
 
 
 def node(product: Product, method: str, *params: Any) -> Any:
@@ -36,8 +40,27 @@ def fund(product: Product, pubkey: str) -> str:
     raise AssertionError(f"{signature} was not confirmed")
 
 
+def slow_call(product: Product, customer: Customer) -> Answer:
+    """One that the node takes its time for."""
+    hang = {"calls": {"getBlockHeight": {"hang_share": 1, "hang_ms": 2_500}}}
+    answer = request(
+        f"{product.ready['node_url']}/admin/faults", {"Content-Type": "application/json"}, json.dumps(hang).encode()
+    )
+    assert answer.status == 200, answer
+    return customer.call("getBlockHeight")
+
+
+def interrupt_twice(product: Product) -> None:
+    """In the middle of the slow call, and again while that is waited for."""
+    time.sleep(1)
+    product.tell(Told.GROUP, signal.SIGINT)
+    product.wait_for_output("letting calls in flight end")
+    product.tell(Told.GROUP, signal.SIGINT)
+
+
 def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Product) -> None:
-    """Accounts, keys, ledger, nonces and the chain go on where they were; Product.stop fails if a process is left."""
+    """Accounts, keys, ledger, nonces and the chain go on where they were; Product.stop fails if a process is left.
+    Calls in flight end first, and a second Ctrl-C changes nothing."""
     customer, stranger = Customer(product), Wallet()
     customer.grant(1_000)
     for _ in range(3):
@@ -52,20 +75,23 @@ def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Pr
     used = customer.wallet.headers("POST", "/", body)
     assert request(f"{http_url}/", used, body).status == 200
 
-    assert product.stop(interrupt_group=True) == 0
+    with ThreadPoolExecutor(1) as pool:
+        in_flight = pool.submit(lambda: slow_call(product, customer))
+        assert product.ended(lambda: interrupt_twice(product)) == 0
+    assert in_flight.result().status == 200
     product.start()
 
     assert product.http_url == http_url
+    assert customer.balance == 995  # The call in flight is paid for as well.
     replayed = request(f"{http_url}/", used, body)
     assert replayed.status in (401, 403), (
         replayed
     )  # 401 only if the restart took longer than the signature is good for.
     if replayed.status == 403:
         assert replayed.body["error"]["code"] == "NONCE_REUSED"
-    assert customer.balance == 996
-    assert customer.entries()[1:] == entries
+    assert customer.entries()[2:] == entries
     assert customer.call("getSlot").status == 200
-    assert customer.balance == 995
+    assert customer.balance == 994
     assert node(product, "getSlot", {"commitment": "processed"}) >= slot
     assert node(product, "getBalance", stranger.pubkey, {"commitment": "confirmed"})["value"] == 5_000_000
     config = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": 0}
@@ -74,11 +100,29 @@ def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Pr
     assert product.audit().returncode == 0
 
 
-def test_sigterm_stops_it_as_cleanly(product: Product) -> None:
-    """What a service manager sends: exit code 0, children stopped in order, nothing left, and it starts again."""
+def test_a_signal_to_every_process_at_once_stops_it_as_cleanly(product: Product) -> None:
+    """What a service manager sends to all that it runs, Ray and PostgreSQL included: exit code 0, nothing left, the
+    database shut down in order, and the next start works at once."""
     before = product.account()["balance"]
-    assert product.stop() == 0
+    assert product.stop(Told.ALL) == 0
     assert "are kept in" in product.output_path.read_text(encoding="utf-8")[-400:]  # Its last words.
+    assert "database system is shut down" in (product.data_dir / "logs" / "postgres.log").read_text()[-400:]
+    product.start()
+    assert product.account()["balance"] == before
+
+
+@pytest.mark.parametrize(
+    ("victim", "words"),
+    [("raylet/raylet", "Ray's own processes have ended"), ("serve_app.py", "the launcher was killed (SIGKILL)")],
+    ids=["ray", "launcher"],
+)
+def test_when_its_heart_is_killed_it_ends_whole(product: Product, victim: str, words: str) -> None:
+    """Ray's daemon or the launcher itself, killed with -9: it says so, nothing is left, the exit code is a failure for
+    whoever restarts services, and the next start works at once."""
+    before = product.account()["balance"]
+    code = product.ended(lambda: os.kill(product.running(victim)[0], signal.SIGKILL))
+    assert code == 1
+    assert words in product.output_path.read_text(encoding="utf-8")
     product.start()
     assert product.account()["balance"] == before
 
@@ -96,7 +140,7 @@ def test_ctrl_c_while_starting(ray_is_up: bool) -> None:
         else:
             while not starting.running("gcs_server"):
                 time.sleep(0.05)
-        starting.stop(interrupt_group=True)
+        assert starting.stop(Told.GROUP, signal.SIGINT) == 0
         assert "Traceback" not in starting.output_path.read_text(encoding="utf-8")
     finally:
         starting.kill()

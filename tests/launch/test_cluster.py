@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -9,6 +10,7 @@ import pytest
 
 from actors.config import ServeConfig
 from actors.launch import cluster
+from actors.launch.waiting import GivenUp
 
 
 def test_two_instances_share_no_port_and_no_file() -> None:
@@ -35,6 +37,60 @@ def test_processes_that_ignore_the_polite_signal_are_ended(monkeypatch: pytest.M
         child.stdout.read(1)
         cluster.end_processes([psutil.Process(child.pid)])
         assert not psutil.pid_exists(child.pid)
+
+
+def _sleeping() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["/bin/sleep", "1000"])
+
+
+def _ended(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+
+
+def test_what_asks_a_ray_that_dies_is_given_up() -> None:
+    """Rule: a call into a Ray that is gone hangs for a minute and then ends the process: it is not waited for."""
+    never = threading.Event()
+    children = [_sleeping(), _sleeping()]
+    head = cluster.Head("address", tuple(psutil.Process(child.pid) for child in children))
+    try:
+        assert head.lives()
+        assert head.during(lambda: 7) == 7
+        with pytest.raises(ValueError, match="a mistake"):
+            head.during(lambda: _raise(ValueError("a mistake")))
+        with pytest.raises(GivenUp):
+            head.during(never.wait, 0.01)
+        children[0].kill()  # One is enough; and nobody has asked for its exit code yet.
+        with pytest.raises(cluster.RayGone):
+            head.during(never.wait)
+        with pytest.raises(cluster.RayGone):  # What it failed with says less than why.
+            head.during(lambda: _raise(ValueError("no connection")))
+        assert not head.lives()
+    finally:
+        never.set()
+        for child in children:
+            _ended(child)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_with_a_ray_that_is_gone_the_rest_is_ended_and_nothing_is_asked() -> None:
+    """Rule: stopping ends all that we started, and spares what is not Ray's."""
+    gone, worker, database = _sleeping(), _sleeping(), _sleeping()
+    head = cluster.Head("address", (psutil.Process(gone.pid),))
+    said: list[str] = []
+    _ended(gone)
+    others = [child.pid for child in psutil.Process().children() if child.pid not in (worker.pid, database.pid)]
+    try:
+        cluster.stop_ray(head, said.append, [database.pid, *others], application_runs=True)
+        assert not psutil.pid_exists(worker.pid)
+        assert database.poll() is None
+        assert said == []
+    finally:
+        _ended(worker)
+        _ended(database)
 
 
 def test_the_process_table_names_this_process() -> None:

@@ -21,7 +21,7 @@ PARTS = Parts(_unused, _unused, _unused)
 
 @pytest.fixture(autouse=True)
 def no_signal_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(run_module.guard, "accept_signals", lambda _: None)
 
 
 def options(tmp_path: Path, **overrides: str) -> Options:
@@ -50,6 +50,15 @@ def test_bad_settings_are_told_before_anything_starts(tmp_path: Path, capsys: py
     assert run(options(tmp_path, LEDGER_ACCOUNTS__CONCURRENCY="0"), PARTS) == 1
     assert "accounts.concurrency" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+def test_what_fails_after_the_word_to_stop_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: a service manager tells all processes at once; that the servers are gone then is an orderly stop."""
+    monkeypatch.setattr(run_module.guard, "accept_signals", lambda handler: handler())
+    assert run(options(tmp_path, LEDGER_ACCOUNTS__CONCURRENCY="0"), PARTS) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_command_line_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
