@@ -42,6 +42,7 @@ from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
+from actors.devnode.signature_checks import SignatureChecks
 from actors.devnode.tpu.door import TpuDoor
 from actors.hosting import settle_memory
 
@@ -77,6 +78,7 @@ class Devnode:
             self._opened = opened.pop_all()
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
+        self._signature_checks = SignatureChecks()
         self._tpu = TpuDoor(self.node, self._clock)
         self._block_engine = BlockEngine(self.node, self._clock)
         self._geyser_hub = GeyserHub(self.node, settings.geyser.replay_slots)
@@ -175,6 +177,7 @@ class Devnode:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._signature_checks.close()
         if self.settings.ready_file is not None:
             self.settings.ready_file.unlink(missing_ok=True)
         try:
@@ -185,7 +188,7 @@ class Devnode:
     def _door(self) -> uvicorn.Config:
         pubsub = PubsubDoor(self.node, self._hub)
         routes = admin_routes(self.node) | block_engine_routes(self._block_engine)
-        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub)
+        door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub, self._signature_checks)
         return uvicorn.Config(
             door,
             http=SwiftHttp,

@@ -166,7 +166,7 @@ class Chain:
     def submit_decoded(
         self, decoded: Decoded, source: Source, signatures_checked: bool = False, past_gates: bool = False
     ) -> SubmitResult:
-        """signatures_checked: the caller has just had them verified (preflight), so they are not verified again.
+        """signatures_checked: somebody has verified them, so they are not verified again.
         past_gates: the caller has asked for the fate of all that belongs together, so the gates are not asked."""
         slot = self.levels.building.slot
         if self.bus.wants(SignatureReceived):
@@ -181,15 +181,17 @@ class Chain:
             return result
         return self._record(decoded, result)
 
-    def submit_if_sound(self, decoded: Decoded, source: Source) -> SubmitResult | Unsound:
+    def submit_if_sound(
+        self, decoded: Decoded, source: Source, signatures_checked: bool = False
+    ) -> SubmitResult | Unsound:
         """Preflight and landing in one run: what a program refuses leaves no trace. Not for a sender whose preflight
         would see anything else than the slot being built (`simulation.sees_the_present`)."""
         reason = self.refusal_now(decoded)
         if reason is not None:
-            return Refused(reason if _signed(decoded) else "SignatureFailure")
+            return Refused(reason if signatures_checked or _signed(decoded) else "SignatureFailure")
         if not all(gate(decoded, source) for gate in self.gates):
             return Dropped()
-        result = run(self.vm, decoded, True, self._next_nonce)
+        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
         if isinstance(result, Refused):
             return result
         if result.meta.err is not None:

@@ -50,20 +50,21 @@ def sees_the_present(chain: Chain, decoded: Decoded, level: Commitment) -> bool:
     return is_fresh and not chain.history.changed_among(decoded.keys, bank.slot)
 
 
-def preflight(chain: Chain, decoded: Decoded, level: Commitment) -> Outcome | None:
-    """How the transaction would fail, signatures included; None where it would succeed. Collects no balances."""
+def preflight(chain: Chain, decoded: Decoded, level: Commitment, is_signed: bool = False) -> Outcome | None:
+    """How the transaction would fail, signatures included; None where it would succeed. Collects no balances.
+    is_signed: its signatures are known to be good."""
     reason = chain.refusal(decoded, level)
     if reason is not None:
-        signed = all(decoded.transaction.verify_with_results())
-        return refused(reason if signed else "SignatureFailure")
+        is_signed = is_signed or all(decoded.transaction.verify_with_results())
+        return refused(reason if is_signed else "SignatureFailure")
     budget = compute_budget(decoded)
     plain = not isinstance(decoded.message, MessageV1) and budget.loaded_data_bytes_max == LOADED_DATA_BYTES_MAX
     with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
         if plain:  # The VM alone knows, and tells in the time of the run.
             rehearsal.read_all(decoded)
             chain.vm.limit(budget.compute_unit_limit, budget.heap_bytes)
-            return chain.vm.would_fail(decoded.transaction)
-        done = rehearsed(rehearsal, decoded, verify_signatures=True)
+            return chain.vm.would_fail(decoded.transaction, not is_signed)
+        done = rehearsed(rehearsal, decoded, verify_signatures=not is_signed)
         return None if done.err is None else done.outcome
 
 

@@ -101,12 +101,12 @@ class Vm:
         """Without the detour: what the VM itself can run."""
         return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
 
-    def would_fail(self, transaction: VersionedTransaction) -> Outcome | None:
-        """How a run with its signatures verified fails; None where it succeeds, which costs no more than the run."""
+    def would_fail(self, transaction: VersionedTransaction, verify_signatures: bool = True) -> Outcome | None:
+        """How a run fails; None where it succeeds, which costs no more than the run."""
         if self.detour is not None and self.detour.concerns(transaction):
-            outcome = self.detour.run(transaction, verify_signatures=True, keep=False)
+            outcome = self.detour.run(transaction, verify_signatures, keep=False)
             return None if outcome.err is None else outcome
-        result = self._svm.simulate_transaction(transaction)
+        result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
         return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
 
     def _run(self, call: Callable[[VersionedTransaction], Any], transaction: VersionedTransaction, verify: bool) -> Any:

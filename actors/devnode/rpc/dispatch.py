@@ -1,7 +1,8 @@
 """From a request body to a reply body.
 
 Implements: JSON-RPC 2.0 single calls, batches and notifications, byte for byte in the order jsonrpc, result or
-error, id. Synchronous: every handler runs to its end in the owner thread.
+error, id. Synchronous: every handler runs in the owner thread, to its
+end or to where a send waits for a check of its signatures.
 Not here: HTTP (http.py), what the methods do (the topic modules), which exist (table.py).
 """
 
@@ -13,6 +14,7 @@ import orjson
 
 from actors.devnode.rpc.errors import RpcError, invalid_params, invalid_request, method_not_found, parse_error
 from actors.devnode.rpc.node import Node
+from actors.devnode.rpc.unfinished import Unfinished
 
 Handler = Callable[[Node, list[Any]], Any]
 
@@ -33,6 +35,11 @@ class Dispatcher:
 
     def answer(self, body: bytes) -> bytes | None:
         """The reply; None where the body held notifications only."""
+        reply = self.begin(body)
+        return reply.finish(False) if isinstance(reply, Unfinished) else reply
+
+    def begin(self, body: bytes) -> "bytes | Unfinished[bytes | None] | None":
+        """The reply, or what is left to do for it."""
         try:
             request = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -40,15 +47,22 @@ class Dispatcher:
         if isinstance(request, list):
             return self._answer_batch(request)
         reply = self._answer_one(request)
-        return None if reply is None else orjson.dumps(reply)
+        if isinstance(reply, Unfinished):
+            rest = reply.finish
+            return Unfinished(reply.raw, lambda is_signed: _written(rest(is_signed)))
+        return _written(reply)
 
     def _answer_batch(self, requests: list[Any]) -> bytes | None:
         if not requests:
             return orjson.dumps(_failure(invalid_request(), None))
-        replies = [reply for request in requests if (reply := self._answer_one(request)) is not None]
+        replies = [reply for request in requests if (reply := self._answer_now(request)) is not None]
         return orjson.dumps(replies) if replies else None
 
-    def _answer_one(self, request: Any) -> dict[str, Any] | None:
+    def _answer_now(self, request: Any) -> dict[str, Any] | None:
+        reply = self._answer_one(request)
+        return reply.finish(False) if isinstance(reply, Unfinished) else reply
+
+    def _answer_one(self, request: Any) -> dict[str, Any] | Unfinished[dict[str, Any] | None] | None:
         if not isinstance(request, dict):
             return _failure(invalid_request(), None)
         identifier = request.get("id")
@@ -58,7 +72,18 @@ class Dispatcher:
             result = self._call(request)
         except RpcError as error:
             return None if is_notification else _failure(error, identifier)
-        return None if is_notification else {"jsonrpc": "2.0", "result": result, "id": identifier}
+        if isinstance(result, Unfinished):
+            rest = result.finish
+
+            def finish(is_signed: bool) -> dict[str, Any] | None:
+                try:
+                    late = rest(is_signed)
+                except RpcError as error:
+                    return None if is_notification else _failure(error, identifier)
+                return None if is_notification else _success(late, identifier)
+
+            return Unfinished(result.raw, finish)
+        return None if is_notification else _success(result, identifier)
 
     def _call(self, request: dict[str, Any]) -> Any:
         name = request.get("method")
@@ -85,6 +110,14 @@ class Dispatcher:
             )
             raise invalid_params(f"Invalid parameters: {expected}", f'"Got: {count}"')
         return method.handler(self._node, params)
+
+
+def _written(reply: dict[str, Any] | None) -> bytes | None:
+    return None if reply is None else orjson.dumps(reply)
+
+
+def _success(result: Any, identifier: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "result": result, "id": identifier}
 
 
 def _failure(error: RpcError, identifier: Any) -> dict[str, Any]:

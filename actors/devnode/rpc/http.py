@@ -12,6 +12,8 @@ from actors.devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send,
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.errors import RpcError
 from actors.devnode.rpc.node import Health
+from actors.devnode.rpc.unfinished import Unfinished
+from actors.devnode.signature_checks import SignatureChecks
 
 BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
 
@@ -21,7 +23,8 @@ class TooLarge(Exception):
 
 
 class HttpDoor:
-    """routes: (verb, path) to handler, for doors beside JSON-RPC. websocket: takes WebSocket connections, if any."""
+    """routes: (verb, path) to handler, for doors beside JSON-RPC. websocket: takes WebSocket connections, if any.
+    signature_checks: who may check the signatures of what is sent."""
 
     def __init__(
         self,
@@ -29,7 +32,9 @@ class HttpDoor:
         health: Health,
         routes: Mapping[tuple[str, str], Route],
         websocket: AsgiApp | None = None,
+        signature_checks: SignatureChecks | None = None,
     ) -> None:
+        self.signature_checks = SignatureChecks(cores=1) if signature_checks is None else signature_checks
         self._dispatcher, self._health, self._routes, self._websocket = dispatcher, health, routes, websocket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,14 +74,13 @@ class HttpDoor:
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether `answer` is all there is to a call: no fault makes anybody wait."""
+        """Whether `begin` is all there is to a call: no fault makes anybody wait."""
         return not self._health.faults.befall_calls
 
-    def answer(self, body: bytes) -> bytes:
-        """The reply to the body of a JSON-RPC call, empty for notifications. Raises TooLarge."""
-        if len(body) > BODY_BYTES_MAX:
-            raise TooLarge
-        return self._dispatcher.answer(body) or b""
+    def begin(self, body: bytes) -> "bytes | Unfinished[bytes | None]":
+        """The reply to the body of a JSON-RPC call, empty for notifications; or what is left to do for it."""
+        assert len(body) <= BODY_BYTES_MAX, len(body)
+        return self._dispatcher.begin(body) or b""
 
     def _health_text(self) -> bytes:
         try:

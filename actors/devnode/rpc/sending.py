@@ -23,6 +23,7 @@ from actors.devnode.rpc.accounts import AccountView
 from actors.devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
+from actors.devnode.rpc.unfinished import Unfinished
 from actors.devnode.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
 from actors.devnode.transaction_errors import error_text
 from actors.devnode.transactions_json import inner_instructions_json, return_data_json, token_balances_json
@@ -37,29 +38,34 @@ _V1_BASE64_START = "gQ"  # 0x81 and anything after it.
 _ENCODINGS = ("base58", "base64")
 
 
-def send_transaction(node: Node, params: Params) -> Any:
+def send_transaction(node: Node, params: Params) -> Unfinished[str]:
     config = read.config(params, 1, "RpcSendTransactionConfig")
     decoded = decoded_transaction(read.text(params, 0), config)
     skip = read.boolean(config, "skipPreflight")
     read.optional_unsigned(config.get("maxRetries"))
     level = Commitment.PROCESSED if skip else read.commitment(config, "preflightCommitment")
     _check_min_slot(node, level, config)
-    if skip:
-        node.chain.submit_decoded(decoded, Source.RPC)
-    else:
+    if not skip:
         node.health.check()
-        _send_if_sound(node, decoded, level)
-    return str(decoded.signature)
+
+    def finish(is_signed: bool) -> str:
+        if skip:
+            node.chain.submit_decoded(decoded, Source.RPC, signatures_checked=is_signed)
+        else:
+            _send_if_sound(node, decoded, level, is_signed)
+        return str(decoded.signature)
+
+    return Unfinished(decoded.raw, finish)
 
 
-def _send_if_sound(node: Node, decoded: Decoded, level: Commitment) -> None:
+def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: bool) -> None:
     """Preflight, then landing; in one run where both would be the same."""
     chain = node.chain
     result: SubmitResult | Unsound
     if sees_the_present(chain, decoded, level) and not node.faults.befall_sends:
-        result = chain.submit_if_sound(decoded, Source.RPC)
+        result = chain.submit_if_sound(decoded, Source.RPC, is_signed)
     else:
-        failure = preflight(chain, decoded, level)
+        failure = preflight(chain, decoded, level, is_signed)
         if failure is not None:
             raise _preflight_failure(failure)
         result = chain.submit_decoded(decoded, Source.RPC, signatures_checked=True)

@@ -9,6 +9,7 @@ file speak to it through real sockets. Not here: what is answered (http.py).
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, cast
 
 from uvicorn.config import Config
@@ -16,10 +17,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
+from actors.devnode.rpc.unfinished import Unfinished
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: "
 _HEAD_END = b"\r\n\r\n"
 _BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_UNANSWERED = "a call could not be answered"
 logger = logging.getLogger("devnode")
 
 
@@ -38,9 +41,14 @@ class SwiftHttp(HttpToolsProtocol):
         self._is_swift = False
         self._parts: list[bytes] = []
         self._bytes = 0
+        self._unfinished: Unfinished[bytes | None] | None = None
+        self._idle_since: float | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         """The scope is made only for who needs one."""
+        if self._unfinished is not None:  # Answers keep the order of the requests, so this one waits no longer.
+            self._finish(self._unfinished, is_signed=False)
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -86,24 +94,75 @@ class SwiftHttp(HttpToolsProtocol):
             self._refuse_size()
             return
         try:
-            answer = self._door.answer(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
+            answer = self._door.begin(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
         except Exception:  # Else the parser would take it for a mistake of the client's.
-            logger.exception("a call could not be answered")
-            self.transport.write(_BROKEN)
-            self.transport.close()
+            logger.exception(_UNANSWERED)
+            self._break_off()
             return
-        self.transport.write(b"%b%d%b%b" % (_HEAD, len(answer), _HEAD_END, answer))
+        if isinstance(answer, Unfinished):
+            self._unfinished = answer
+            self._door.signature_checks.check(answer.raw, partial(self._finish, answer))
+        else:
+            self._answer(answer)
+
+    def _finish(self, unfinished: "Unfinished[bytes | None]", is_signed: bool) -> None:
+        """A client that has gone meanwhile changes nothing: what it sent was received."""
+        if self._unfinished is not unfinished:
+            return  # Finished before the check was, for the sake of the next request.
+        self._unfinished = None
+        try:
+            answer = unfinished.finish(is_signed)
+        except Exception:
+            logger.exception(_UNANSWERED)
+            self._break_off()
+        else:
+            self._answer(answer or b"")
+
+    def _break_off(self) -> None:
+        self.transport.write(_BROKEN)
+        self.transport.close()
+
+    def _answer(self, answer: bytes) -> None:
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self.transport.write(b"%b%d%b%b" % (_HEAD, len(answer), _HEAD_END, answer))
+            self._idle_since = self.loop.time()
+            if self._idle_timer is None:
+                self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._end_if_idle)
 
     def _refuse_size(self) -> None:
         text = b"request body is larger than %d bytes\n" % BODY_BYTES_MAX
         head = b"HTTP/1.1 413 Content Too Large\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n" % len(text)
         self.transport.write(head + text)
+
+    # Idle connections end. One timer in so many seconds, where uvicorn has one for each request.
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Something was received."""
+        self._idle_since = None
+        super()._unset_keepalive_if_required()
+
+    def _end_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return  # In the middle of a request, whose answer will set a timer.
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._end_if_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server ends; what was received is answered first."""
+        if self._unfinished is not None:
+            self._finish(self._unfinished, is_signed=False)
+        super().shutdown()
 
     # A client that sends and does not read: no more is read of it until it does.
 

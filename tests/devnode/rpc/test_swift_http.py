@@ -1,6 +1,7 @@
 """The shortcut and the long way answer alike, in order, over one connection; spoken to in bytes."""
 
 import asyncio
+import base64
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,9 @@ import orjson
 import pytest
 import uvicorn
 import uvicorn.server
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
 
 from actors.devnode.rpc.http import BODY_BYTES_MAX
 from actors.devnode.rpc.swift_http import SwiftHttp
@@ -134,6 +138,50 @@ def test_a_client_that_asks_before_it_sends_is_told_to_go_on(client: Client) -> 
     assert identifiers(client.read(1)) == [1]
 
 
+def send(identifier: int, transaction: VersionedTransaction) -> bytes:
+    encoded = base64.b64encode(bytes(transaction)).decode()
+    config = {"encoding": "base64", "preflightCommitment": "processed"}
+    body = {"jsonrpc": "2.0", "id": identifier, "method": "sendTransaction", "params": [encoded, config]}
+    return posted(orjson.dumps(body))
+
+
+def test_a_send_is_answered_before_what_is_asked_after_it(node: Faulty, client: Client) -> None:
+    """Its signatures may be looked at elsewhere; what follows on its connection does not overtake it."""
+    payer = node.wallet()
+    sends = [send(at, node.payment(payer, Pubkey.new_unique(), 10**6 + at)) for at in range(4)]
+    health = b"GET /health HTTP/1.1\r\nhost: node\r\n\r\n"
+    client.send(sends[0], call(10), sends[1], health, sends[2], sends[3], call(11))
+    answers = [body for _, body in client.read(7)]
+    assert answers.pop(3) == b"ok"
+    assert [orjson.loads(body)["id"] for body in answers] == [0, 10, 1, 2, 3, 11]
+    assert all("result" in orjson.loads(body) for body in answers)
+
+
+def test_sends_that_come_together_land_when_they_are_signed(node: Faulty) -> None:
+    """On many connections, again and again, so that their signatures are checked beside the node; forged ones are
+    refused as ever, and what a sender does not wait for lands as well."""
+    payer, to = node.wallet(), Pubkey.new_unique()
+    clients = [Client(node) for _ in range(16)]
+    for turn in range(10):
+        sound = [node.payment(payer, to, 10**6 + 16 * turn + at) for at in range(16)]
+        forged = VersionedTransaction.populate(sound[3].message, [Signature.default()])
+        for at, one in enumerate(clients):
+            one.send(send(at, forged if at == 3 else sound[at]))
+        replies = [orjson.loads(one.read(1)[0][1]) for one in clients]
+        assert replies[3]["error"]["message"].endswith("Transaction did not pass signature verification")
+        good = [str(sound[at].signatures[0]) for at in range(16) if at != 3]
+        assert [reply["result"] for reply in replies if "result" in reply] == good
+        assert all(status is not None for status in node.call("getSignatureStatuses", good)["value"])
+    for at, one in enumerate(clients):
+        one.send(send(at, node.payment(payer, to, 10**7 + at)))
+        one.close()
+    landed = (
+        10**7 * 16 + sum(range(16)) + sum(10**6 + 16 * turn + at for turn in range(10) for at in range(16) if at != 3)
+    )
+    node.wait_for_slot(node.slot() + 20)
+    assert node.balance(to) == landed
+
+
 def test_other_paths_are_not_the_interface(client: Client) -> None:
     client.send(call(1, target="/rpc"), call(2, target="/?x=1"))
     assert [status for status, _ in client.read(2)] == [404, 200]
@@ -171,7 +219,7 @@ class _Broken:
 
     answers_at_once = True
 
-    def answer(self, body: bytes) -> bytes:
+    def begin(self, body: bytes) -> bytes:
         raise AssertionError("an invariant is broken")
 
 

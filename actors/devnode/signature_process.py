@@ -1,0 +1,50 @@
+"""The program that checks signatures beside a busy node: `python -m actors.devnode.signature_process DESCRIPTOR`.
+
+Implements: the far end of signature_checks.py. Reads groups of transactions from a socket that it inherits, and
+answers one byte for each, in order; says one byte more at first, when it is ready. Ends with the node, of which it
+hears by the end of the socket. Imports little: it starts while somebody waits, and its memory is the node's.
+Not here: what follows from a verdict.
+"""
+
+import contextlib
+import signal
+import socket
+import sys
+from typing import BinaryIO
+
+import msgspec
+from solders.transaction import VersionedTransaction
+
+READY = b"\x02"
+GOOD = 1
+BAD = 0
+LENGTH_BYTES = 4
+_VERDICTS_AT_ONCE = 4  # The node goes on with these while the next are being looked at.
+
+
+def verdict(raw: bytes) -> int:
+    """Whether every signature of the transaction is good; what is no transaction at all has none."""
+    try:
+        return GOOD if all(VersionedTransaction.from_bytes(raw).verify_with_results()) else BAD
+    except ValueError:
+        return BAD
+
+
+def serve(channel: socket.socket, requests: BinaryIO) -> None:
+    """requests: the reading side of the channel. Returns when the node is gone."""
+    channel.sendall(READY)
+    while len(head := requests.read(LENGTH_BYTES)) == LENGTH_BYTES:
+        group = msgspec.msgpack.decode(requests.read(int.from_bytes(head, "big")), type=list[bytes])
+        for start in range(0, len(group), _VERDICTS_AT_ONCE):
+            channel.sendall(bytes(map(verdict, group[start : start + _VERDICTS_AT_ONCE])))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal reaches all; the node says when it is over.
+    # Suppressed: the node died in the middle of a sentence.
+    with contextlib.suppress(OSError, msgspec.DecodeError), socket.socket(fileno=int(sys.argv[1])) as channel:
+        serve(channel, channel.makefile("rb"))
+
+
+if __name__ == "__main__":
+    main()

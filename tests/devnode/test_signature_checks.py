@@ -1,0 +1,105 @@
+"""Who checks signatures, and that nothing depends on the process that may."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors.devnode import signature_checks
+from actors.devnode.signature_checks import SignatureChecks
+
+from .test_signature_process import forged, transaction
+
+ANSWER_SECONDS_MAX = 20
+
+
+class Asked:
+    """Checks asked for together, and what was said of each."""
+
+    def __init__(self, checks: SignatureChecks, raws: list[bytes]) -> None:
+        self.said: list[tuple[int, bool]] = []
+        self._all, self._done = len(raws), asyncio.Event()
+        for number, raw in enumerate(raws):
+            checks.check(raw, lambda good, number=number: self._hear(number, good))  # type: ignore[misc]
+
+    def _hear(self, number: int, good: bool) -> None:
+        self.said.append((number, good))
+        if len(self.said) == self._all:
+            self._done.set()
+
+    async def verdicts(self) -> list[bool]:
+        """In the order in which they were asked for; each must have come once."""
+        await asyncio.wait_for(self._done.wait(), ANSWER_SECONDS_MAX)
+        assert sorted(number for number, _ in self.said) == list(range(self._all))
+        return [good for _, good in sorted(self.said)]
+
+
+@pytest.fixture
+async def checks() -> AsyncIterator[SignatureChecks]:
+    made = SignatureChecks(cores=2)
+    yield made
+    made.close()
+
+
+async def ready(checks: SignatureChecks) -> None:
+    """Asked for several at once, the process is started; these are not kept waiting for it."""
+    assert await Asked(checks, [bytes(transaction())] * 4).verdicts() == [False] * 4
+    await asyncio.wait_for(checks.ready.wait(), ANSWER_SECONDS_MAX)
+
+
+async def test_without_a_second_core_nothing_is_known_and_nothing_started() -> None:
+    checks = SignatureChecks(cores=1)
+    assert await Asked(checks, [bytes(transaction())] * 20).verdicts() == [False] * 20
+    assert checks.process_id is None
+    checks.close()
+
+
+async def test_one_at_a_time_needs_no_process(checks: SignatureChecks) -> None:
+    for _ in range(20):
+        assert await Asked(checks, [bytes(transaction())]).verdicts() == [False]
+    assert checks.process_id is None
+
+
+async def test_what_piles_up_is_checked_by_the_process(checks: SignatureChecks) -> None:
+    """Each gets the verdict on its own transaction; what is beyond the limit is not waited for."""
+    await ready(checks)
+    good, bad = bytes(transaction()), forged()
+    assert await Asked(checks, [good, bad, bad, good, good, bad, good]).verdicts() == [
+        *(True, False, False, True, True, False, True)
+    ]
+    many = await Asked(checks, [good] * 200).verdicts()
+    assert many == [True] * signature_checks._ASKED_MAX + [False] * (200 - signature_checks._ASKED_MAX)
+
+
+async def test_no_more_bytes_are_on_their_way_than_the_socket_holds(checks: SignatureChecks) -> None:
+    await ready(checks)
+    assert not any(await Asked(checks, [b"\xff" * 4_096] * 60).verdicts())
+    assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
+
+
+async def test_whoever_was_promised_an_answer_gets_one_when_the_process_dies(
+    checks: SignatureChecks, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And later ones go on without it; it is not started again."""
+    await ready(checks)
+    process_id = checks.process_id
+    assert process_id is not None
+    os.kill(process_id, signal.SIGKILL)
+    assert len(await Asked(checks, [bytes(transaction())] * 20).verdicts()) == 20
+    assert await Asked(checks, [bytes(transaction())] * 20).verdicts() == [False] * 20
+    assert checks.process_id is None
+    assert "has ended" in caplog.text
+
+
+async def test_a_program_that_cannot_be_started_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    checks = SignatureChecks(cores=2)
+    assert await Asked(checks, [bytes(transaction())] * 8).verdicts() == [False] * 8
+    assert "without a process" in caplog.text
+    checks.close()
+    checks.close()
