@@ -8,8 +8,12 @@ and futures; no rule of any context may live here. Requests must therefore be id
 The edge's proof also names it (PEER_BYTES). When all connections of a peer have been gone for a while, `on_gone` is
 told, once: that edge is dead, and whoever it worked for can be made whole.
 
-Frames are WebSocket binary messages: one byte of kind, then MessagePack `[frame, [[sequence, item], ...]]`;
-answers are MessagePack `[frame or 0, kind, [[sequence, reply], ...]]`, where frame acknowledges that frame.
+The greeting: the owner sends a nonce, the edge its proof, and the owner an empty frame, which takes it. Then frames
+are one byte of kind and MessagePack `[frame, [[sequence, item], ...]]`, and answers, which come in the order they
+become ready, are the same with replies for items; there frame acknowledges that frame, or is 0.
+
+What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. What it has
+read already is still answered; that is bounded by what an edge may leave unanswered (hotlink_edge.py).
 """
 
 import asyncio
@@ -22,14 +26,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+
+from actors.hotlink_frames import EMPTY_FRAME, FrameConnection, framed, message_framed
 
 logger = logging.getLogger(__name__)
 
-FRAME_BYTES_MAX = 16 << 20
-_NONCE_BYTES = 32
+NONCE_BYTES = 32
 PEER_BYTES = 8
+PROOF_BYTES = PEER_BYTES + 32
 GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (_RECONNECT_SECONDS); a killed one never is.
 
 
@@ -42,8 +46,14 @@ class Kind:
     reply_type: Any
 
     def frame_decoder(self) -> Any:
-        item: Any = self.request_type
-        return msgspec.msgpack.Decoder(tuple.__class_getitem__((int, list[tuple[int, item]])))
+        return _frame_decoder(self.request_type)
+
+    def answer_decoder(self) -> Any:
+        return _frame_decoder(self.reply_type | bool | None)
+
+
+def _frame_decoder(item: Any) -> Any:
+    return msgspec.msgpack.Decoder(tuple.__class_getitem__((int, list[tuple[int, item]])))
 
 
 # What a handler may give back for one item: the reply; the reply that holds once the future is done; or an awaitable.
@@ -74,19 +84,18 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
     """A frame handler from one for a single item; an item that raises fails alone."""
 
     def handle_frame(items: list[Any]) -> list[Handled]:
-        return [_guarded(handle, item) for item in items]
+        results: list[Handled] = []
+        for item in items:
+            try:
+                results.append(handle(item))
+            except AskAgain:
+                results.append(_Unknown())
+            except Exception:
+                logger.exception("hot link: a request failed")
+                results.append(_Failed())
+        return results
 
     return handle_frame
-
-
-def _guarded(handle: Callable[[Any], Handled], item: Any) -> Handled:
-    try:
-        return handle(item)
-    except AskAgain:
-        return _Unknown()
-    except Exception:
-        logger.exception("hot link: a request failed")
-        return _Failed()
 
 
 def prove(secret: bytes, nonce: bytes, peer: bytes) -> bytes:
@@ -104,66 +113,92 @@ class LinkServer:
         self, secret: bytes, handlers: Mapping[Kind, FrameHandler], on_gone: Callable[[bytes], None] | None = None
     ) -> None:
         assert secret, "the hot link needs the secret of the cluster"
-        self._secret, self._on_gone = secret, on_gone
-        self._sessions: Counter[bytes] = Counter()
+        self.secret, self._on_gone = secret, on_gone
+        self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
+        self._connections: set[_Session] = set()  # Also those that have not proven themselves.
+        self._sessions: Counter[bytes] = Counter()  # Of each peer, those that have.
         self._absent: dict[bytes, asyncio.TimerHandle] = {}  # Peers without a session; cancelled when they return.
-        self._handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
-        self._server: Server | None = None
+        self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int = 0) -> int:
         """Listen; gives the port (chosen by the system when 0)."""
-        self._server = await serve(
-            self._session, host, port, compression=None, max_size=FRAME_BYTES_MAX, ping_interval=5, ping_timeout=20
-        )
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Session(self, loop), host, port)
         return int(next(iter(self._server.sockets)).getsockname()[1])
 
     async def stop(self) -> None:
+        """Connections end as if this process had; nobody is told gone any more."""
         if self._server is not None:
             self._server.close()
+            while self._connections:
+                connection = next(iter(self._connections))
+                connection.abandon()
+                await connection.ended.wait()
             await self._server.wait_closed()
+        for timer in self._absent.values():
+            timer.cancel()
+        self._absent.clear()
 
-    async def _session(self, connection: ServerConnection) -> None:
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        await connection.send(nonce)
-        proof = await asyncio.wait_for(connection.recv(), 5)
-        assert isinstance(proof, bytes), "hot link frames are binary"
-        peer = proof[:PEER_BYTES]
-        if len(peer) != PEER_BYTES or not hmac.compare_digest(proof, prove(self._secret, nonce, peer)):
-            logger.warning("hot link refused: wrong cluster secret from %s", connection.remote_address)
-            await connection.close(1008, "wrong cluster secret")
-            return
-        outbox = _Outbox(connection)
+    def made(self, session: "_Session") -> None:
+        self._connections.add(session)
+
+    def proven(self, peer: bytes) -> None:
         self._sessions[peer] += 1
         if (timer := self._absent.pop(peer, None)) is not None:
             timer.cancel()
-        try:
-            async for message in connection:
-                assert isinstance(message, bytes), "hot link frames are binary"
-                self._take_frame(message, outbox)
-                await outbox.flush()  # At once, not by the writer's next turn: most replies are ready by now.
-        except ConnectionClosed:
-            pass
-        finally:
-            outbox.close()
-            self._sessions[peer] -= 1
-            if self._sessions[peer] == 0:
-                del self._sessions[peer]
-                self._absent[peer] = asyncio.get_running_loop().call_later(GONE_SECONDS, self._tell_gone, peer)
+
+    def lost(self, session: "_Session") -> None:
+        self._connections.discard(session)
+        peer = session.peer
+        if peer is None:
+            return
+        self._sessions[peer] -= 1
+        if self._sessions[peer] == 0:
+            del self._sessions[peer]
+            self._absent[peer] = session.loop.call_later(GONE_SECONDS, self._tell_gone, peer)
 
     def _tell_gone(self, peer: bytes) -> None:
         del self._absent[peer]
         if self._on_gone is not None:
             self._on_gone(peer)
 
-    def _take_frame(self, message: bytes, outbox: "_Outbox") -> None:
-        number = message[0]
-        handler, decoder = self._handlers[number]
-        frame, items = decoder.decode(memoryview(message)[1:])
+
+class _Session(FrameConnection):
+    """One connection of an edge. All answers that become ready in one turn leave in one write."""
+
+    def __init__(self, server: LinkServer, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, PROOF_BYTES)
+        self._server = server
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self.peer: bytes | None = None  # None until it has proven itself.
+        self._ready: list[bytes] = []  # Frames.
+        self._flush_is_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._server.made(self)
+        self.write([framed(self._nonce)])
+
+    def greeted(self, frame: bytes) -> None:
+        peer = frame[:PEER_BYTES]
+        if len(frame) != PROOF_BYTES or not hmac.compare_digest(frame, prove(self._server.secret, self._nonce, peer)):
+            self.drop("wrong cluster secret")
+            return
+        self.peer = peer
+        self.stand()
+        self._server.proven(peer)
+        self.write([EMPTY_FRAME])
+
+    def taken(self, frame: bytes) -> None:
+        number = frame[0]
+        handler, decoder = self._server.handlers[number]
+        frame_number, items = decoder.decode(frame[1:])
         results = handler([item for _, item in items])
         ready: list[tuple[int, Any]] = []
         waiting: dict[asyncio.Future[None], list[tuple[int, Any]]] = {}
         for (sequence, _), result in zip(items, results, strict=True):
-            if isinstance(result, tuple):
+            if type(result) is tuple:
                 reply, future = result
                 if future is None:
                     ready.append((sequence, reply))
@@ -172,58 +207,65 @@ class LinkServer:
             elif isinstance(result, msgspec.Struct):
                 ready.append((sequence, _MARKS.get(type(result), result)))
             else:
-                outbox.later(number, sequence, result)
-        acknowledged_later = bool(waiting) and not ready
-        if not acknowledged_later:
-            outbox.add(frame, number, ready)
+                self._answer_later(number, sequence, result)
+        if ready or not waiting:
+            self._ready.append(message_framed(number, (frame_number, ready)))
+            frame_number = 0
         for future, replies in waiting.items():
-            outbox.when(future, frame if acknowledged_later else 0, number, replies)
-            acknowledged_later = False
+            self._answer_when(future, number, frame_number, replies)
+            frame_number = 0
 
+    def read(self) -> None:
+        """At once, not by the flush of the next turn: most replies are ready by now."""
+        if self._ready:
+            self._flush()
 
-class _Outbox:
-    """Answers of one connection, sent in the order they become ready, several in one message where they gather."""
+    def lost(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._server.lost(self)
 
-    def __init__(self, connection: ServerConnection) -> None:
-        self._connection = connection
-        self._encoder = msgspec.msgpack.Encoder()
-        self._messages: list[tuple[int, int, list[tuple[int, Any]]]] = []
-        self._wake = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
-        self._keep(asyncio.ensure_future(self._write()))
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.standing:
+            self._transport.pause_reading()
 
-    def add(self, frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
-        """For the next flush."""
-        self._messages.append((frame, number, replies))
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.standing:
+            self._transport.resume_reading()
 
-    def put(self, frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
-        """For the writer, which is woken."""
-        self.add(frame, number, replies)
-        self._wake.set()
+    # --- answers that come later ----------------------------------------------------------------------------------
 
-    async def flush(self) -> None:
-        messages, self._messages = self._messages, []
-        for message in messages:
-            await self._connection.send(self._encoder.encode(message))
+    def _answer(self, number: int, frame_number: int, replies: list[tuple[int, Any]]) -> None:
+        self._ready.append(message_framed(number, (frame_number, replies)))
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self.loop.call_soon(self._flush_due)
 
-    def later(self, number: int, sequence: int, result: Awaitable[Any]) -> None:
-        self._keep(asyncio.ensure_future(self._resolve(number, sequence, result)))
+    def _flush_due(self) -> None:
+        self._flush_is_due = False
+        if self._ready:
+            self._flush()
 
-    def when(self, future: "asyncio.Future[None]", frame: int, number: int, replies: list[tuple[int, Any]]) -> None:
+    def _flush(self) -> None:
+        ready, self._ready = self._ready, []
+        self.write(ready)
+
+    def _answer_when(
+        self, future: "asyncio.Future[None]", number: int, frame_number: int, replies: list[tuple[int, Any]]
+    ) -> None:
         def done(finished: "asyncio.Future[None]") -> None:
             # A failed commit answers nothing: the edge asks again, by operation id, and learns what the ledger says.
             failed = finished.cancelled() or finished.exception() is not None
-            self.put(frame, number, [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies)
+            if self.standing:
+                told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
+                self._answer(number, frame_number, told)
 
         future.add_done_callback(done)
 
-    def close(self) -> None:
-        self._closed = True
-        for task in self._tasks:
-            task.cancel()
-
-    def _keep(self, task: "asyncio.Task[None]") -> None:
+    def _answer_later(self, number: int, sequence: int, result: Awaitable[Any]) -> None:
+        task = self.loop.create_task(self._resolve(number, sequence, result))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -237,13 +279,4 @@ class _Outbox:
         except Exception:  # The edge must learn that this one item failed, whatever the reason.
             logger.exception("hot link: a request failed")
             reply = FAILED
-        self.put(0, number, [(sequence, reply)])
-
-    async def _write(self) -> None:
-        while not self._closed:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self.flush()
-            except ConnectionClosed:
-                return
+        self._answer(number, 0, [(sequence, reply)])

@@ -2,19 +2,20 @@
 
 Implements: design, section 2. What travels, and the owner's side, is hotlink.py. Every request must be idempotent by
 its own operation id: after a break, or when the owner could not say, it is sent again.
+
+Few turns of the loop: calls of one turn wait for one flush at its end, which writes the frames of all kinds at once.
+
+What happens when full: while the transport has more than it can get rid of, or two frames of a kind fly, calls wait
+on their lane; from UNANSWERED_MAX on, new work is refused.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
-
-from actors.hotlink import FAILED, FRAME_BYTES_MAX, PEER_BYTES, UNKNOWN, Kind, prove
+from actors.hotlink import FAILED, NONCE_BYTES, PEER_BYTES, UNKNOWN, Kind, prove
+from actors.hotlink_frames import FrameConnection, framed, message_framed
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,9 @@ FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one being worked on, one on the wire; m
 FRAME_ITEMS_MAX = 1_024  # Keeps a frame well under FRAME_BYTES_MAX and an owner's turn short.
 UNANSWERED_MAX = 20_000  # Per link. Beyond it calls are refused at once (LinkFull), which the door turns into 503.
 _SWEEP_SECONDS = 0.25
+_CONNECT_SECONDS = 2.0
 _RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # Local network: an owner is back within seconds or not at all.
+_AGAIN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
 
 
 class LinkFull(Exception):
@@ -33,22 +36,24 @@ class LinkTimeout(Exception):
     """No answer within the caller's time; whether the request was carried out is not known."""
 
 
-@dataclass(slots=True)
 class _Call:
-    kind: int
-    item: Any
-    future: "asyncio.Future[Any]"
-    deadline: float
-    again: int = 0
+    __slots__ = ("again", "deadline", "future", "item", "lane", "sequence", "waits")
+
+    def __init__(self, lane: "_Lane", sequence: int, item: Any, future: "asyncio.Future[Any]", deadline: float) -> None:
+        self.lane, self.sequence, self.item, self.future, self.deadline = lane, sequence, item, future, deadline
+        self.waits = True  # On its lane; else it flies, or pauses before it is asked again.
+        self.again = 0
 
 
-@dataclass(slots=True)
 class _Lane:
     """What waits and what flies of one kind."""
 
-    decoder: Any
-    waiting: list[int] = field(default_factory=list)
-    frames: set[int] = field(default_factory=set)
+    __slots__ = ("decoder", "frames", "number", "waiting")
+
+    def __init__(self, kind: Kind) -> None:
+        self.number, self.decoder = kind.number, kind.answer_decoder()
+        self.waiting: list[_Call] = []
+        self.frames: set[int] = set()
 
 
 class Link:
@@ -62,14 +67,13 @@ class Link:
         resolve: Callable[[], Awaitable[tuple[str, int]]],
         peer: bytes = bytes(PEER_BYTES),
     ) -> None:
-        self._secret, self._resolve, self._peer = secret, resolve, peer
-        self._lanes = {kind.number: _Lane(msgspec.msgpack.Decoder(kind.reply_type | bool | None)) for kind in kinds}
-        self._answer_decoder = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[int, msgspec.Raw]]])
-        self._encoder = msgspec.msgpack.Encoder()
-        self._calls: dict[int, _Call] = {}
+        self.secret, self.peer, self._resolve = secret, peer, resolve
+        self._lanes = {kind.number: _Lane(kind) for kind in kinds}
+        self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
-        self._connection: ClientConnection | None = None
-        self._wake = asyncio.Event()
+        self._connection: _Connection | None = None  # None unless it stands.
+        self._flush_is_due = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # Kept, since asking for it costs a system call.
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -100,91 +104,67 @@ class Link:
         """
         if new_work and len(self._calls) >= UNANSWERED_MAX:
             raise LinkFull
-        loop = asyncio.get_running_loop()
-        self._sequence += 1
+        loop = self._running_loop()
+        lane = self._lanes[kind.number]
         future: asyncio.Future[Any] = loop.create_future()
-        self._calls[self._sequence] = _Call(kind.number, item, future, loop.time() + wait_ms / 1000)
-        self._lanes[kind.number].waiting.append(self._sequence)
-        self._wake.set()
+        self._sequence += 1
+        call = self._calls[self._sequence] = _Call(lane, self._sequence, item, future, loop.time() + wait_ms / 1000)
+        lane.waiting.append(call)
+        if not self._flush_is_due and len(lane.frames) < FRAMES_IN_FLIGHT_MAX:
+            self._flush_is_due = True
+            loop.call_soon(self.flush)
         return future
 
-    async def _keep_connected(self) -> None:
-        attempt = 0
-        while True:
-            try:
-                host, port = await self._resolve()
-                async with connect(
-                    f"ws://{host}:{port}",
-                    compression=None,
-                    max_size=FRAME_BYTES_MAX,
-                    open_timeout=2,
-                    proxy=None,
-                    ping_interval=5,
-                    ping_timeout=20,
-                    close_timeout=1,
-                ) as connection:
-                    async with asyncio.timeout(5):  # wait_for may swallow the cancelling by stop().
-                        nonce = await connection.recv()
-                    assert isinstance(nonce, bytes), "hot link: the owner speaks first, in binary"
-                    await connection.send(prove(self._secret, nonce, self._peer))
-                    attempt = 0
-                    await self._serve_connection(connection)
-            except (OSError, TimeoutError, WebSocketException) as error:
-                logger.info("hot link down: %s", error)
-            except Exception:  # A bug, or an owner of another version: tried again, as every call depends on it.
-                logger.exception("hot link down")
-            finally:
-                self._connection = None
-                self._requeue()
-            await asyncio.sleep(_RECONNECT_SECONDS[min(attempt, len(_RECONNECT_SECONDS) - 1)])
-            attempt += 1
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
-    async def _serve_connection(self, connection: ClientConnection) -> None:
-        self._connection = connection
-        self._wake.set()
-        async with asyncio.TaskGroup() as group:  # When either side fails, both end, and the connection is made anew.
-            writer = group.create_task(self._write(connection))
-            try:
-                async for message in connection:
-                    assert isinstance(message, bytes), "hot link frames are binary"
-                    self._take_answer(message)
-            finally:
-                writer.cancel()
+    # --- what flies -----------------------------------------------------------------------------------------------
 
-    async def _write(self, connection: ClientConnection) -> None:
+    def flush(self) -> None:
+        """Send what may be sent now."""
+        self._flush_is_due = False
+        connection = self._connection
+        if connection is None or connection.full or not connection.standing:
+            return  # Whatever changes that flushes again.
+        frames: list[bytes] = []
         try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                for number, lane in self._lanes.items():
-                    while lane.waiting and len(lane.frames) < FRAMES_IN_FLIGHT_MAX:
-                        await connection.send(self._next_frame(number, lane))
-        except ConnectionClosed:
-            return
+            for lane in self._lanes.values():
+                while lane.waiting and len(lane.frames) < FRAMES_IN_FLIGHT_MAX:
+                    frames.append(self._next_frame(lane))
+        except Exception:  # A bug: everything unanswered goes again on the next connection.
+            logger.exception("hot link: a frame cannot be made")
+            connection.drop("a frame cannot be made")
+        if frames:
+            connection.write(frames)
 
-    def _next_frame(self, number: int, lane: _Lane) -> bytes:
-        taken, lane.waiting = lane.waiting[:FRAME_ITEMS_MAX], lane.waiting[FRAME_ITEMS_MAX:]
-        items = [(sequence, self._calls[sequence].item) for sequence in taken if sequence in self._calls]
+    def _next_frame(self, lane: _Lane) -> bytes:
+        taken = lane.waiting
+        lane.waiting = taken[FRAME_ITEMS_MAX:]
+        del taken[FRAME_ITEMS_MAX:]
+        items = []
+        for call in taken:
+            call.waits = False
+            items.append((call.sequence, call.item))
         self._frame += 1
         lane.frames.add(self._frame)
-        buffer = bytearray((number,))
-        self._encoder.encode_into((self._frame, items), buffer, 1)
-        return bytes(buffer)
+        return message_framed(lane.number, (self._frame, items))
 
-    def _take_answer(self, message: bytes) -> None:
-        frame, number, replies = self._answer_decoder.decode(message)
-        lane = self._lanes[number]
+    def take_answer(self, answer: bytes) -> None:
+        lane = self._lanes[answer[0]]
+        frame, replies = lane.decoder.decode(answer[1:])
         if frame:
             lane.frames.discard(frame)
-            if lane.waiting:
-                self._wake.set()
-        for sequence, raw in replies:
+            if lane.waiting and not self._flush_is_due:
+                self._flush_is_due = True
+                self._running_loop().call_soon(self.flush)
+        for sequence, reply in replies:
             call = self._calls.get(sequence)
             if call is None:
                 continue
-            reply = lane.decoder.decode(raw)
             if reply is UNKNOWN:
-                self._ask_again(sequence, call)
+                self._ask_again(call)
                 continue
             del self._calls[sequence]
             if call.future.done():
@@ -194,32 +174,103 @@ class Link:
             else:
                 call.future.set_result(reply)
 
-    def _ask_again(self, sequence: int, call: _Call) -> None:
+    def _ask_again(self, call: _Call) -> None:
         """The owner could not say (its commit failed): the same request again, a little later each time."""
+        pause_seconds = _AGAIN_SECONDS[min(call.again, len(_AGAIN_SECONDS) - 1)]
         call.again += 1
-        pause = min(0.05 * 2**call.again, 1.0)
-        asyncio.get_running_loop().call_later(pause, self._queue_again, sequence)
+        self._running_loop().call_later(pause_seconds, self._queue_again, call)
 
-    def _queue_again(self, sequence: int) -> None:
-        call = self._calls.get(sequence)
-        if call is not None and sequence not in self._lanes[call.kind].waiting:
-            self._lanes[call.kind].waiting.append(sequence)
-            self._wake.set()
+    def _queue_again(self, call: _Call) -> None:
+        if call.sequence in self._calls and not call.waits:
+            call.waits = True
+            call.lane.waiting.append(call)
+            self.flush()
 
-    def _requeue(self) -> None:
+    # --- the connection -------------------------------------------------------------------------------------------
+
+    def stands(self, connection: "_Connection") -> None:
+        self._connection = connection
+        self.flush()
+
+    def lost(self, connection: "_Connection") -> None:
         """After a break everything unanswered goes again, oldest first."""
+        if connection is not self._connection:
+            return
+        self._connection = None
         for lane in self._lanes.values():
             lane.waiting, lane.frames = [], set()
-        for sequence in sorted(self._calls):
-            self._lanes[self._calls[sequence].kind].waiting.append(sequence)
+        for call in self._calls.values():
+            call.waits = True
+            call.lane.waiting.append(call)
+
+    async def _keep_connected(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                if await self._connect_once():
+                    attempt = 0
+            except (OSError, TimeoutError) as error:
+                logger.info("hot link down: %s", error)
+            except Exception:  # A bug: tried again, as every call depends on it.
+                logger.exception("hot link down")
+            await asyncio.sleep(_RECONNECT_SECONDS[min(attempt, len(_RECONNECT_SECONDS) - 1)])
+            attempt += 1
+
+    async def _connect_once(self) -> bool:
+        """Until the connection ends. Whether it stood."""
+        host, port = await self._resolve()
+        loop = self._running_loop()
+        async with asyncio.timeout(_CONNECT_SECONDS):  # wait_for may swallow the cancelling by stop().
+            _, connection = await loop.create_connection(lambda: _Connection(self, loop), host, port)
+        try:
+            await connection.ended.wait()
+        except asyncio.CancelledError:
+            connection.abandon()
+            await connection.ended.wait()
+            raise
+        logger.info("hot link down: the connection to %s:%d ended", host, port)
+        return connection.stood
 
     async def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._running_loop()
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = loop.time()
-            late = [sequence for sequence, call in self._calls.items() if call.deadline < now or call.future.done()]
-            for sequence in late:
-                call = self._calls.pop(sequence)
+            late = [call for call in self._calls.values() if call.deadline < now or call.future.done()]
+            for call in late:
+                del self._calls[call.sequence]
                 if not call.future.done():
                     call.future.set_exception(LinkTimeout("the owner did not answer in time"))
+            for lane in {call.lane for call in late if call.waits}:
+                lane.waiting = [call for call in lane.waiting if call.sequence in self._calls]
+
+
+class _Connection(FrameConnection):
+    def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, NONCE_BYTES)
+        self._link = link
+        self._has_proven = self.stood = False
+
+    def greeted(self, frame: bytes) -> None:
+        if not self._has_proven:
+            assert len(frame) == NONCE_BYTES, "the owner speaks first"
+            self._has_proven = True
+            self.write([framed(prove(self._link.secret, frame, self._link.peer))])
+        else:
+            assert not frame, "an empty frame takes the proof"
+            self.stood = True
+            self.stand()
+            self._link.stands(self)
+
+    def taken(self, frame: bytes) -> None:
+        self._link.take_answer(frame)
+
+    def read(self) -> None:
+        """Nothing remains to be done: callers wake in the next turn, and what waited has its flush."""
+
+    def lost(self) -> None:
+        self._link.lost(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._link.flush()

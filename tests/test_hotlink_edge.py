@@ -1,15 +1,19 @@
 """Guards what an edge does on its own: bounds, time limits, and never giving its loop up."""
 
 import asyncio
+import contextlib
 from typing import Any
 
+import msgspec
 import pytest
 
-from actors import hotlink_edge
-from actors.hotlink import LinkServer
-from actors.hotlink_edge import Link, LinkFull, LinkTimeout
+from actors import hotlink_edge, hotlink_frames
+from actors.hotlink import NONCE_BYTES, PEER_BYTES, PROOF_BYTES, LinkServer, prove
+from actors.hotlink_edge import Link, LinkFull, LinkTimeout, _Connection
+from actors.hotlink_frames import EMPTY_FRAME, framed, message_framed
 
-from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
+from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
+from .test_hotlink_frames import Transport, made
 
 
 async def nowhere() -> tuple[str, int]:
@@ -38,42 +42,176 @@ async def test_without_an_owner_a_call_ends_in_time() -> None:
     await link.stop()
 
 
-@pytest.mark.parametrize("steps", range(4))
-async def test_a_link_that_is_being_made_can_be_stopped(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+async def test_without_an_owner_what_nobody_waits_for_any_more_is_not_kept() -> None:
+    """Rule: bounded queues everywhere, however long an owner is away."""
+    link = Link(b"secret", (ECHO, COMMIT), nowhere)
+    link.start()
+    lasting = link.call(ECHO, Ask("lasting"), 60_000)
+    for _ in range(3):
+        with pytest.raises(LinkTimeout):
+            await asyncio.wait_for(link.call(ECHO, Ask("short"), 1), 5)
+        assert [call.future for call in link._lanes[ECHO.number].waiting] == [lasting]
+    await link.stop()
+    with pytest.raises(LinkTimeout):
+        await lasting
+
+
+@pytest.mark.parametrize("steps", range(6))
+@pytest.mark.parametrize("moment", ["accepted", "challenged", "taken"])
+async def test_a_link_that_is_being_made_can_be_stopped(moment: str, steps: int) -> None:
     """Whatever moment of the owner's greeting it is: a stop that goes unheard would keep its process for ever."""
-    greeted, listening = asyncio.Event(), asyncio.Event()
+    accepted, ended = asyncio.Event(), asyncio.Event()
+    go_on = asyncio.Event()
 
-    class Connection:
-        async def __aenter__(self) -> "Connection":
-            return self
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if moment == "accepted":
+            accepted.set()
+            await go_on.wait()
+        writer.write(framed(bytes(NONCE_BYTES)))
+        if moment != "accepted":
+            await reader.readexactly(4 + PROOF_BYTES)
+            accepted.set()
+            await go_on.wait()
+        if moment == "taken":
+            writer.write(EMPTY_FRAME)
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        ended.set()
 
-        async def __aexit__(self, *error: object) -> None: ...
-
-        async def recv(self) -> bytes:
-            listening.set()
-            await greeted.wait()
-            return b"nonce"
-
-        async def send(self, message: bytes) -> None: ...
-
-        def __aiter__(self) -> "Connection":
-            return self
-
-        async def __anext__(self) -> bytes:
-            await asyncio.Event().wait()
-            raise AssertionError("never")
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
 
     async def somewhere() -> tuple[str, int]:
-        return "127.0.0.1", 1
+        return "127.0.0.1", server.sockets[0].getsockname()[1]
 
-    monkeypatch.setattr(hotlink_edge, "connect", lambda *_, **__: Connection())
     link = Link(b"secret", (ECHO, COMMIT), somewhere)
     link.start()
-    await listening.wait()
-    greeted.set()
+    await asyncio.wait_for(accepted.wait(), 5)
+    go_on.set()
     for _ in range(steps):
         await asyncio.sleep(0)
     await asyncio.wait_for(link.stop(), 5)
+    assert not link.connected
+    await asyncio.wait_for(ended.wait(), 5)
+    server.close()
+
+
+class Standing:
+    """A link whose connection stands, without a network."""
+
+    def __init__(self) -> None:
+        self.link = Link(b"secret", (ECHO, COMMIT), nowhere)
+        self.connection = _Connection(self.link, asyncio.get_running_loop())
+        self.transport: Transport = made(self.connection)
+        self.connection.data_received(framed(bytes(NONCE_BYTES)))
+        assert self.transport.take() == [prove(b"secret", bytes(NONCE_BYTES), bytes(PEER_BYTES))]
+        assert not self.link.connected, "the owner may refuse the proof"
+        self.connection.data_received(EMPTY_FRAME)
+        assert self.link.connected
+
+    async def turn(self) -> None:
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+    def texts(self) -> list[list[str]]:
+        """Of each frame written since."""
+        frames = [msgspec.msgpack.decode(frame[1:]) for frame in self.transport.take()]
+        return [[item[0] for _, item in items] for _, items in frames]
+
+    def answer(self, frame: int, *sequences: int) -> None:
+        self.connection.data_received(message_framed(ECHO.number, (frame, [(n, Told("told")) for n in sequences])))
+
+    def end(self) -> None:
+        self.connection.connection_lost(None)
+
+
+async def test_calls_of_all_kinds_in_one_turn_are_one_write() -> None:
+    """Rule: a write wakes the owner, the dearest thing a call does; what gathers in a turn leaves in one."""
+    standing = Standing()
+    for text in "abc":
+        standing.link.call(ECHO, Ask(text), 5_000)
+    standing.link.call(COMMIT, Ask("d"), 5_000)
+    assert standing.transport.writes == [], "the turn is not over"
+    await standing.turn()
+    assert len(standing.transport.writes) == 1
+    assert standing.texts() == [["a", "b", "c"], ["d"]]
+    standing.end()
+
+
+async def test_while_the_transport_is_full_calls_stay_on_their_lane() -> None:
+    """Rule: an owner that does not read makes this side keep calls, which time out, not frames without bound."""
+    standing = Standing()
+    standing.connection.pause_writing()
+    futures = [standing.link.call(ECHO, Ask(text), 5_000) for text in "ab"]
+    await standing.turn()
+    assert standing.transport.writes == [] and standing.link.unanswered == 2
+    standing.connection.resume_writing()
+    assert standing.texts() == [["a", "b"]]
+    standing.answer(1, 1, 2)
+    assert [(await future).text for future in futures] == ["told", "told"]
+    standing.end()
+
+
+async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: at most two frames of a kind fly, of so many items each."""
+    monkeypatch.setattr(hotlink_edge, "FRAME_ITEMS_MAX", 2)
+    standing = Standing()
+    for text in "abcdefg":
+        standing.link.call(ECHO, Ask(text), 5_000)
+    await standing.turn()
+    assert standing.texts() == [["a", "b"], ["c", "d"]]
+    standing.answer(0, 1, 2)
+    await standing.turn()
+    assert standing.texts() == [], "answered, but no frame was acknowledged"
+    standing.answer(1)
+    await standing.turn()
+    assert standing.texts() == [["e", "f"]]
+    standing.end()
+
+
+async def test_after_a_break_what_is_unanswered_goes_again_oldest_first() -> None:
+    """Rule: resent by operation id, and nothing that was answered."""
+    standing = Standing()
+    for text in "abc":
+        standing.link.call(ECHO, Ask(text), 5_000)
+        await standing.turn()
+    assert standing.texts() == [["a"], ["b"]]
+    standing.answer(1, 1)
+    standing.end()
+    assert not standing.link.connected and standing.link.unanswered == 2
+    again = _Connection(standing.link, asyncio.get_running_loop())
+    transport = made(again)
+    again.data_received(framed(bytes(NONCE_BYTES)) + EMPTY_FRAME)
+    _, frame = transport.take()
+    assert [item for _, item in msgspec.msgpack.decode(frame[1:])[1]] == [["b"], ["c"]]
+    again.connection_lost(None)
+
+
+async def test_an_owner_that_falls_silent_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a half-open connection is noticed; the owner is looked up again, and what is unanswered is sent there."""
+    monkeypatch.setattr(hotlink_frames, "BEAT_SECONDS", 0.02)
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(framed(bytes(NONCE_BYTES)))
+        await reader.readexactly(4 + PROOF_BYTES)
+        writer.write(EMPTY_FRAME)
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(greet, "127.0.0.1", 0)
+    owner = await Owner().start()
+    ports = [owner.port, silent.sockets[0].getsockname()[1]]
+
+    async def resolve() -> tuple[str, int]:
+        return "127.0.0.1", ports.pop() if len(ports) > 1 else ports[0]
+
+    link = Link(b"secret", (ECHO, COMMIT), resolve)
+    link.start()
+    assert (await asyncio.wait_for(link.call(ECHO, Ask("kept"), 20_000), 10)).text == "KEPT"
+    await link.stop()
+    silent.close()
+    await owner.server.stop()
 
 
 async def test_an_answer_that_cannot_be_read_does_not_end_the_link() -> None:

@@ -1,7 +1,7 @@
 """What others may ask of the owner of an account, and the client they hold.
 
 Implements: design, section 4; interface, "Account endpoints". No rules live here.
-Hold and settle travel over the hot link (hosting.py); everything else is rare and uses ordinary actor calls.
+Hold and settle travel over the hot link (hotlink.py); everything else is rare and uses ordinary actor calls.
 """
 
 from collections.abc import Sequence

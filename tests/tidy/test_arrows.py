@@ -7,7 +7,7 @@ from tests.tidy.sources import ROOT, Source, imports, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "questions", "events"),
-    *("hotlink", "hotlink_edge", "hosting"),
+    *("hotlink_frames", "hotlink", "hotlink_edge", "hosting"),
     *("spawn", "children", "ports", "datadir", "embedded", "storage"),
     "telemetry",
 )

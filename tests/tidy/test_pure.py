@@ -14,6 +14,7 @@ IMPURE = {
     *(
         "actors.clock",
         "actors.hosting",
+        "actors.hotlink_frames",
         "actors.hotlink",
         "actors.hotlink_edge",
         "actors.storage",

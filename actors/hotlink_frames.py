@@ -1,0 +1,180 @@
+"""Frames over TCP, which both ends of a hot link are made of: cutting, joining, and noticing that a peer is dead.
+
+Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
+bytes. An empty frame says that its sender lives. Not here: what is in a frame (hotlink.py), and when to connect
+(hotlink_edge.py).
+
+What happens when full: the transport keeps what a socket does not take. From OUTBOX_BYTES_MAX on a connection is
+`full`, and its user stops making more until it is not; what had to be written meanwhile is kept beside that.
+"""
+
+import asyncio
+import logging
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from msgspec.msgpack import Encoder
+
+logger = logging.getLogger(__name__)
+
+FRAME_BYTES_MAX = 16 << 20
+OUTBOX_BYTES_MAX = 1 << 20
+BEAT_SECONDS = 5.0  # Also the time that a connection has for its greeting.
+SILENT_BEATS_MAX = 4  # A peer that says nothing for so many is dead: noticed after 20 to 25 seconds.
+EMPTY_FRAME = bytes(4)
+
+_LENGTH = struct.Struct(">I")
+_HEAD = struct.Struct(">IB")
+_encode = Encoder().encode
+
+
+class FrameTooLong(Exception):
+    """The peer announces more than it may send now."""
+
+
+class Splitter:
+    """Cuts what arrives into frames, however it was cut on the way, in time linear in its length."""
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.frame_bytes_max = frame_bytes_max  # May change between two frames.
+        self._kept = bytearray()  # The beginning of a frame.
+        self._wanted = _LENGTH.size  # So many bytes are looked at next; no sooner, or long frames would be slow.
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """The frames that are whole with this. Must be gone through to the end, or this be used no more."""
+        if not self._kept and len(data) >= _LENGTH.size:
+            length = _LENGTH.unpack_from(data)[0]
+            if len(data) == length + _LENGTH.size and length <= self.frame_bytes_max:
+                return (data[_LENGTH.size :],)  # By far the most frequent: one frame, whole.
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> Iterator[bytes]:
+        if self._kept:
+            self._kept += data
+            if len(self._kept) < self._wanted:
+                return
+            data = bytes(self._kept)
+            self._kept.clear()
+        start, end = 0, len(data)
+        self._wanted = _LENGTH.size
+        while end - start >= _LENGTH.size:
+            length = _LENGTH.unpack_from(data, start)[0]
+            if length > self.frame_bytes_max:
+                raise FrameTooLong(f"{length} bytes")
+            stop = start + _LENGTH.size + length
+            if stop > end:
+                self._wanted = stop - start
+                break
+            yield data[start + _LENGTH.size : stop]
+            start = stop
+        if start < end:
+            self._kept += data[start:]
+
+
+def framed(content: bytes) -> bytes:
+    return _LENGTH.pack(len(content)) + content
+
+
+def message_framed(kind: int, message: Any) -> bytes:
+    """A frame of one byte of kind, and the message as MessagePack."""
+    body = _encode(message)
+    return _HEAD.pack(1 + len(body), kind) + body
+
+
+class FrameConnection(asyncio.Protocol, ABC):
+    """One end of a connection. Its user says what to do with frames, and calls `stand` once the greeting is over."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, greeting_bytes_max: int) -> None:
+        self.loop = loop
+        self.standing = self.full = False
+        self.ended = asyncio.Event()
+        self._splitter = Splitter(greeting_bytes_max)
+        self._silent_beats = 0
+        self._dropped = False
+
+    @abstractmethod
+    def greeted(self, frame: bytes) -> None:
+        """A frame came before the connection stands. As with `taken`, whatever this raises ends the connection."""
+
+    @abstractmethod
+    def taken(self, frame: bytes) -> None:
+        """A frame came."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """All frames that came at once have been taken."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """The connection is no more."""
+
+    def stand(self) -> None:
+        self.standing = True
+        self._splitter.frame_bytes_max = FRAME_BYTES_MAX
+
+    def write(self, frames: list[bytes]) -> None:
+        """All in one. What is written to a connection that ends is lost, as on the way."""
+        if not self._dropped:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def drop(self, reason: str) -> None:
+        if not self._dropped:
+            logger.warning("hot link to %s dropped: %s", self._transport.get_extra_info("peername"), reason)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """End it at once, with what is not yet sent; `lost` follows in a later turn."""
+        self._dropped, self.standing = True, False
+        self._transport.abort()
+
+    # --- what the loop calls --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # Those of uvloop are none by name.
+        self._transport.set_write_buffer_limits(high=OUTBOX_BYTES_MAX)
+        self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
+
+    def data_received(self, data: bytes) -> None:
+        self._silent_beats = 0
+        try:
+            for frame in self._splitter.feed(data):
+                if self.standing:
+                    if frame:
+                        self.taken(frame)
+                else:
+                    self.greeted(frame)
+                if self._dropped:
+                    return
+            self.read()
+        except FrameTooLong as error:
+            self.drop(f"a frame is too long: {error}")
+        except Exception:  # A bug, or a peer of another version; nothing that follows on this connection is sure.
+            logger.exception("hot link: a frame cannot be taken")
+            self.drop("a frame cannot be taken")
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._dropped, self.standing = True, False
+        self._timer.cancel()
+        self.ended.set()
+        self.lost()
+
+    def _beat(self) -> None:
+        """Counts beats, not seconds: a process that itself stood still must not take its peers for dead. A peer that is
+        not read, as it takes no answers, is silent too: one that takes none for so long is as good as dead."""
+        if not self.standing:
+            self.drop("no greeting in time")
+        elif self._silent_beats == SILENT_BEATS_MAX:
+            self.drop("the peer is silent")
+        else:
+            self._silent_beats += 1
+            self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
+            if not self.full:
+                self.write([EMPTY_FRAME])

@@ -1,0 +1,253 @@
+"""Guards the owner's side of the hot link byte by byte: greetings, bad frames, peers that do not listen or speak."""
+
+import asyncio
+import logging
+from typing import cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors import hotlink, hotlink_frames
+from actors.hotlink import PEER_BYTES, PROOF_BYTES, LinkServer, _Session, prove
+from actors.hotlink_frames import EMPTY_FRAME, FRAME_BYTES_MAX, framed, message_framed
+
+from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
+from .test_hotlink_frames import ManualLoop, Transport, made
+
+
+class Stranger:
+    """A client that speaks the link's bytes itself."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer = reader, writer
+
+    @classmethod
+    async def at(cls, owner: Owner) -> "Stranger":
+        return cls(*await asyncio.open_connection("127.0.0.1", owner.port))
+
+    async def frame(self) -> bytes:
+        async with asyncio.timeout(10):
+            return await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4), "big"))
+
+    async def ended(self) -> bool:
+        """Until the owner ends the connection; whether it said nothing more."""
+        async with asyncio.timeout(10):
+            try:
+                return await self._reader.read() == b""
+            except ConnectionResetError:
+                return True
+
+    async def prove(self, secret: bytes = b"secret", peer: bytes = b"stranger") -> None:
+        self.writer.write(framed(prove(secret, await self.frame(), peer)))
+
+
+def asked(frame: int, *texts: str) -> bytes:
+    return message_framed(ECHO.number, (frame, [(number, Ask(text)) for number, text in enumerate(texts)]))
+
+
+async def test_a_proof_is_taken_with_an_empty_frame_and_answers_follow() -> None:
+    """Rule: the owner speaks first; the proof names the peer; an answer acknowledges its frame."""
+    owner = await Owner().start()
+    stranger = await Stranger.at(owner)
+    await stranger.prove()
+    assert await stranger.frame() == b""
+    stranger.writer.write(asked(7, "a", "b"))
+    answer = await stranger.frame()
+    assert answer[0] == ECHO.number
+    assert msgspec.msgpack.decode(answer[1:]) == [7, [[0, ["A"]], [1, ["B"]]]]
+    stranger.writer.close()
+    await owner.server.stop()
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        framed(prove(b"guess", bytes(32), b"stranger")),
+        framed(bytes(PROOF_BYTES)),
+        framed(bytes(PEER_BYTES)),
+        EMPTY_FRAME,
+        (PROOF_BYTES + 1).to_bytes(4, "big"),
+        asked(1, "x"),
+    ],
+    ids=["wrong secret", "zeros", "a peer alone", "nothing", "a frame longer than a proof", "no proof"],
+)
+async def test_who_does_not_prove_the_secret_is_sent_away(greeting: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Rule: nobody without the secret of the cluster is listened to, and it is logged who tried."""
+    owner = await Owner().start()
+    stranger = await Stranger.at(owner)
+    await stranger.frame()
+    with caplog.at_level(logging.WARNING):
+        stranger.writer.write(greeting + asked(1, "x"))
+        assert await stranger.ended()
+    assert "127.0.0.1" in caplog.text and "dropped" in caplog.text
+    assert owner.frames == []
+    stranger.writer.close()
+    await owner.server.stop()
+
+
+async def test_a_proof_holds_for_one_connection_only() -> None:
+    """Rule: what was heard on the wire opens nothing; each connection has its own nonce."""
+    owner = await Owner().start()
+    first, second = await Stranger.at(owner), await Stranger.at(owner)
+    nonces = [await first.frame(), await second.frame()]
+    assert nonces[0] != nonces[1]
+    second.writer.write(framed(prove(b"secret", nonces[0], b"stranger")))
+    assert await second.ended()
+    first.writer.close()
+    second.writer.close()
+    await owner.server.stop()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [(FRAME_BYTES_MAX + 1).to_bytes(4, "big"), message_framed(99, (1, [])), message_framed(ECHO.number, ["no frame"])],
+    ids=["too long", "unknown kind", "unreadable"],
+)
+async def test_a_frame_that_cannot_be_taken_ends_its_connection_alone(bad: bytes) -> None:
+    """Rule: nothing a peer sends ends the owner, or the connections of others."""
+    owner = await Owner().start()
+    link = linked(owner)
+    stranger = await Stranger.at(owner)
+    await stranger.prove()
+    await stranger.frame()
+    stranger.writer.write(bad)
+    assert await stranger.ended()
+    assert owner.frames == []
+    assert (await link.call(ECHO, Ask("a"), 5_000)).text == "A"
+    stranger.writer.close()
+    await link.stop()
+    await owner.server.stop()
+
+
+class Proven:
+    """A connection that has proven itself, without a network; turns happen when the test says so."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.loop = ManualLoop()
+        self.session = _Session(owner.server, cast(asyncio.AbstractEventLoop, self.loop))
+        self.transport: Transport = made(self.session)
+        (nonce,) = self.transport.take()
+        self.session.data_received(framed(prove(b"secret", nonce, b"stranger")))
+        assert self.transport.take() == [b""]
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=3), max_size=5), st.lists(st.integers(1, 40), max_size=30))
+def test_frames_are_handled_once_each_however_they_are_cut(frames: list[list[str]], sizes: list[int]) -> None:
+    """Rule: one call of the handler a frame, in order; one answer a frame."""
+    owner = Owner()
+    proven = Proven(owner)
+    stream = b"".join(asked(number, *texts) for number, texts in enumerate(frames, 1))
+    for size in [*sizes, len(stream) or 1]:
+        proven.session.data_received(stream[:size])
+        stream = stream[size:]
+    assert owner.frames == frames
+    answers = [msgspec.msgpack.decode(answer[1:]) for answer in proven.transport.take()]
+    assert [answer[0] for answer in answers] == list(range(1, len(frames) + 1))
+    assert [[text for _, (text,) in answer[1]] for answer in answers] == [
+        [text.upper() for text in texts] for texts in frames
+    ]
+
+
+def test_all_frames_of_one_read_are_answered_in_one_write() -> None:
+    """Rule: a write wakes the peer, so what is ready together leaves together."""
+    proven = Proven(Owner())
+    proven.session.data_received(asked(1, "a") + asked(2, "b"))
+    assert len(proven.transport.writes) == 1
+    assert len(proven.transport.take()) == 2
+
+
+async def test_commits_that_end_in_one_turn_are_answered_in_one_write() -> None:
+    """Rule: as above, for answers that had to wait; two frames, each acknowledged by its own commit."""
+    owner = Owner()
+    proven = Proven(owner)
+    for frame in (1, 2):
+        proven.session.data_received(message_framed(COMMIT.number, (frame, [(frame, Ask("x"))])))
+    assert proven.transport.writes == [], "neither is durable"
+    for commit in owner.commits:
+        commit.set_result(None)
+    await asyncio.sleep(0)
+    proven.loop.turn()
+    assert len(proven.transport.writes) == 1
+    assert [msgspec.msgpack.decode(answer[1:])[0] for answer in proven.transport.take()] == [1, 2]
+
+
+async def test_a_commit_that_ends_after_its_edge_left_is_told_to_nobody() -> None:
+    owner = Owner()
+    proven = Proven(owner)
+    proven.session.data_received(message_framed(COMMIT.number, (1, [(1, Ask("x"))])))
+    proven.session.connection_lost(None)
+    owner.commits[0].set_exception(ConnectionError("commit failed"))
+    await asyncio.sleep(0)
+    proven.loop.turn()
+    assert proven.transport.writes == []
+
+
+# --- peers that do not listen, or do not speak --------------------------------------------------------------------
+
+
+async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: bounded queues everywhere; and once they are taken, everything asked is answered, in order."""
+    monkeypatch.setattr(hotlink_frames, "OUTBOX_BYTES_MAX", 1 << 16)
+    full = asyncio.Event()
+    pause = _Session.pause_writing
+
+    def pause_writing(self: _Session) -> None:
+        pause(self)
+        full.set()
+
+    monkeypatch.setattr(_Session, "pause_writing", pause_writing)
+    owner = await Owner().start()
+    stranger = await Stranger.at(owner)
+    await stranger.prove()
+    await stranger.frame()
+    text, frames = "a" * (1 << 18), 200
+    for number in range(1, frames + 1):
+        stranger.writer.write(asked(number, text))
+    await asyncio.wait_for(full.wait(), 20)
+    (session,) = owner.server._connections
+    taken = len(owner.frames)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    kept = cast(asyncio.WriteTransport, session._transport).get_write_buffer_size()
+    assert len(owner.frames) == taken < frames and kept <= (1 << 16) + 2 * len(text)
+    for number in range(1, frames + 1):
+        assert msgspec.msgpack.decode((await stranger.frame())[1:])[0] == number
+    stranger.writer.close()
+    await owner.server.stop()
+
+
+async def test_a_silent_peer_is_dropped_and_told_gone_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a half-open connection is noticed without anybody having to close it."""
+    monkeypatch.setattr(hotlink_frames, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.02)
+    gone: asyncio.Queue[bytes] = asyncio.Queue()
+    owner = Owner()
+    owner.server = LinkServer(b"secret", {ECHO: owner.echo}, gone.put_nowait)
+    await owner.start()
+    link = linked(owner)
+    stranger = await Stranger.at(owner)
+    await stranger.prove()
+    assert await asyncio.wait_for(gone.get(), 10) == b"stranger"
+    assert (await link.call(ECHO, Ask("alive"), 5_000)).text == "ALIVE"
+    assert gone.empty(), "the other edge says nothing either, but lives"
+    stranger.writer.close()
+    await link.stop()
+    await owner.server.stop()
+
+
+async def test_an_owner_that_stops_tells_nobody_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the edge that died."""
+    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0)
+    gone: asyncio.Queue[bytes] = asyncio.Queue()
+    owner = Owner()
+    owner.server = LinkServer(b"secret", {ECHO: owner.echo}, gone.put_nowait)
+    await owner.start()
+    link = linked(owner)
+    await link.call(ECHO, Ask("a"), 5_000)
+    await owner.server.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert gone.empty()
+    await link.stop()

@@ -1,0 +1,235 @@
+"""Guards the frames of the hot link: whole however they are cut, bounded, and sent between peers that live."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.hotlink_frames import (
+    BEAT_SECONDS,
+    EMPTY_FRAME,
+    FRAME_BYTES_MAX,
+    SILENT_BEATS_MAX,
+    FrameConnection,
+    FrameTooLong,
+    Splitter,
+    framed,
+    message_framed,
+)
+
+
+class ManualLoop:
+    """Timers and turns that happen when the test says so."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.soon: list[Callable[[], None]] = []
+
+    def call_later(self, seconds: float, callback: Callable[..., None], *arguments: Any) -> asyncio.Handle:
+        self.timers.append((seconds, lambda: callback(*arguments)))
+        return cast(asyncio.Handle, _Cancellable())
+
+    def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        self.soon.append(lambda: callback(*arguments))
+
+    def turn(self) -> None:
+        due, self.soon = self.soon, []
+        for callback in due:
+            callback()
+
+    def fire(self) -> float:
+        """The oldest timer; gives its seconds."""
+        seconds, callback = self.timers.pop(0)
+        callback()
+        return seconds
+
+
+class _Cancellable:
+    def cancel(self) -> None: ...
+
+
+class Transport:
+    """Keeps what is written, each write apart."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.aborted, self.reading = False, True
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> str:
+        return name
+
+    def take(self) -> list[bytes]:
+        """The frames written since, and forget them."""
+        written, self.writes = b"".join(self.writes), []
+        return list(Splitter(FRAME_BYTES_MAX).feed(written))
+
+
+def made(connection: FrameConnection) -> Transport:
+    transport = Transport()
+    connection.connection_made(cast(asyncio.Transport, transport))
+    return transport
+
+
+class End(FrameConnection):
+    """Greeted by any one frame."""
+
+    def __init__(self, loop: ManualLoop) -> None:
+        super().__init__(cast(asyncio.AbstractEventLoop, loop), 4)
+        self.frames: list[bytes] = []
+        self.reads = 0
+
+    def greeted(self, frame: bytes) -> None:
+        self.stand()
+
+    def taken(self, frame: bytes) -> None:
+        if frame == b"bad":
+            raise ValueError("no such frame")
+        self.frames.append(frame)
+
+    def read(self) -> None:
+        self.reads += 1
+
+    def lost(self) -> None: ...
+
+
+def greeted() -> tuple[End, Transport, ManualLoop]:
+    loop = ManualLoop()
+    end = End(loop)
+    transport = made(end)
+    end.data_received(framed(b"hi"))
+    assert end.standing
+    return end, transport, loop
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8), st.lists(st.integers(1, 30), max_size=40))
+def test_frames_are_whole_however_they_are_cut(contents: list[bytes], sizes: list[int]) -> None:
+    """A read may end anywhere, and hold several frames or a part of one."""
+    stream = b"".join(framed(content) for content in contents)
+    splitter, found = Splitter(20), []
+    for size in [*sizes, len(stream)]:
+        part, stream = stream[:size], stream[size:]
+        found += list(splitter.feed(part))
+    assert found == contents and not stream
+
+
+def test_a_long_frame_is_put_together_once() -> None:
+    """What gathers is not looked through again with each part: a long frame must not cost the square of its length."""
+    splitter, part = Splitter(FRAME_BYTES_MAX), bytes(1 << 16)
+    assert list(splitter.feed((len(part) * 64).to_bytes(4, "big"))) == []
+    for _ in range(63):
+        kept = splitter._kept
+        assert list(splitter.feed(part)) == [] and splitter._kept is kept, "grows where it is"
+    assert list(splitter.feed(part)) == [part * 64]
+
+
+@pytest.mark.parametrize("cut", [4, 8, 100])
+def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(cut: int) -> None:
+    """Nothing of it is gathered; one that is exactly as long as allowed passes."""
+    assert list(Splitter(20).feed(framed(bytes(20)))) == [bytes(20)]
+    with pytest.raises(FrameTooLong):
+        list(Splitter(20).feed(framed(bytes(21))[:cut]))
+
+
+def test_a_message_is_its_kind_and_messagepack() -> None:
+    assert message_framed(3, [1, "a"]) == framed(b"\3" + msgspec.msgpack.encode([1, "a"]))
+
+
+def test_before_the_greeting_only_a_short_frame_is_taken() -> None:
+    """A stranger may not make this side gather anything; what comes with its greeting is held to the same."""
+    stranger = End(ManualLoop())
+    transport = made(stranger)
+    stranger.data_received(framed(b"12345")[:4])
+    assert transport.aborted and not stranger.standing
+    friend = End(ManualLoop())
+    made(friend)
+    friend.data_received(framed(b"1234") + framed(b"longer"))
+    assert friend.standing and friend.frames == [b"longer"], "the greeting was over by then"
+
+
+def test_a_frame_that_is_too_long_ends_the_connection() -> None:
+    end, transport, _ = greeted()
+    end.data_received((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+    assert transport.aborted and end.frames == []
+
+
+def test_what_cannot_be_taken_ends_the_connection_and_nothing_after_it_is_taken() -> None:
+    """A peer of another version must not end the process, and what it says next is not sure."""
+    end, transport, _ = greeted()
+    end.data_received(framed(b"good") + framed(b"bad") + framed(b"late"))
+    end.data_received(framed(b"later"))
+    assert transport.aborted and end.frames == [b"good"]
+
+
+def test_frames_of_one_read_are_taken_before_it_is_answered() -> None:
+    end, _, _ = greeted()
+    before = end.reads
+    end.data_received(framed(b"a") + EMPTY_FRAME + framed(b"b"))
+    assert (end.frames, end.reads) == ([b"a", b"b"], before + 1), "a sign of life is no frame of the user's"
+
+
+def test_frames_that_are_ready_together_are_one_write() -> None:
+    """A write wakes the peer: the dearest thing a link does."""
+    end, transport, _ = greeted()
+    end.write([framed(b"a"), framed(b"b")])
+    assert transport.writes == [framed(b"a") + framed(b"b")]
+
+
+def test_a_peer_that_is_silent_is_dropped_and_one_that_says_anything_is_not() -> None:
+    """Rule: a half-open connection is noticed within 25 seconds, and never sooner than 20."""
+    end, transport, loop = greeted()
+    for _ in range(3 * SILENT_BEATS_MAX):
+        assert loop.fire() == BEAT_SECONDS
+        end.data_received(EMPTY_FRAME)
+    assert (transport.take(), transport.aborted) == ([b""] * 3 * SILENT_BEATS_MAX, False)
+    for _ in range(SILENT_BEATS_MAX):
+        loop.fire()
+    assert (len(loop.timers), transport.aborted) == (1, False)
+    loop.fire()
+    assert (len(loop.timers), transport.aborted) == (0, True)
+    assert 20 <= BEAT_SECONDS * SILENT_BEATS_MAX < BEAT_SECONDS * (SILENT_BEATS_MAX + 1) <= 25
+
+
+def test_a_peer_that_does_not_greet_is_dropped_at_the_first_beat() -> None:
+    """Rule: a connection proves itself within 5 seconds."""
+    loop = ManualLoop()
+    end = End(loop)
+    transport = made(end)
+    assert loop.fire() == 5
+    assert transport.aborted and not end.standing
+
+
+def test_a_full_connection_sends_no_signs_of_life() -> None:
+    """They would gather without bound, and the peer has enough to read."""
+    end, transport, loop = greeted()
+    end.pause_writing()
+    loop.fire()
+    assert (end.full, transport.writes) == (True, [])
+    end.resume_writing()
+    loop.fire()
+    assert (end.full, transport.take()) == (False, [b""])
+
+
+def test_what_is_written_after_the_end_goes_nowhere() -> None:
+    """A commit may finish after its edge has left; that is no error."""
+    end, transport, _ = greeted()
+    end.connection_lost(None)
+    end.write([framed(b"late")])
+    assert transport.writes == [] and end.ended.is_set() and not end.standing
