@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.datadir import DataDir, DataDirError, default_path, remove
-from actors.launch import cluster, demo, guard, operator, sponsoring, stores, wallets
+from actors.launch import cluster, demo, guard, leftovers, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
 from actors.launch.waiting import Stop
 from actors.storage import SchemaMismatch, StoreUnreachable
@@ -131,8 +130,8 @@ class _Run:
         self._http_url = f"http://{host}:{config.serve.http_port}"
 
     def go(self) -> int:
-        # Short and below /tmp: HAProxy's sockets are in it, and a socket's path has room for 107 bytes.
-        run_folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-"))
+        run_folder = leftovers.make_scratch(self._data.folder("run"))
+        leftovers.remove_old_logs(self._data.logs)
         try:
             if self._start(run_folder):
                 self._wait_for_stop()
