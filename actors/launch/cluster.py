@@ -55,7 +55,7 @@ class Head:
         except Exception as error:
             if self.lives():
                 raise
-            raise RayGone from error
+            raise RayGone("its own processes have ended") from error
 
 
 def token_environment(ray_token: str) -> dict[str, str]:
@@ -171,7 +171,7 @@ def _let_calls_end(head: Head) -> None:
     try:
         head.during(lambda: serve.delete(APPLICATION), _DELETE_SECONDS)
     except Exception as error:  # noqa: BLE001 - whatever Ray raises, stopping goes on.
-        logger.warning("calls in flight may have been cut off: %s: %s", type(error).__name__, error)
+        logger.warning("calls in flight may have been cut off by Ray: %s", str(error) or type(error).__name__)
 
 
 def _shut_down() -> None:
