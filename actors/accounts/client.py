@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _VOID_WAIT_MS = 30_000
 _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
-_NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers meanwhile is one notice.
+_NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers until then or the next call is one notice.
 _VOID_PAUSE_SECONDS = 1.0
 _FORGET_TRIES = 3  # A hold that nobody uses expires by itself; telling its owner only makes it sooner.
 
@@ -71,6 +71,7 @@ class ShardedAccounts:
         self._handles = handles
         self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge) for handle in handles]
         self._delivered: list[list[bytes]] = [[] for _ in handles]
+        self._notice_is_due = [False for _ in handles]
         self._background: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -133,10 +134,12 @@ class ShardedAccounts:
         index = hosting.owner_index_of(pubkey, len(self._links))
         gathered = self._delivered[index]
         gathered.append(operation)
-        if len(gathered) == 1:
+        if not self._notice_is_due[index]:
+            self._notice_is_due[index] = True
             asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self._send_gathered, index)
 
     def _send_gathered(self, index: int) -> None:
+        self._notice_is_due[index] = False
         if self._delivered[index]:
             self._send_notice(index)
 
@@ -205,6 +208,8 @@ class ShardedAccounts:
         return await self._ask(pubkey, "set_limits", pubkey, requests_per_second, concurrency)
 
     async def _call(self, kind: Kind, owner: int, request: Any, wait_ms: int) -> Any:
+        if self._delivered[owner]:
+            self._send_notice(owner)  # In the same write, which is most of what a notice costs.
         try:
             return await self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
         except (LinkFull, LinkTimeout) as error:

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from ray.exceptions import RayError
 
 from actors import hosting
+from actors.accounts import client
 from actors.accounts.api import DELIVERED, HOLD, SETTLE, VOID, Answer, DepositCredit, OwnerUnavailable
 from actors.accounts.client import ShardedAccounts
 from actors.calls import (
@@ -152,4 +153,17 @@ async def test_deliveries_are_told_several_at_once() -> None:
         accounts.delivered(WALLETS[0], operation)
     notice = await asyncio.wait_for(owners[0].notices.get(), 5)
     assert notice.operations == operations
+    await end(accounts, owners)
+
+
+async def test_a_delivery_is_told_with_the_next_call_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice of its own would wake the owner once more; and what was told is not told again."""
+    monkeypatch.setattr(client, "_NOTICE_SECONDS", 3_600)
+    accounts, owners = await world(1)
+    await accounts.connected()
+    accounts.delivered(WALLETS[0], EDGE + bytes(8))
+    for _ in range(2):
+        await accounts.hold(HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),)))
+    assert owners[0].notices.get_nowait().operations == (EDGE + bytes(8),)
+    assert owners[0].notices.empty()
     await end(accounts, owners)
