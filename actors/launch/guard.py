@@ -47,7 +47,8 @@ def enter() -> None:
     if launcher:
         # -P: not from the current folder, which may hold anything.
         command = [sys.executable, "-P", "-m", __name__, str(launcher)]
-        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": str(_ROOT)})  # noqa: S606
+        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})  # noqa: S606
     os.setsid()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # With kill -9 of the guard, the launcher stops all in order.
