@@ -1,6 +1,6 @@
 """How a group and an account look as rows and JSON of the database.
 
-Implements: the arguments of accounts_write() (schema.sql and the schema files after it). Pure.
+Implements: the arguments of accounts_write() and accounts_write_entry() (schema_003_groups.sql). Pure.
 """
 
 from typing import Any
@@ -15,8 +15,36 @@ from actors.accounts.writes import Head, Stored, Write
 from actors.units import Credits, UnixSeconds
 
 
-def group_arguments(group: Write) -> list[Any]:
-    """The group as accounts_write() takes it: the rare parts as JSON, then one array a column."""
+def entry_arguments(group: Write) -> tuple[Any, ...] | None:
+    """The group as accounts_write_entry() takes it: one entry that moved credits of one batch. None: it has more."""
+    if len(group.entries) != 1 or len(group.batches) != 1 or _has_rare(group):
+        return None
+    ((pubkey, entry, after),) = group.entries
+    (head,) = group.heads
+    (((_, number), remaining),) = group.batches.items()
+    return (
+        pubkey,
+        head.seq_before,
+        entry.at_ms,
+        entry.seq,
+        entry.type,
+        entry.outcome,
+        entry.amount,
+        entry.balance,
+        entry.operation,
+        entry.method,
+        entry.description,
+        entry.parcels,
+        after,
+        head.total_consumed,
+        head.last_batch,
+        number,
+        remaining,
+    )
+
+
+def group_arguments(group: Write) -> tuple[Any, ...]:
+    """The group as accounts_write() takes it: the rare parts as JSON, then a list of rows for each type of row."""
     entries = [
         (
             pubkey,
@@ -34,16 +62,16 @@ def group_arguments(group: Write) -> list[Any]:
         )
         for pubkey, entry, after in group.entries
     ]
-    left = [(pubkey, number, remaining) for (pubkey, number), remaining in group.batches.items()]
-    arguments: list[Any] = [list(group.shards), _rare(group)]
-    for rows, width in ((group.heads, 8), (entries, 12), (left, 3)):
-        arguments += zip(*rows, strict=True) if rows else [()] * width
-    return arguments
+    lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
+    rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
+    return rare, group.heads, entries, lefts
 
 
-def _rare(group: Write) -> str | None:
-    if not (group.profiles or group.new_batches or group.marks):
-        return None  # A deposit makes a batch, and a return a mark.
+def _has_rare(group: Write) -> bool:
+    return bool(group.profiles or group.new_batches or group.marks)  # A deposit makes a batch, and a return a mark.
+
+
+def _rare(group: Write) -> str:
     profiles = [
         {
             "pubkey": pubkey.hex(),
@@ -81,7 +109,12 @@ def _rare(group: Write) -> str | None:
         }
         for pubkey, mark in group.marks
     ]
-    parts: dict[str, Any] = {"profiles": profiles, "batches": batches, "marks": marks}
+    parts: dict[str, Any] = {
+        "shards": list(group.shards),
+        "profiles": profiles,
+        "batches": batches,
+        "marks": marks,
+    }
     if group.deposits:
         parts["deposits"] = [_deposit_row(pubkey, deposit) for pubkey, deposit in group.deposits]
     if group.returns:

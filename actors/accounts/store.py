@@ -1,8 +1,9 @@
 """What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
 
 Implements: decisions, money rules 2, 5, 6 and 12; design, section 5. Decides nothing.
-One group is one call of accounts_write() (schema.sql): one round trip and one transaction, which waits for the disk
-(synchronous_commit) and carries the owner's epoch. memory.py is the other store; one suite says what both must do.
+One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (schema_003_groups.sql): one
+round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. memory.py
+is the other store; one suite says what both must do.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import asyncpg
 
@@ -19,7 +20,7 @@ from actors.accounts.account import Mark, MarkKind
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
-from actors.accounts.rows import group_arguments, stored_account
+from actors.accounts.rows import entry_arguments, group_arguments, stored_account
 from actors.accounts.writes import Credited, Stored, Write
 from actors.storage import AWAY_AT_WORK, away_as, borrowed, migrate, read_migrations
 from actors.units import VirtualShard
@@ -36,9 +37,12 @@ _FENCED, _DIVERGED = "LG001", "LG002"
 # the planner works that out anew for every group, or scans whole tables while statistics are young.
 _WRITER_SETTINGS = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
-    "SET enable_mergejoin = off; SET synchronous_commit = on; SET jit = off"
+    "SET enable_mergejoin = off; SET synchronous_commit = on; SET jit = off;"
+    # A write reads who owns its shards after it waited for a takeover, whatever the database's own default is.
+    "SET default_transaction_isolation = 'read committed'"
 )
-_WRITE = f"SELECT accounts_write({', '.join(f'${number}' for number in range(1, 27))})"
+_WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5)"
+_WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 19))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
 
 
@@ -120,6 +124,15 @@ class AccountStore(Protocol):
     async def close(self) -> None: ...
 
 
+class _Writer(NamedTuple):
+    """The connection kept for writing, and the two statements that it ever runs: taking a connection from the pool and
+    finding the statement for every group would cost as much as the group."""
+
+    connection: Any
+    entry: Any
+    group: Any
+
+
 class PostgresAccountStore:
     """pool: of at least two connections; one is kept for writing."""
 
@@ -129,7 +142,7 @@ class PostgresAccountStore:
         self._migrated = False
         self._listing = asyncio.Semaphore(1)
         self.outbox: Outbox = PostgresOutbox(self._reading)
-        self._writer: Any = None  # Kept: taking a connection from the pool for every group would cost more than it.
+        self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
         if not self._migrated:
@@ -159,11 +172,14 @@ class PostgresAccountStore:
             raise Fenced
 
     async def write(self, epoch: int, group: Write) -> None:
-        arguments = group_arguments(group)
         try:
             if self._writer is None:
                 self._writer = await self._open_writer()
-            await self._writer.execute(_WRITE, epoch, *arguments, timeout=WRITE_SECONDS)
+            arguments = entry_arguments(group)
+            if arguments is not None:
+                await self._writer.entry.fetch(epoch, *arguments, timeout=WRITE_SECONDS)
+            else:
+                await self._writer.group.fetch(epoch, *group_arguments(group), timeout=WRITE_SECONDS)
         except BaseException as error:
             await self._drop_writer()
             if isinstance(error, asyncpg.PostgresError):
@@ -175,22 +191,22 @@ class PostgresAccountStore:
                 raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
             raise
 
-    async def _open_writer(self) -> Any:
+    async def _open_writer(self) -> _Writer:
         connection = await self._pool.acquire(timeout=WRITE_SECONDS)
         try:
             await connection.execute(_WRITER_SETTINGS)
+            return _Writer(connection, await connection.prepare(_WRITE_ENTRY), await connection.prepare(_WRITE_GROUP))
         except BaseException:
             await self._pool.release(connection)
             raise
-        return connection
 
     async def _drop_writer(self) -> None:
         """Never used again after an error: what its session was doing is not known. Nothing is awaited from it."""
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
-                writer.terminate()
-                await self._pool.release(writer, timeout=1)
+                writer.connection.terminate()
+                await self._pool.release(writer.connection, timeout=1)
             except AWAY_AT_WORK as error:
                 logger.info("a lost connection could not be given back: %s", error)
 

@@ -30,7 +30,7 @@ async def empty_database(url: str) -> AsyncIterator[asyncpg.Pool]:
             await pool.execute(f"TRUNCATE {TABLES}")
         yield pool
     finally:
-        await pool.close()
+        pool.terminate()  # Closing waits for what a failed test has not given back.
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """One suite that every store of accounts must pass: memory and real PostgreSQL."""
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
@@ -24,7 +25,7 @@ from actors.accounts.store import (
     StoreUnavailable,
     partitions,
 )
-from actors.accounts.writes import restore
+from actors.accounts.writes import Write, restore
 from actors.calls import SettleRequest
 from actors.units import VirtualShard
 from tests.accounts.making import (
@@ -60,6 +61,15 @@ async def opened_in(store: AccountStore, epoch: int, pubkey: bytes = ALICE, cred
     assert grant is not None
     await store.write(epoch, group_of(account, grant))
     return account
+
+
+def debits(account: Account, count: int) -> Write:
+    """So many calls of this account, in one group."""
+    group = Write()
+    for number in range(1, count + 1):
+        take(account, posted(account, settle(account.seq + number, 1)), group)
+    group.cut({account.pubkey: account})
+    return group
 
 
 async def same_after_loading(store: AccountStore, account: Account) -> Account:
@@ -129,6 +139,50 @@ async def test_an_older_owner_cannot_write(store: AccountStore) -> None:
     await store.check_owner(new, SHARDS[:900])
     stored = await store.load(ALICE, 0)
     assert stored is not None and stored.head.seq == 1
+
+
+async def test_an_older_owner_can_write_no_kind_of_group(store: AccountStore) -> None:
+    """Money rule 12: one entry, several, a profile or a mark alone; one account that was lost takes all with it."""
+    old = await store.take_over("old", SHARDS, False)
+    alice, bob = await opened_in(store, old), await opened_in(store, old, BOB, 10)
+    assert alice.shard != bob.shard
+    await store.take_over("new", [alice.shard], False)
+    mixed = group_of(bob)
+    take(bob, posted(bob, settle(1, 5, pubkey=BOB)), mixed)
+    take(alice, posted(alice, settle(2, 5)), mixed)
+    mixed.cut({ALICE: alice, BOB: bob})
+    mark = Mark(MarkKind.VOID, operation(7), START.wall_ms, 0)
+    groups = (
+        mixed,
+        group_of(alice, posted(alice, settle(3, 5))),
+        group_of(alice, decide_status(alice, "suspended")),
+        group_of(alice, HoldEnded(operation(7), 0, mark=mark)),
+    )
+    for group in groups:
+        with pytest.raises(Fenced):
+            await store.write(old, group)
+    for pubkey in (ALICE, BOB):
+        stored = await store.load(pubkey, 0)
+        assert stored is not None and stored.head.seq == 1
+        assert stored.profile.status == "active" and stored.marks == []
+
+
+async def test_an_entry_goes_on_from_where_the_account_is(store: AccountStore) -> None:
+    """Memory that is ahead of the ledger, or behind it, writes nothing."""
+    epoch = await store.take_over("first", SHARDS, False)
+    account = await opened_in(store, epoch)
+    group = debits(account, 1)
+    await store.write(epoch, group)
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, group)
+    ahead = debits(account, 1)
+    ahead.before[ALICE] = await opened_in_memory_only(account)
+    ahead.heads.clear()
+    ahead.cut({ALICE: account})
+    with pytest.raises(StoreUnavailable):
+        await store.write(epoch, ahead)
+    stored = await store.load(ALICE, 0)
+    assert stored is not None and stored.head.seq == 2
 
 
 async def test_an_owner_renews_its_own_epoch(store: AccountStore) -> None:
@@ -255,6 +309,14 @@ async def test_an_entry_cannot_be_changed_or_removed(postgres_pool: asyncpg.Pool
     await store.close()
 
 
+async def until_it_waits_for_a_lock(
+    waiter: "asyncio.Future[Any]", connection: asyncpg.pool.PoolConnectionProxy
+) -> None:
+    waiting = 0
+    while not waiting and not waiter.done():
+        waiting = await connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+
+
 async def test_a_takeover_waits_for_the_write_under_way(postgres_pool: asyncpg.Pool) -> None:
     """Who has taken over knows that no older write can still appear."""
     store, successor = PostgresAccountStore(postgres_pool), PostgresAccountStore(postgres_pool)
@@ -265,16 +327,47 @@ async def test_a_takeover_waits_for_the_write_under_way(postgres_pool: asyncpg.P
         await transaction.start()
         await connection.execute("SELECT pg_advisory_xact_lock_shared(1667851875, $1)", epoch)  # A write's first step.
         taking = asyncio.ensure_future(successor.take_over("new", SHARDS, False))
-        waiting = 0
-        while not waiting:
-            waiting = await connection.fetchval(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            )
+        await until_it_waits_for_a_lock(taking, connection)
         assert not taking.done()
         await transaction.commit()
         assert await taking > epoch
     await store.close()
     await successor.close()
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+async def test_a_write_that_waited_for_a_takeover_is_refused(postgres_pool: asyncpg.Pool, entries: int) -> None:
+    """The other way round: it sees who owns its shards after it waited, not as things were when it began."""
+    store = PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("old", SHARDS, False)
+    account = await opened_in(store, epoch)
+    group = debits(account, entries)
+    async with postgres_pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.fetchval("SELECT accounts_take_over('new', $1, false)", list(SHARDS))
+        writing = asyncio.ensure_future(store.write(epoch, group))
+        await until_it_waits_for_a_lock(writing, connection)
+        assert not writing.done()
+        await transaction.commit()
+    with pytest.raises(Fenced):
+        await writing
+    await store.close()
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+async def test_a_batch_that_is_missing_takes_the_group_with_it(postgres_pool: asyncpg.Pool, entries: int) -> None:
+    store = PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("me", SHARDS, False)
+    account = await opened_in(store, epoch)
+    await postgres_pool.execute("DELETE FROM credit_batches")
+    with pytest.raises(StoreUnavailable, match="a batch of credits is missing"):
+        await store.write(epoch, debits(account, entries))
+    stored = await store.load(ALICE, 0)
+    assert stored is not None and stored.head.seq == 1
+    await store.close()
 
 
 async def test_the_store_recovers_after_its_connections_were_cut(postgres_pool: asyncpg.Pool) -> None:
