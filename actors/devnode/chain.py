@@ -35,7 +35,7 @@ from actors.devnode.bus import (
 )
 from actors.devnode.commitment import Commitment, Sealed, SlotLevels
 from actors.devnode.epochs import epoch_of
-from actors.devnode.execution import Execution, ReadAccount, Refused, durable_nonce_account, run
+from actors.devnode.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
 from actors.devnode.fee_cache import FeeCache
 from actors.devnode.genesis import FIRST_SLOT
 from actors.devnode.indexes import AccountIndexes
@@ -129,8 +129,7 @@ class Chain:
         # The hash that the first block builds on; without it nothing could land before the first seal.
         chain._register_blockhash(origin, FIRST_SLOT - 1, -1)
         for pubkey, account in birth.accounts:
-            chain._write(pubkey, chain.vm.account(pubkey), account, None)
-            chain.vm.put(pubkey, account)
+            chain.place(pubkey, account)
         chain._open_slot(birth.unix_time)
         return chain
 
@@ -248,26 +247,25 @@ class Chain:
         self._open.append(record)
         self.statuses.add(decoded.signature, slot, done.meta.err)
         self.transaction_count += 1
-        for write in done.writes:
-            self._write(write.pubkey, write.before, write.after, record)
+        self._write(done.writes, record)
         if self.bus.wants(TransactionLanded):
             self.bus.publish(TransactionLanded(record))
         return record
 
     def place(self, pubkey: Pubkey, account: Account) -> None:
         """The operator's hand: set an account outside of any transaction."""
-        self._write(pubkey, self.vm.account(pubkey), account, None)
+        self._write((Write(pubkey, self.vm.account(pubkey), account),), None)
         self.vm.put(pubkey, account)
 
-    def _write(
-        self, pubkey: Pubkey, before: Account | None, after: Account | None, record: TransactionRecord | None
-    ) -> None:
-        slot = self.levels.building.slot
-        self.history.note(slot, pubkey, before)
-        self.indexes.update(pubkey, before, after)
-        self._write_version += 1
-        if self.bus.wants(AccountWritten):
-            self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
+    def _write(self, writes: Iterable[Write], record: TransactionRecord | None) -> None:
+        slot, wanted = self.levels.building.slot, self.bus.wants(AccountWritten)
+        for write in writes:
+            pubkey, before, after = write.pubkey, write.before, write.after
+            self.history.note(slot, pubkey, before)
+            self.indexes.update(pubkey, before, after)
+            self._write_version += 1
+            if wanted:
+                self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
 
     # Reading.
 

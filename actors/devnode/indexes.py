@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from solders.account import Account
 from solders.pubkey import Pubkey
 
+from actors.devnode.addresses import TOKEN_PROGRAMS
 from actors.devnode.token_state import Holding, holding
 
 _NONE: frozenset[Pubkey] = frozenset()
@@ -29,9 +30,9 @@ class AccountIndexes:
         if program_before != program_after:
             _drop(self._by_program, program_before, pubkey)
             _add(self._by_program, program_after, pubkey)
-        held, holds = holding(before), holding(after)
-        if held is None and holds is None:
+        if program_before not in TOKEN_PROGRAMS and program_after not in TOKEN_PROGRAMS:
             return
+        held, holds = holding(before), holding(after)
         if held is not None and (holds is None or _place(held) != _place(holds)):
             _drop(self._by_owner, held.owner, pubkey)
             _drop(self._by_mint, held.mint, pubkey)

@@ -22,7 +22,7 @@ from actors.devnode.signature_process import GOOD, LENGTH_BYTES, READY
 
 logger = logging.getLogger("devnode")
 _PILE = 4  # So many in one turn of the loop, and the process is worth its memory.
-_ASKED_MAX = 64  # Beyond, checking here is sooner.
+_ASKED_MAX = 40  # With more on its way it is being kept from working, and checking here is sooner.
 _ASKED_BYTES_MAX = 64 * 1024  # What is on its way always fits into the socket, which is never waited for.
 _SOCKET_BYTES = 256 * 1024  # The kernel counts its own bookkeeping as well.
 

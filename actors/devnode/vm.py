@@ -55,10 +55,10 @@ class Vm:
         self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
         self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
         self.detour: Detour | None = None
+        # The account now; None where there is none. Asked most of all, so nothing of ours is around it.
+        self.account: Callable[[Pubkey], Account | None] = self._svm.get_account
         self._limits: tuple[int, int] | None = None
-
-    def account(self, pubkey: Pubkey) -> Account | None:
-        return self._svm.get_account(pubkey)
+        self._verifies = True
 
     def put(self, pubkey: Pubkey, account: Account | None) -> None:
         """Set an account to any content; None removes it. Raises NotLoadable for a program that is none."""
@@ -110,13 +110,10 @@ class Vm:
         return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
 
     def _run(self, call: Callable[[VersionedTransaction], Any], transaction: VersionedTransaction, verify: bool) -> Any:
-        if verify:
-            return call(transaction)
-        self._svm.with_sigverify(False)
-        try:
-            return call(transaction)
-        finally:
-            self._svm.with_sigverify(True)
+        if verify != self._verifies:
+            self._svm.with_sigverify(verify)
+            self._verifies = verify
+        return call(transaction)
 
 
 def _outcome(result: TransactionMetadata | FailedTransactionMetadata) -> Outcome:

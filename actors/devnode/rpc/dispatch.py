@@ -48,8 +48,8 @@ class Dispatcher:
             return self._answer_batch(request)
         reply = self._answer_one(request)
         if isinstance(reply, Unfinished):
-            rest = reply.finish
-            return Unfinished(reply.raw, lambda is_signed: _written(rest(is_signed)))
+            unfinished = reply
+            return Unfinished(reply.raw, lambda is_signed: _written(_finished(request, unfinished, is_signed)))
         return _written(reply)
 
     def _answer_batch(self, requests: list[Any]) -> bytes | None:
@@ -60,9 +60,9 @@ class Dispatcher:
 
     def _answer_now(self, request: Any) -> dict[str, Any] | None:
         reply = self._answer_one(request)
-        return reply.finish(False) if isinstance(reply, Unfinished) else reply
+        return _finished(request, reply, False) if isinstance(reply, Unfinished) else reply
 
-    def _answer_one(self, request: Any) -> dict[str, Any] | Unfinished[dict[str, Any] | None] | None:
+    def _answer_one(self, request: Any) -> dict[str, Any] | Unfinished[Any] | None:
         if not isinstance(request, dict):
             return _failure(invalid_request(), None)
         identifier = request.get("id")
@@ -73,16 +73,7 @@ class Dispatcher:
         except RpcError as error:
             return None if is_notification else _failure(error, identifier)
         if isinstance(result, Unfinished):
-            rest = result.finish
-
-            def finish(is_signed: bool) -> dict[str, Any] | None:
-                try:
-                    late = rest(is_signed)
-                except RpcError as error:
-                    return None if is_notification else _failure(error, identifier)
-                return None if is_notification else _success(late, identifier)
-
-            return Unfinished(result.raw, finish)
+            return result
         return None if is_notification else _success(result, identifier)
 
     def _call(self, request: dict[str, Any]) -> Any:
@@ -110,6 +101,16 @@ class Dispatcher:
             )
             raise invalid_params(f"Invalid parameters: {expected}", f'"Got: {count}"')
         return method.handler(self._node, params)
+
+
+def _finished(request: dict[str, Any], unfinished: Unfinished[Any], is_signed: bool) -> dict[str, Any] | None:
+    """The second half of a call that has a method, so that without an id it is a notification."""
+    identifier = request.get("id")
+    try:
+        result = unfinished.finish(is_signed)
+    except RpcError as error:
+        return None if "id" not in request else _failure(error, identifier)
+    return None if "id" not in request else _success(result, identifier)
 
 
 def _written(reply: dict[str, Any] | None) -> bytes | None:

@@ -2,7 +2,7 @@
 
 Implements: a POST to / whose body is whole needs no task, no scope and no events: the answer is written at once. All
 other requests, and JSON-RPC while faults may make a call wait, go the way of ASGI. Measured with getAccountInfo on
-one core: 101 microseconds of CPU by way of ASGI, half of that here.
+one core: 101 microseconds of CPU by way of ASGI, half of that here. A send may wait for a check of its signatures.
 Rests on the inside of uvicorn's HttpToolsProtocol; its version is fixed in constraints.txt, and the tests beside this
 file speak to it through real sockets. Not here: what is answered (http.py).
 """
@@ -42,13 +42,14 @@ class SwiftHttp(HttpToolsProtocol):
         self._parts: list[bytes] = []
         self._bytes = 0
         self._unfinished: Unfinished[bytes | None] | None = None
+        self._unwritten = b""
         self._idle_since: float | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         """The scope is made only for who needs one."""
-        if self._unfinished is not None:  # Answers keep the order of the requests, so this one waits no longer.
-            self._finish(self._unfinished, is_signed=False)
+        if self._unfinished is not None or self._unwritten:
+            self._finish_now()  # Answers keep the order of the requests.
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -101,14 +102,26 @@ class SwiftHttp(HttpToolsProtocol):
             return
         if isinstance(answer, Unfinished):
             self._unfinished = answer
-            self._door.signature_checks.check(answer.raw, partial(self._finish, answer))
+            self._door.signature_checks.check(answer.raw, partial(self._checked, answer))
         else:
             self._answer(answer)
 
-    def _finish(self, unfinished: "Unfinished[bytes | None]", is_signed: bool) -> None:
-        """A client that has gone meanwhile changes nothing: what it sent was received."""
+    def _checked(self, unfinished: "Unfinished[bytes | None]", is_signed: bool) -> None:
+        """Verdicts come several at a time: what follows from each is done first, and then all answers are written. So
+        a client with several connections is woken once, and not by each."""
         if self._unfinished is not unfinished:
             return  # Finished before the check was, for the sake of the next request.
+        self._finish(unfinished, is_signed)
+        self.loop.call_soon(self._write)
+
+    def _finish_now(self) -> None:
+        """Do not wait for the check any longer."""
+        if self._unfinished is not None:
+            self._finish(self._unfinished, is_signed=False)
+        self._write()
+
+    def _finish(self, unfinished: "Unfinished[bytes | None]", is_signed: bool) -> None:
+        """A client that has gone meanwhile changes nothing: what it sent was received."""
         self._unfinished = None
         try:
             answer = unfinished.finish(is_signed)
@@ -116,16 +129,21 @@ class SwiftHttp(HttpToolsProtocol):
             logger.exception(_UNANSWERED)
             self._break_off()
         else:
-            self._answer(answer or b"")
+            self._unwritten = _whole(answer or b"")
 
     def _break_off(self) -> None:
         self.transport.write(_BROKEN)
         self.transport.close()
 
     def _answer(self, answer: bytes) -> None:
-        self.server_state.total_requests += 1
-        if not self.transport.is_closing():
-            self.transport.write(b"%b%d%b%b" % (_HEAD, len(answer), _HEAD_END, answer))
+        self._unwritten = _whole(answer)
+        self._write()
+
+    def _write(self) -> None:
+        whole, self._unwritten = self._unwritten, b""
+        if whole and not self.transport.is_closing():
+            self.server_state.total_requests += 1
+            self.transport.write(whole)
             self._idle_since = self.loop.time()
             if self._idle_timer is None:
                 self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._end_if_idle)
@@ -160,8 +178,7 @@ class SwiftHttp(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server ends; what was received is answered first."""
-        if self._unfinished is not None:
-            self._finish(self._unfinished, is_signed=False)
+        self._finish_now()
         super().shutdown()
 
     # A client that sends and does not read: no more is read of it until it does.
@@ -174,3 +191,7 @@ class SwiftHttp(HttpToolsProtocol):
         super().resume_writing()
         if self.cycle is None or self.cycle.response_complete:
             self.flow.resume_reading()
+
+
+def _whole(body: bytes) -> bytes:
+    return b"%b%d%b%b" % (_HEAD, len(body), _HEAD_END, body)
