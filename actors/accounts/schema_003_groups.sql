@@ -118,9 +118,8 @@ BEGIN
     UPDATE accounts AS a SET
         seq = my_seq, balance = my_balance, total_consumed = consumed, last_batch = my_last_batch,
         last_ms = my_at_ms, head_hash = my_hash
-    FROM shard_owner AS o
     WHERE a.pubkey = my_pubkey AND a.seq = seq_before
-      AND o.virtual_shard = a.virtual_shard AND o.epoch = my_epoch;
+      AND (SELECT o.epoch FROM shard_owner AS o WHERE o.virtual_shard = a.virtual_shard) = my_epoch;
     IF NOT FOUND THEN
         PERFORM accounts_refuse(my_epoch, ARRAY [my_pubkey]);
     END IF;
