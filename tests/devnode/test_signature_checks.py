@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 
@@ -103,3 +104,29 @@ async def test_a_program_that_cannot_be_started_is_done_without(
     assert "without a process" in caplog.text
     checks.close()
     checks.close()
+
+
+_A_NODE = """
+import asyncio
+from actors.devnode.signature_checks import SignatureChecks
+
+async def live():
+    checks = SignatureChecks(cores=2)
+    for _ in range(4):
+        checks.check(b"", print)
+    await checks.ready.wait()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(live())
+"""
+
+
+def test_the_process_ends_with_a_node_that_is_killed() -> None:
+    """It hears of it by the end of the socket, whatever the node had no time to do. It holds the node's output open
+    for as long as it lives."""
+    with subprocess.Popen([sys.executable, "-c", _A_NODE], stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None
+        assert any(line == "ready\n" for line in node.stdout)
+        node.kill()
+        assert node.communicate(timeout=ANSWER_SECONDS_MAX) == ("", None)
