@@ -2,8 +2,8 @@
 
 Implements: a check takes a quarter of all that a send costs and holds the interpreter lock, so on a machine with
 several cores a node under load leaves it to `signature_process`. That is started when transactions first pile up, and
-a node that is asked one thing at a time never has it. Where it is missing, not ready or gone, or has enough to do,
-the answer is "not known" and whoever asked checks for itself; so nothing depends on it but speed.
+a node that is asked one thing at a time never has it. Where it is missing, not ready, silent or gone, or has enough to
+do, the answer is "not known" and whoever asked checks for itself; so nothing depends on it but speed.
 Runs in the loop of the owner. Not here: what a good signature permits (chain.py).
 """
 
@@ -24,6 +24,7 @@ logger = logging.getLogger("devnode")
 _PILE = 4  # So many in one turn of the loop, and the process is worth its memory.
 _ASKED_MAX = 40  # With more on its way it is being kept from working, and checking here is sooner.
 _ASKED_BYTES_MAX = 64 * 1024  # What is on its way always fits into the socket, which is never waited for.
+_SILENCE_SECONDS_MAX = 2.0  # Thousands of checks: after that it has been stopped, and nobody waits for it.
 _SOCKET_BYTES = 256 * 1024  # The kernel counts its own bookkeeping as well.
 
 Then = Callable[[bool], None]
@@ -36,6 +37,8 @@ class SignatureChecks:
         self._waiting: list[tuple[bytes, Then]] = []  # Of this turn of the loop.
         self._asked: deque[tuple[bytes, Then]] = deque()
         self._asked_bytes = 0
+        self._heard_at = 0.0  # Or began to wait.
+        self._watch: asyncio.TimerHandle | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self.ready = asyncio.Event()  # While the process takes what it is given.
@@ -74,6 +77,11 @@ class SignatureChecks:
 
     def _ask(self, group: Sequence[tuple[bytes, Then]]) -> None:
         assert self._channel is not None
+        loop = asyncio.get_running_loop()
+        if not self._asked:
+            self._heard_at = loop.time()
+        if self._watch is None:
+            self._watch = loop.call_later(_SILENCE_SECONDS_MAX, self._look)
         self._asked += group
         self._asked_bytes += sum(len(raw) for raw, _ in group)
         text = msgspec.msgpack.encode([raw for raw, _ in group])
@@ -116,14 +124,26 @@ class SignatureChecks:
             assert verdicts == READY, verdicts
             self.ready.set()
         else:
+            self._heard_at = asyncio.get_running_loop().time()
             for verdict in verdicts:
                 raw, then = self._asked.popleft()
                 self._asked_bytes -= len(raw)
                 then(verdict == GOOD)
 
+    def _look(self) -> None:
+        self._watch = None
+        if not self._asked:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._heard_at + _SILENCE_SECONDS_MAX - loop.time()
+        if left > 0:
+            self._watch = loop.call_later(left, self._look)
+        else:
+            self._lose()
+
     def _lose(self) -> None:
-        """The process is gone: everybody it owes an answer checks for himself."""
-        logger.warning("the process that checked signatures has ended; they are checked without it from now on")
+        """The process is gone, or as good as gone: everybody it owes an answer checks for himself."""
+        logger.warning("the process that checked signatures is gone; they are checked without it from now on")
         self.close()
         asked, self._asked = self._asked, deque()
         for _, then in asked:
@@ -133,6 +153,9 @@ class SignatureChecks:
         """End the process; what is still being asked stays without an answer. A second time changes nothing."""
         self._may_start = False
         self.ready.clear()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
         if self._channel is not None:
             asyncio.get_running_loop().remove_reader(self._channel)
             self._channel.close()

@@ -92,7 +92,39 @@ async def test_whoever_was_promised_an_answer_gets_one_when_the_process_dies(
     assert len(await Asked(checks, [bytes(transaction())] * 20).verdicts()) == 20
     assert await Asked(checks, [bytes(transaction())] * 20).verdicts() == [False] * 20
     assert checks.process_id is None
-    assert "has ended" in caplog.text
+    assert "is gone" in caplog.text
+
+
+async def test_nobody_waits_for_a_process_that_was_stopped(
+    checks: SignatureChecks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(signature_checks, "_SILENCE_SECONDS_MAX", 0.2)
+    await ready(checks)
+    process_id = checks.process_id
+    assert process_id is not None
+    os.kill(process_id, signal.SIGSTOP)
+    assert await Asked(checks, [bytes(transaction())] * 20).verdicts() == [False] * 20
+    assert checks.process_id is None
+    assert "is gone" in caplog.text
+
+
+async def test_a_process_that_answers_is_kept_however_long_it_is_asked(
+    checks: SignatureChecks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time without questions is no silence, and neither is time in which answers come."""
+    await ready(checks)
+    loop = asyncio.get_running_loop()
+    assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
+    watch = checks._watch
+    assert watch is not None
+    monkeypatch.setattr(signature_checks, "_SILENCE_SECONDS_MAX", loop.time() * 2 + 1)  # Nothing is that old.
+    for _ in range(3):
+        asked = Asked(checks, [bytes(transaction())] * 5)
+        loop.call_soon(checks._look)
+        assert await asked.verdicts() == [True] * 5
+    checks._look()
+    assert checks._watch is None
+    assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
 
 
 async def test_a_program_that_cannot_be_started_is_done_without(
@@ -129,4 +161,4 @@ def test_the_process_ends_with_a_node_that_is_killed() -> None:
         assert node.stdout is not None
         assert any(line == "ready\n" for line in node.stdout)
         node.kill()
-        assert node.communicate(timeout=ANSWER_SECONDS_MAX) == ("", None)
+        assert node.communicate(timeout=ANSWER_SECONDS_MAX)[0] == ""
