@@ -1,28 +1,36 @@
-"""Calls to one node over a bounded pool of connections.
+"""Calls to one node over aiohttp's pool of kept connections.
 
-Implements: design, section 4, step 4; hostile input 15; decisions 3.5 (one call per request, never a batch).
+Implements: design, section 4, step 4; hostile input 15 (hangs, resets, endless and compressed answers); decisions 3.5
+(one call per request, never a batch).
 The shell: no rule about what an answer means (replies.py) or costs (gateway/outcomes.py).
 """
 
 import asyncio
 import base64
-import ssl
-from collections import deque
+import math
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
+import aiohttp
 import msgspec
+from aiohttp.client_proto import ResponseHandler
+from yarl import URL
 
 from actors.config import UpstreamConfig
 from actors.upstream import replies
-from actors.upstream.connection import AnswerMalformed, AnswerTooLarge, ConnectionBroken, NodeConnection
 from actors.upstream.kinds import may_repeat
-from actors.upstream.replies import AnswerKind, NodeAnswer
-from actors.upstream.room import Room
+from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
+from actors.upstream.room import LARGE_BYTES, Room
 
 # A send on a connection that the node is closing just then would be lost; servers close what was idle for 5 s or more.
-_SEND_IDLE_SECONDS_MAX = 3.0
+_KEPT_SECONDS = 3.0
 _CONNECT_SECONDS_MAX = 2.0  # A node that is not there is reported as such, long before its method's time is up.
+_RETIRE_SECONDS = 60.0  # The longest call that a pool may still have when it is replaced is over by then.
+_RENEW_SECONDS_MIN = 1.0  # A node that answers nonsense all the time costs one fresh pool a second, not one a call.
 _BODY_HEAD = b'{"jsonrpc":"2.0","id":' + replies.REQUEST_ID + b',"method":"'
+_PLAIN = (None, "", "identity")
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_MALFORMED = (aiohttp.ClientResponseError, aiohttp.http.HttpProcessingError)
 
 
 class NodeClient:
@@ -35,153 +43,202 @@ class NodeClient:
         parts = urlsplit(node_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the node's URL must start with http:// or https://, not {parts.scheme or 'nothing'}")
-        self._host = parts.hostname
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._tls else 80)
-        self._head = _request_head(node_url)
+        if " " in node_url:
+            raise ValueError("the node's URL contains a space")
+        self._url = URL(node_url, encoded=True).with_user(None)  # Its path and query stay as they were written.
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": "ledger-gateway",
+        }
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         self._name = name
         self._room = room or Room(config.large_answers_bytes_max)
         self._answer_bytes_max = config.answer_bytes_max
-        self._permits = config.connections_max
-        self._idle: list[NodeConnection] = []  # Last in, first out: the warmest one, and the rest may close in peace.
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        self._open: set[NodeConnection] = set()
+        self._connections_max = config.connections_max
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+        self._renewed_at = -_RENEW_SECONDS_MIN
+        self._retiring: set[asyncio.Task[None]] = set()
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         """Ask once. params: the bytes of a JSON array. Every way it can go wrong is a kind of answer; raises nothing.
 
-        A read is asked a second time when a kept connection turned out closed before any byte of an answer came, which
-        happens whenever a node restarts or tidies up. A send never is, as nobody knows whether the node had it; it
-        takes a connection that was used just now, or a new one. NOT_SENT: nothing of the call has left.
+        A read is asked a second time when its connection was closed before an answer began, which happens to kept ones
+        whenever a node restarts or tidies up. A send never is, as nobody knows whether the node had it; it takes a
+        connection that was used just now, or a new one. NOT_SENT: nothing of the call has left.
         """
         body = b'%b%b","params":%b}' % (_BODY_HEAD, method.encode(), params)
-        request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
-        now = asyncio.get_running_loop().time()
-        give_up_at = now + timeout_ms / 1000
-        repeats = may_repeat(method)
-        if self._permits > 0:
-            self._permits -= 1
-        elif not await self._wait_for_permit(give_up_at):
-            return replies.TIMED_OUT
-        try:
-            connection = self._take_idle(0.0 if repeats else now - _SEND_IDLE_SECONDS_MAX)
-            if connection is not None:
-                answer = await self._exchange(connection, request, give_up_at, kept=repeats)
-                if answer is not None:
-                    return answer
-            connection = await self._connect(give_up_at)
-            if connection is None:
-                return replies.NOT_SENT
-            answer = await self._exchange(connection, request, give_up_at, kept=False)
-            assert answer is not None, "only a kept connection asks for another try"
-            return answer
-        finally:
-            self._give_back_permit()
+        give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
+        answer = await self._ask(body, give_up_at)
+        if answer is None and may_repeat(method):
+            answer = await self._ask(body, give_up_at)
+        return replies.UNREACHABLE if answer is None else answer
 
     async def close(self) -> None:
         """Drop all connections; calls under way end as UNREACHABLE."""
-        for connection in list(self._open):
-            connection.abort()
-        self._open.clear()
-        self._idle.clear()
+        self._is_closed = True
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
 
-    async def _exchange(
-        self, connection: NodeConnection, request: bytes, give_up_at: float, kept: bool
-    ) -> NodeAnswer | None:
+    async def _ask(self, body: bytes, give_up_at: float) -> NodeAnswer | None:
+        """None: the connection was closed before an answer began."""
+        if self._is_closed:
+            return replies.UNREACHABLE
+        left = max(give_up_at - asyncio.get_running_loop().time(), 0.001)
+        connect = min(_CONNECT_SECONDS_MAX, left)
+        timeout = aiohttp.ClientTimeout(total=left, sock_connect=connect, ceil_threshold=math.inf)  # Not rounded up.
+        session = self._session or self._open()
+        status = 200
         try:
-            status, body, lease = await connection.exchange(request, give_up_at)
-        except ConnectionBroken as error:
-            self._open.discard(connection)
-            return None if kept and error.untouched else replies.UNREACHABLE
+            response = await session.post(
+                self._url, data=aiohttp.BytesPayload(body), timeout=timeout, allow_redirects=False
+            )
+            status = response.status
+            try:
+                answer = await self._read(response, give_up_at)
+            except BaseException:  # The answer that is still on its way must not be read as the next call's.
+                response.close()
+                raise
+        except _NOT_CONNECTED:
+            return replies.NOT_SENT
         except TimeoutError:
-            self._open.discard(connection)
             return replies.TIMED_OUT
-        except AnswerTooLarge:
-            self._open.discard(connection)
-            return replies.OVERSIZED
-        except AnswerMalformed:
-            self._open.discard(connection)
-            return replies.GARBAGE
-        except BaseException:  # The caller left: the answer would arrive under somebody else's call.
-            self._drop(connection)
-            raise
-        answer = replies.judge(body, self._name, lease)
+        except aiohttp.ClientPayloadError:
+            return replies.UNREACHABLE  # It ended in the middle of its answer.
+        except (aiohttp.ClientConnectionError, ConnectionError):
+            return None
+        except _MALFORMED:
+            answer = replies.GARBAGE
         if answer.kind is AnswerKind.GARBAGE:
-            self._drop(connection)
+            self._renew()
             # 429 and 5xx with a page of text come from the node's own door or a proxy before it.
             return answer if status == 200 else replies.UNREACHABLE
-        if connection.usable:
-            self._idle.append(connection)
-        else:
-            self._open.discard(connection)
         if (status == 429 or status >= 500) and answer.kind is AnswerKind.ERROR:
             return msgspec.structs.replace(answer, turned_away=True)
         return answer
 
-    def _take_idle(self, used_after: float) -> NodeConnection | None:
-        while self._idle and (self._idle[-1].used_at >= used_after or not self._idle[-1].usable):
-            connection = self._idle.pop()
-            if connection.usable:
-                return connection
-            self._open.discard(connection)
-        return None
+    async def _read(self, response: aiohttp.ClientResponse, give_up_at: float) -> NodeAnswer:
+        if response.headers.get("Content-Encoding") not in _PLAIN:
+            response.close()
+            return replies.GARBAGE  # Not asked for; unpacking it is how a small answer becomes a huge one.
+        size = response.content_length
+        if size is not None and size > self._answer_bytes_max:
+            response.close()
+            return replies.OVERSIZED
+        lease: Lease | None = None
+        if size is not None and size <= LARGE_BYTES:
+            body: bytes | None = await response.read()
+        else:
+            body, lease = await self._read_large(response, size, give_up_at)
+        if body is None:
+            response.close()
+            return replies.OVERSIZED
+        return replies.judge(body, self._name, lease)
 
-    async def _connect(self, give_up_at: float) -> NodeConnection | None:
-        loop = asyncio.get_running_loop()
+    async def _read_large(
+        self, response: aiohttp.ClientResponse, size: int | None, give_up_at: float
+    ) -> tuple[bytes | None, Lease | None]:
+        """A body that needs room, or one whose length nobody said: twice as much room each time.
+
+        aiohttp reads no further than its buffer while this waits, so the node waits, and so does whoever asked.
+        (None, None): it is longer than is taken.
+        """
+        claimed = 0
         try:
-            async with asyncio.timeout_at(min(give_up_at, loop.time() + _CONNECT_SECONDS_MAX)):
-                _, connection = await loop.create_connection(
-                    lambda: NodeConnection(self._answer_bytes_max, self._room), self._host, self._port, ssl=self._tls
-                )
-        except (OSError, TimeoutError):  # ssl.SSLError is an OSError.
-            return None
-        self._open.add(connection)
-        return connection
+            if size is not None:
+                claimed = await self._claim(size, give_up_at)
+            parts, received = [], 0
+            async for part in response.content.iter_any():
+                received += len(part)
+                if received > self._answer_bytes_max:
+                    return None, None
+                if size is None and received > max(claimed, LARGE_BYTES):
+                    more = min(max(claimed, 8 * LARGE_BYTES), self._answer_bytes_max)
+                    claimed += await self._claim(more, give_up_at)
+                parts.append(part)
+            lease = Lease(partial(self._room.give_back, claimed)) if claimed else None
+            claimed = 0
+            return b"".join(parts), lease
+        finally:
+            if claimed:
+                self._room.give_back(claimed)
 
-    def _drop(self, connection: NodeConnection) -> None:
-        self._open.discard(connection)
-        connection.abort()
-
-    async def _wait_for_permit(self, give_up_at: float) -> bool:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+    async def _claim(self, size: int, give_up_at: float) -> int:
+        wait = _Wait()
+        if self._room.claim(size, wait.grant):
+            return size
         try:
             async with asyncio.timeout_at(give_up_at):
-                await waiter
-        except TimeoutError:
-            return waiter.done() and not waiter.cancelled()  # It may have come in the very moment.
+                await wait.future
         except BaseException:
-            if waiter.done() and not waiter.cancelled():
-                self._give_back_permit()
+            if wait.is_granted:
+                self._room.give_back(size)
+            else:
+                self._room.withdraw(wait.grant)
             raise
-        return True
+        return size
 
-    def _give_back_permit(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self._permits += 1
+    def _open(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=self._connections_max, keepalive_timeout=_KEPT_SECONDS)
+        connector._factory = partial(_Strict, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        return self._session
+
+    def _renew(self) -> None:
+        """After nonsense no kept connection is trusted: new calls get a fresh pool, the old one ends with its calls."""
+        loop = asyncio.get_running_loop()
+        if self._session is None or loop.time() - self._renewed_at < _RENEW_SECONDS_MIN:
+            return
+        self._renewed_at = loop.time()
+        old, self._session = self._session, None
+        task = loop.create_task(_retire(old))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
 
-def _request_head(node_url: str) -> bytes:
-    """Everything of a request before the body's length. User and password of the URL become basic credentials."""
-    parts = urlsplit(node_url)
-    assert parts.hostname is not None
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    lines = [
-        f"POST {target} HTTP/1.1",
-        f"Host: {host}:{parts.port}" if parts.port else f"Host: {host}",
-        "Content-Type: application/json",
-        "Accept: application/json",
-        "Accept-Encoding: identity",
-        "User-Agent: ledger-gateway",
-    ]
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        lines.append("Authorization: Basic " + base64.b64encode(pair.encode()).decode())
-    if " " in target or " " in host:
-        raise ValueError("the node's URL contains a space")
-    return ("\r\n".join(lines) + "\r\nContent-Length: ").encode("ascii")
+class _Strict(ResponseHandler):
+    """aiohttp's connection, which ends at bytes that nobody asked for.
+
+    aiohttp itself keeps them, and gives them to whoever is next on this connection as his answer.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        is_asked = self._waiter is not None or (self._payload is not None and not self._payload.is_eof())
+        if data and not is_asked:  # None: it goes on with what it had to put aside.
+            self.force_close()
+            self.abort()
+            return
+        super().data_received(data)
+
+
+class _Wait:
+    """For room."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_granted = False
+
+    def grant(self) -> None:
+        self.is_granted = True
+        if not self.future.done():  # Else whoever waited has left, and gives the room back.
+            self.future.set_result(None)
+
+
+async def _retire(session: aiohttp.ClientSession) -> None:
+    """Close a pool once the calls on it must be over."""
+    try:
+        await asyncio.sleep(_RETIRE_SECONDS)
+    finally:
+        await session.close()

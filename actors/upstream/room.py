@@ -1,7 +1,7 @@
 """Room for large answers: how many bytes of them may be in this process at once.
 
 Implements: large answers (memory is bounded, whatever is asked at once).
-Pure: nothing waits here. Who finds no room is called when there is some; connection.py stops reading until then.
+Pure: nothing waits here. Who finds no room is called when there is some; client.py reads no further until then.
 
 An answer takes its room when its length is known and gives it back when the last holder has let it go, after the
 client has the last byte. First come, first served: a large one is not passed by smaller ones for ever.

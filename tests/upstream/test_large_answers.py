@@ -1,0 +1,52 @@
+"""Large answers over real sockets: they share one room, wait for it, and give it back."""
+
+import asyncio
+
+from actors.config import UpstreamConfig
+from actors.upstream.client import NodeClient
+from actors.upstream.replies import AnswerKind
+from actors.upstream.room import Room
+
+from .nodes import Exchange, RawNode, response, running
+
+CLASS_TIMEOUT_MS = 5_000
+
+
+async def test_large_answers_share_one_room_and_wait_for_it():
+    """However many are asked at once, no more bytes of them are here than the room has; nobody is refused for it."""
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}'
+
+    async def large(exchange: Exchange) -> None:
+        await exchange.send(response(body))
+
+    async with running(RawNode(large)) as node:
+        room = Room(5 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", room)
+        lowest = []
+
+        async def call() -> None:
+            answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
+            assert answer.body == body
+            lowest.append(room.bytes_free)
+
+        await asyncio.gather(*(call() for _ in range(8)))
+        assert len(lowest) == 8
+        assert min(lowest) >= 0
+        assert room.bytes_free == room.bytes_max
+        await client.close()
+
+
+async def test_a_large_answer_that_nobody_waits_for_gives_its_room_back():
+    """A timeout in mid-body, or a caller who leaves, must not cost the others room for ever."""
+
+    async def half(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (2 << 20) + b"x" * 70_000)
+        await exchange.hang()
+
+    async with running(RawNode(half)) as node:
+        room = Room(3 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", room)
+        calls = [client.call("getBlock", b"[5]", 50) for _ in range(3)]  # The second and third wait for room.
+        assert {(await call).kind for call in asyncio.as_completed(calls)} == {AnswerKind.TIMED_OUT}
+        assert room.bytes_free == room.bytes_max
+        await client.close()
