@@ -37,11 +37,12 @@ class LinkTimeout(Exception):
 
 
 class _Call:
-    __slots__ = ("again", "deadline", "future", "item", "lane", "sequence", "waits")
+    __slots__ = ("again", "deadline", "future", "item", "lane", "pauses", "sequence", "waits")
 
     def __init__(self, lane: "_Lane", sequence: int, item: Any, future: "asyncio.Future[Any]", deadline: float) -> None:
         self.lane, self.sequence, self.item, self.future, self.deadline = lane, sequence, item, future, deadline
-        self.waits = True  # On its lane; else it flies, or pauses before it is asked again.
+        # One of three: it waits on its lane, it flies, or it pauses before it is asked again.
+        self.waits, self.pauses = True, False
         self.again = 0
 
 
@@ -178,11 +179,14 @@ class Link:
         """The owner could not say (its commit failed): the same request again, a little later each time."""
         pause_seconds = _AGAIN_SECONDS[min(call.again, len(_AGAIN_SECONDS) - 1)]
         call.again += 1
+        call.pauses = True
         self._running_loop().call_later(pause_seconds, self._queue_again, call)
 
     def _queue_again(self, call: _Call) -> None:
-        if call.sequence in self._calls and not call.waits:
-            call.waits = True
+        """Unless a break ended the pause: what flies must not be sent beside itself. Its second could leave after the
+        answer to its first was delivered, and the owner would take that answer for undelivered."""
+        if call.sequence in self._calls and call.pauses:
+            call.waits, call.pauses = True, False
             call.lane.waiting.append(call)
             self.flush()
 
@@ -200,7 +204,7 @@ class Link:
         for lane in self._lanes.values():
             lane.waiting, lane.frames = [], set()
         for call in self._calls.values():
-            call.waits = True
+            call.waits, call.pauses = True, False
             call.lane.waiting.append(call)
 
     async def _keep_connected(self) -> None:

@@ -99,8 +99,8 @@ async def test_a_link_that_is_being_made_can_be_stopped(moment: str, steps: int)
 class Standing:
     """A link whose connection stands, without a network."""
 
-    def __init__(self) -> None:
-        self.link = Link(b"secret", (ECHO, COMMIT), nowhere)
+    def __init__(self, link: Link | None = None) -> None:
+        self.link = link or Link(b"secret", (ECHO, COMMIT), nowhere)
         self.connection = _Connection(self.link, asyncio.get_running_loop())
         self.transport: Transport = made(self.connection)
         self.connection.data_received(framed(bytes(NONCE_BYTES)))
@@ -185,6 +185,28 @@ async def test_after_a_break_what_is_unanswered_goes_again_oldest_first() -> Non
     _, frame = transport.take()
     assert [item for _, item in msgspec.msgpack.decode(frame[1:])[1]] == [["b"], ["c"]]
     again.connection_lost(None)
+
+
+async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a break sends it at once, and its pause is over. Else it would go again after its answer was delivered: the
+    owner would take that answer for undelivered, and refund it when this edge ends."""
+    monkeypatch.setattr(hotlink_edge, "_AGAIN_SECONDS", (0,))
+    standing = Standing()
+    asked = standing.link.call(ECHO, Ask("asked"), 5_000)
+    await standing.turn()
+    assert standing.texts() == [["asked"]]
+    standing.connection.data_received(message_framed(ECHO.number, (1, [(1, None)])))
+    standing.end()
+    again = Standing(standing.link)
+    assert again.texts() == [["asked"]]
+    again.link.call(ECHO, Ask("other"), 5_000)
+    await again.turn()
+    assert again.texts() == [["other"]], "both frames fly, and the pause has ended"
+    again.answer(2, 1)
+    assert (await asked).text == "told"
+    await again.turn()
+    assert again.texts() == []
+    again.end()
 
 
 async def test_an_owner_that_falls_silent_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
