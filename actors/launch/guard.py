@@ -21,6 +21,7 @@ from typing import NoReturn
 import psutil
 
 from actors.clock import SystemClock
+from actors.launch.output import make_lenient
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 _ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,7 @@ def accept_signals(handler: Callable[[], None]) -> None:
 def guarded(work: Callable[[], int]) -> NoReturn:
     """Do the launcher's work under a guard, and end with the exit code that it gives; at once, as Ray's own exit
     handlers would wait a minute for a Ray that is gone."""
+    make_lenient()
     enter()
     try:
         code = work()
@@ -128,6 +130,7 @@ def end_the_rest(session: int) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
+    make_lenient()
     launcher = int(arguments[0])
     code = watch(launcher)
     if code < 0:

@@ -141,6 +141,59 @@ def test_under_nohup_a_closed_terminal_is_no_reason_to_stop() -> None:
     assert run.end()[:2] == (0, "stopping\n")
 
 
+# One that tells what it does, and then whether it came to the end of it.
+_TELLING = """
+import os, sys
+from actors.launch import guard
+from actors.launch.screen import Screen
+from actors.launch.waiting import Stop
+
+def work():
+    stop = Stop()
+    guard.accept_signals(stop.set)
+    screen = Screen()
+    screen.say("up")
+    while not stop.wait(1):
+        pass
+    os.read({gone}, 1)
+    for step in ("stopping", "letting calls in flight end"):
+        screen.say(step)
+    screen.failed("nobody reads this either")
+    os.write({done}, b"in order")
+    return 5
+
+guard.guarded(work)
+"""
+
+
+@pytest.mark.parametrize("kind", ["terminal", "pipe"])
+def test_a_stop_that_nobody_can_read_about_goes_on(kind: str) -> None:
+    """Rule: with the terminal closed, or a `tee` that the same Ctrl-C ended, every print fails; the stop is orderly."""
+    (mouth, end), (gone, leave), (heard, done) = (
+        (os.openpty() if kind == "terminal" else os.pipe()),
+        os.pipe(),
+        os.pipe(),
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", _TELLING.format(gone=gone, done=done)],
+        stdout=end,
+        stderr=end,
+        cwd=ROOT,
+        start_new_session=True,
+        pass_fds=(gone, done),
+    )
+    os.close(end)
+    os.close(done)
+    assert b"up" in os.read(mouth, 100)
+    os.close(mouth)
+    process.terminate()
+    os.close(leave)
+    assert process.wait(_WAIT_SECONDS) == 5
+    assert os.read(heard, 100) == b"in order"
+    os.close(gone)
+    os.close(heard)
+
+
 def test_a_launcher_that_does_not_stop_is_killed() -> None:
     """Rule: stopping ends, whatever the launcher hangs in."""
     script = """
