@@ -80,7 +80,9 @@ class ShardedAccounts:
 
     async def stop(self) -> None:
         """Deliveries not yet told are told, and voids under way get a moment; holds that remain expire."""
-        notices = [self._send_notice(index) for index, gathered in enumerate(self._delivered) if gathered]
+        # A last notice, even if empty, is answered after all that are under way: those must not be lost either.
+        owners = enumerate(zip(self._links, self._delivered, strict=True))
+        notices = [self._send_notice(index) for index, (link, gathered) in owners if gathered or link.unanswered]
         await asyncio.wait([*notices, *self._background, asyncio.create_task(asyncio.sleep(0))], timeout=2)
         for task in self._background:
             task.cancel()

@@ -167,3 +167,29 @@ async def test_a_delivery_is_told_with_the_next_call_to_its_owner(monkeypatch: p
     assert owners[0].notices.get_nowait().operations == (EDGE + bytes(8),)
     assert owners[0].notices.empty()
     await end(accounts, owners)
+
+
+async def test_who_stops_has_told_every_delivery() -> None:
+    """Rule (money rule 2): also what waits behind others on the way; the owner would refund what was answered."""
+    accounts, owners = await world(1)
+    await accounts.connected()
+    loop = asyncio.get_running_loop()
+    handler, decoder = owners[0].server.handlers[DELIVERED.number]
+
+    def slowly(items: list[DeliveredNotice]) -> list[Any]:
+        later = loop.create_future()
+        loop.call_later(0.02, later.set_result, None)
+        return [(reply, later) for reply in handler(items)]
+
+    owners[0].server.handlers[DELIVERED.number] = slowly, decoder
+    operations = [EDGE + bytes([number] * 8) for number in range(4)]
+    for operation in operations:
+        accounts.delivered(WALLETS[0], operation)
+        accounts._send_gathered(0)
+        await asyncio.sleep(0)
+    await accounts.stop()
+    told: list[bytes] = []
+    while not owners[0].notices.empty():
+        told += owners[0].notices.get_nowait().operations
+    assert told == operations
+    await owners[0].server.stop()
