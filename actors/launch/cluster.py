@@ -123,7 +123,7 @@ def start_ray(environment: Mapping[str, str]) -> Head:
             f"Ray did not start: {error}; its own logs are in {RAY_LOGS}; try again, and look there when it happens "
             "twice"
         ) from error
-    head = tuple(child for child in psutil.Process().children() if child.name() in _HEAD)
+    head = tuple(child for child in psutil.Process().children() if _program(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return Head(str(context.address_info["gcs_address"]), head)
 
@@ -214,6 +214,14 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
+def _program(process: psutil.Process) -> str | None:
+    """None: it has ended. The stores start beside Ray, and what they run to make a database comes and goes."""
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return None
+
+
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
         return list(process.children(recursive=True))
@@ -222,9 +230,13 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def process_table() -> dict[str, int]:
-    """Name to process id of everything that this process started, for the ready file and for those who measure."""
-    table: dict[str, int] = {"launcher": os.getpid()}
-    for process in psutil.Process().children(recursive=True):
+    """Name to process id of everything that this process started, for the ready file and for those who measure; with
+    the guard, where there is one."""
+    ourselves = psutil.Process()
+    table: dict[str, int] = {"launcher": ourselves.pid}
+    guard = ourselves.parent()
+    above = [guard] if guard is not None and _GUARD in _command(guard) else []
+    for process in [*above, *ourselves.children(recursive=True)]:
         try:
             name = _name_of(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -237,7 +249,9 @@ def process_table() -> dict[str, int]:
     return table
 
 
+_GUARD = "actors.launch.guard"
 _KNOWN = (
+    (_GUARD, "guard"),
     ("ray::AccountShardActor", "account-shard"),
     ("ray::DepositWatcherActor", "deposit-watcher"),
     ("ray::ServeReplica", "gateway-replica"),
@@ -256,10 +270,18 @@ _KNOWN = (
     ("DashboardAgent", "ray-dashboard-agent"),
     ("dashboard", "ray-dashboard"),
     ("redis-server", "redis"),
+    ("actors.devnode.signature_process", "devnode-signatures"),
     ("actors.devnode", "devnode"),
     ("postgres -D", "postgres"),
     ("postgres:", "postgres-worker"),
 )
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def _name_of(process: psutil.Process) -> str:

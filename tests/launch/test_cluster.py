@@ -98,3 +98,26 @@ def test_the_process_table_names_this_process() -> None:
     table = cluster.process_table()
     assert table["launcher"] == psutil.Process().pid
     assert len(set(table.values())) == len(table)
+
+
+def test_the_process_table_tells_a_node_from_what_checks_its_signatures() -> None:
+    """Rule: a name says what a process is."""
+    modules = {"devnode": "actors.devnode", "devnode-signatures": "actors.devnode.signature_process"}
+    children = {
+        name: subprocess.Popen([sys.executable, "-c", "input()", "-m", module], stdin=subprocess.PIPE)
+        for name, module in modules.items()
+    }
+    table = cluster.process_table()
+    for child in children.values():
+        child.communicate(b"\n")
+    assert {name: table[name] for name in children} == {name: child.pid for name, child in children.items()}
+
+
+def test_a_process_that_ends_while_ray_starts_is_none_of_rays() -> None:
+    """Rule: the stores start beside Ray, and the programs that make a database come and go meanwhile."""
+    child = _sleeping()
+    process = psutil.Process(child.pid)
+    assert cluster._program(process) == "sleep"
+    gone = psutil.Process(child.pid)
+    _ended(child)
+    assert cluster._program(gone) is None

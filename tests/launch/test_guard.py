@@ -1,5 +1,6 @@
 """Guards that whatever happens to the launcher, nothing that it started stays behind. With small real processes."""
 
+import json
 import os
 import select
 import signal
@@ -192,6 +193,26 @@ def test_a_stop_that_nobody_can_read_about_goes_on(kind: str) -> None:
     assert os.read(heard, 100) == b"in order"
     os.close(gone)
     os.close(heard)
+
+
+def test_the_guard_is_in_the_launchers_table_of_processes() -> None:
+    """Rule: the ready file gives the process id of everything, the guard's included, by a name that says what it is."""
+    script = """
+import json, os, sys
+from actors.launch import cluster, guard
+
+def work():
+    while b"actors.launch.guard" not in open(f"/proc/{os.getppid()}/cmdline", "rb").read():
+        os.sched_yield()  # It has not become that program yet.
+    print(json.dumps(cluster.process_table()))
+    return 0
+
+guard.guarded(work)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    table = json.loads(process.communicate(timeout=_WAIT_SECONDS)[0])
+    assert table["guard"] == process.pid
+    assert set(table) == {"launcher", "guard"}
 
 
 def test_a_launcher_that_does_not_stop_is_killed() -> None:
