@@ -170,6 +170,11 @@ class SwiftHttp(HttpToolsProtocol):
         else:
             self.timeout_keep_alive_handler()
 
+    def eof_received(self) -> None:
+        """The client has said all it has to say, and may well be listening; the connection ends with this turn."""
+        self._finish_now()
+        super().eof_received()
+
     def connection_lost(self, exc: Exception | None) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httptools
@@ -17,6 +17,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.rpc.http import BODY_BYTES_MAX
 from actors.devnode.rpc.swift_http import SwiftHttp
+from actors.devnode.rpc.unfinished import Unfinished
 
 from ..conftest import Process
 from ..faulty import Faulty
@@ -212,6 +213,40 @@ def test_a_client_that_does_not_read_is_not_read_either(client: Client) -> None:
     client._socket.settimeout(5)
     answers = client.read(sent)
     assert {status for status, _ in answers} == {200}
+
+
+class _Waiting:
+    """A door whose only call waits for a check that takes for ever."""
+
+    answers_at_once = True
+
+    def __init__(self) -> None:
+        self.signature_checks = self
+        self.asked: list[bytes] = []
+
+    def begin(self, body: bytes) -> Unfinished[bytes | None]:
+        return Unfinished(body, lambda is_signed: b"looked for itself" if not is_signed else b"was told")
+
+    def check(self, raw: bytes, then: Callable[[bool], None]) -> None:
+        self.asked.append(raw)
+
+
+async def test_who_stops_talking_still_hears_the_answer() -> None:
+    """A client may close its half of the connection behind its last request; the check is not waited for then."""
+    door = _Waiting()
+    config = uvicorn.Config(door, http=SwiftHttp, lifespan="off", log_config=None)  # type: ignore[arg-type]
+    config.load()
+    state = uvicorn.server.ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: SwiftHttp(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(call(1))
+    writer.write_eof()
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.endswith(b"\r\n\r\nlooked for itself")
+    assert len(door.asked) == 1
+    writer.close()
+    server.close()
 
 
 class _Broken:
