@@ -61,7 +61,7 @@ class SignatureChecks:
         if taken:
             self._ask(waiting[:taken])
         for _, then in waiting[taken:]:
-            then(False)
+            _tell(then, False)
 
     def _room(self, waiting: Sequence[tuple[bytes, Then]]) -> int:
         """How many of them the process is given."""
@@ -128,7 +128,7 @@ class SignatureChecks:
             for verdict in verdicts:
                 raw, then = self._asked.popleft()
                 self._asked_bytes -= len(raw)
-                then(verdict == GOOD)
+                _tell(then, verdict == GOOD)
 
     def _look(self) -> None:
         self._watch = None
@@ -147,7 +147,7 @@ class SignatureChecks:
         self.close()
         asked, self._asked = self._asked, deque()
         for _, then in asked:
-            then(False)
+            _tell(then, False)
 
     def close(self) -> None:
         """End the process; what is still being asked stays without an answer. A second time changes nothing."""
@@ -164,3 +164,12 @@ class SignatureChecks:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def _tell(then: Then, is_signed: bool) -> None:
+    """Whatever goes wrong with it, the others are told theirs: verdicts have no names, so if those that came with it
+    were dropped, the next ones would be taken for theirs."""
+    try:
+        then(is_signed)
+    except Exception:
+        logger.exception("what follows from a check of signatures failed")

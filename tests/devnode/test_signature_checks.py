@@ -75,6 +75,23 @@ async def test_what_piles_up_is_checked_by_the_process(checks: SignatureChecks) 
     assert many == [True] * signature_checks._ASKED_MAX + [False] * (200 - signature_checks._ASKED_MAX)
 
 
+async def test_a_mistake_with_one_verdict_does_not_give_it_to_another(
+    checks: SignatureChecks, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Verdicts have no names: if one were skipped, a forged transaction would get a good one's."""
+    await ready(checks)
+    good, bad = bytes(transaction()), forged()
+
+    def fail(_: bool) -> None:
+        raise ValueError("a mistake")
+
+    checks.check(good, fail)
+    for raw in (bad, good, good, bad, good, good):
+        checks.check(raw, lambda _: None)
+    assert await Asked(checks, [bad, good, bad]).verdicts() == [False, True, False]
+    assert caplog.text.count("ValueError: a mistake") == 1
+
+
 async def test_no_more_bytes_are_on_their_way_than_the_socket_holds(checks: SignatureChecks) -> None:
     await ready(checks)
     assert not any(await Asked(checks, [b"\xff" * 4_096] * 24).verdicts())
