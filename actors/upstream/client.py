@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 from yarl import URL
 
@@ -118,6 +119,8 @@ class NodeClient:
             return None
         try:
             answer = await self._read(message, payload)
+        except HttpProcessingError:
+            return replies.GARBAGE
         except (aiohttp.ClientError, OSError):
             return replies.UNREACHABLE  # It ended in the middle of its answer.
         if answer.kind is AnswerKind.GARBAGE and message.code != 200:
@@ -154,7 +157,7 @@ class NodeClient:
                 if received > self._answer_bytes_max:
                     return None, None
                 if size is None and received > max(claimed, LARGE_BYTES):
-                    claimed += await self._claim(min(max(claimed, 8 * LARGE_BYTES), self._answer_bytes_max))
+                    claimed += await self._claim(min(max(claimed, 8 * LARGE_BYTES), self._answer_bytes_max - claimed))
                 parts.append(part)
             lease = Lease(partial(self._room.give_back, claimed)) if claimed else None
             claimed = 0
@@ -185,10 +188,24 @@ class NodeClient:
 
 
 class _Strict(ResponseHandler):
-    """aiohttp's connection, which ends at bytes that nobody asked for.
+    """aiohttp's connection, which ends at bytes that nobody asked for, and tells who reads an answer that it ended.
 
-    aiohttp itself keeps them, and gives them to whoever is next on this connection as his answer.
+    aiohttp itself keeps such bytes, and gives them to whoever is next on this connection as his answer; and whoever
+    reads when a body turns out malformed, or when the pool is closed, it lets wait until his time is up.
     """
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
+        self._end_payload(exc)
+        super().set_exception(exc, exc_cause)
+
+    def close(self) -> None:
+        self._end_payload(aiohttp.ClientPayloadError("closed"))
+        super().close()
+
+    def _end_payload(self, error: BaseException) -> None:
+        payload = self._payload
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(error)
 
     def data_received(self, data: bytes) -> None:
         is_asked = self._waiter is not None or (self._payload is not None and not self._payload.is_eof())

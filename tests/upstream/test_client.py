@@ -154,6 +154,41 @@ async def test_row_15_garbage_poisons_the_connection(sent):
         await client.close()
 
 
+async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
+    """Hostile input 15: nobody waits until his time is up for what is known to be broken."""
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n" + RESULT[:5] + b"\r\n"
+    told = asyncio.Event()
+
+    async def malformed(exchange: Exchange) -> None:
+        await exchange.send(chunked)
+        await told.wait()
+        await exchange.send(b"zz\r\nno chunk\r\n")
+        await exchange.hang()
+
+    async with running(RawNode(malformed)) as node:
+        client = client_of(node)
+        asyncio.get_running_loop().call_later(0.05, told.set)  # Once the head is being read from.
+        answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (answer.kind, len(node.exchanges)) == (AnswerKind.GARBAGE, 1)
+        await client.close()
+
+
+@pytest.mark.parametrize("length", [500, 5_000_000])
+async def test_closing_ends_calls_in_mid_answer(length):
+    """A replica that ends does not wait for a node that hangs."""
+
+    async def half(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n{" % length)
+        await exchange.hang()
+
+    async with running(RawNode(half)) as node:
+        client = client_of(node)
+        call = asyncio.ensure_future(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS))
+        await asyncio.sleep(0.05)  # Until the head has been read.
+        await client.close()
+        assert (await call).kind is AnswerKind.UNREACHABLE
+
+
 async def test_a_second_answer_to_one_request_reaches_nobody():
     """Surplus bytes would be taken for the next call's answer; the connection goes instead."""
 

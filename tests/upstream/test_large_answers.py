@@ -50,3 +50,22 @@ async def test_a_large_answer_that_nobody_waits_for_gives_its_room_back():
         assert {(await call).kind for call in asyncio.as_completed(calls)} == {AnswerKind.TIMED_OUT}
         assert room.bytes_free == room.bytes_max
         await client.close()
+
+
+async def test_an_answer_of_unknown_length_never_claims_more_than_is_taken():
+    """Else one that is taken would wait for room that there cannot be, where the room is for just one answer."""
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (9 << 20) + b'","id":1}'
+
+    async def unframed(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.0 200 OK\r\n\r\n" + body)
+        exchange.writer.close()
+
+    async with running(RawNode(unframed)) as node:
+        room = Room(12 << 20)
+        client = NodeClient(UpstreamConfig(answer_bytes_max=12 << 20), node.url, "a", room)
+        answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
+        assert answer.body == body
+        assert room.bytes_free == 0
+        del answer
+        assert room.bytes_free == room.bytes_max
+        await client.close()
