@@ -13,7 +13,7 @@ ways through real sockets and compare the bytes. Not here: what is answered (doo
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -26,6 +26,9 @@ from actors.gateway.replies import Response
 from actors.gateway.requests import Looks, look
 
 logger = logging.getLogger(__name__)
+
+# A client that takes nothing for so long loses its connection: what is meant for it holds room that others wait for.
+_TAKES_NOTHING_SECONDS_MAX = 30.0
 
 
 class SwiftDoor(Protocol):
@@ -93,7 +96,19 @@ class SwiftHttp(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._exchange: _Exchange | None = None  # Of the request that is being read, where it takes the short way.
+        self._answering: _Exchange | None = None  # A request that came after it may be `cycle` by now.
         self._idle_since: float | None = None
+        self._taking: asyncio.TimerHandle | None = None  # While more is written than the client has taken.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn tells the last request only; the one that is being answered may have others behind it."""
+        if self._taking is not None:
+            self._taking.cancel()
+        answering, last = self._answering, cast(object, self.cycle)
+        super().connection_lost(exc)
+        if answering is not None and answering is not last:
+            answering.disconnected = True
+            answering.set()
 
     def on_message_begin(self) -> None:
         """The scope is made only for who needs one."""
@@ -147,6 +162,7 @@ class SwiftHttp(HttpToolsProtocol):
         if exchange.response_complete:
             return
         exchange.keep_alive = exchange.keep_alive and self.parser.should_keep_alive()
+        self._answering = exchange
         exchange.task = self.loop.create_task(self._serve(exchange, self.url))
         self.tasks.add(exchange.task)
         exchange.task.add_done_callback(self.tasks.discard)
@@ -183,6 +199,28 @@ class SwiftHttp(HttpToolsProtocol):
         else:
             self._wait_for_more(left)
 
+    # --- clients who take nothing, and what closing leaves of their answers
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _watch(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._taking = self.loop.call_later(_TAKES_NOTHING_SECONDS_MAX, self._look_again, left)
+
+    def _look_again(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._watch()
+        else:
+            self.transport.abort()  # Closing would wait, for ever, until the client has taken the rest.
+
     # --- answers
 
     async def _serve(self, exchange: _Exchange, target: bytes) -> None:
@@ -193,6 +231,7 @@ class SwiftHttp(HttpToolsProtocol):
         except asyncio.CancelledError:
             if exchange.disconnected:
                 return  # The client left, and the pipeline has seen to what that means.
+            self.transport.close()  # The server has run out of patience: nobody waits for an answer that never comes.
             raise
         exchange.task = None  # From here on a client who leaves changes nothing: its answer is on its way.
         try:
@@ -227,7 +266,8 @@ class SwiftHttp(HttpToolsProtocol):
             return
         self.transport.write(self._head(exchange, response))
         if not await answers.send_parts(send, response.parts, response.id):
-            exchange.keep_alive = False
+            self.transport.abort()  # What is written and not taken would keep the whole of it in memory.
+            return
         if not exchange.disconnected:
             self._end(exchange)
 
@@ -244,6 +284,7 @@ class SwiftHttp(HttpToolsProtocol):
 
     def _end(self, exchange: _Exchange) -> None:
         exchange.response_complete = True
+        self._answering = None
         if not exchange.keep_alive:
             self.transport.close()
         self.on_response_complete()
