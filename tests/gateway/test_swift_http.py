@@ -227,30 +227,6 @@ async def test_row_36_who_leaves_before_the_answer_pays_nothing():
         assert (await world.balance(customer), await world.debits(customer)) == (10, [])
 
 
-async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_them():
-    """Hostile input 36: the request that is being worked on is told too, not only the last that came."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1), numbered(customer.api_key, 2))
-        await node.asked.wait()
-        (connection,) = server.server_state.connections
-        async with asyncio.timeout(10):
-            while not connection.pipeline:  # noqa: ASYNC110  # Until the second has been read.
-                await asyncio.sleep(0)
-        connection.transport.abort()  # As when a write fails: nothing is read while requests wait.
-        assert await client.is_ended()
-        node.gate.set()
-        async with asyncio.timeout(10):
-            while server.server_state.tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        await world.door.close()
-        assert (node.abandoned, await world.balance(customer), await world.debits(customer)) == (1, 10, [])
-        client.writer.close()
-
-
 async def test_row_36_leaving_is_no_way_to_send_for_free():
     """Hostile input 36: the node acts on a send in any case, so it is carried to its end and charged."""
     node = ScriptedNode()
@@ -287,22 +263,6 @@ async def test_a_server_that_ends_lets_the_call_end_and_says_so():
         assert await client.is_ended()
 
 
-async def test_a_server_that_waits_no_longer_ends_the_connection_too():
-    """Rule: nobody waits for an answer that never comes; and nothing is paid for it."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1))
-        await node.asked.wait()
-        for task in server.server_state.tasks:
-            task.cancel()
-        assert await client.is_ended()
-        await world.door.close()
-        assert (await world.balance(customer), await world.debits(customer)) == (10, [])
-
-
 def large_node() -> ScriptedNode:
     body = b'{"jsonrpc":"2.0","result":"' + b"x" * (20 * LARGE_BYTES) + b'","id":1}'
     return ScriptedNode(lambda *_: replies.judge(body))
@@ -335,47 +295,6 @@ async def test_a_client_that_takes_nothing_loses_its_connection(monkeypatch: pyt
         client.writer.transport.resume_reading()
         with pytest.raises(AssertionError, match="the connection ended"):
             await client.read(1)
-
-
-async def until_lost(server: Any) -> None:
-    async with asyncio.timeout(10):
-        while server.server_state.connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
-async def test_what_a_client_does_not_take_is_let_go(monkeypatch: pytest.MonkeyPatch):
-    """Rule: memory is bounded: an answer whose room was given back is not kept for a client who may never read on."""
-    monkeypatch.setattr(answers, "_PIECE_SECONDS_MAX", 0.05)
-    async with a_world(large_node()) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.writer.transport.pause_reading()
-        client.send(numbered(customer.api_key, 1))
-        async with asyncio.timeout(10):
-            while await world.debits(customer) == []:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        await until_lost(server)
-        client.writer.close()
-
-
-@both_ways
-async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, monkeypatch: pytest.MonkeyPatch):
-    """Rule: whoever fills the connection with answers and asks on holds neither memory nor room without an end."""
-    if not swift:
-        monkeypatch.setattr(swift_http.SwiftHttp, "_may_be_swift", lambda *_: False)
-    monkeypatch.setattr(swift_http, "_TAKES_NOTHING_SECONDS_MAX", 0.05)
-    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (LARGE_BYTES - 1_000) + b'","id":1}'  # As one, not in parts.
-    node = ScriptedNode(lambda *_: replies.judge(body))
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(1_000)
-        client = await Client.connect(port)
-        client.writer.transport.pause_reading()
-        client.send(*(numbered(customer.api_key, number) for number in range(100)))
-        async with asyncio.timeout(10):
-            while await world.debits(customer) == []:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        await until_lost(server)
-        client.writer.close()
 
 
 class _Broken:
