@@ -22,9 +22,22 @@ def entry_arguments(group: Write) -> tuple[Any, ...] | None:
     ((pubkey, entry, after),) = group.entries
     (head,) = group.heads
     (((_, number), remaining),) = group.batches.items()
+    _, *moved = _entry_row(pubkey, entry, after)
+    return (pubkey, head.seq_before, *moved, head.total_consumed, head.last_batch, number, remaining)
+
+
+def group_arguments(group: Write) -> tuple[Any, ...]:
+    """The group as accounts_write() takes it: the rare parts as JSON, then a list of rows for each type of row."""
+    entries = [_entry_row(*entry) for entry in group.entries]
+    lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
+    rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
+    return rare, group.heads, entries, lefts
+
+
+def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
+    """As a row of the ledger. after: the head of the account's hash chain then."""
     return (
         pubkey,
-        head.seq_before,
         entry.at_ms,
         entry.seq,
         entry.type,
@@ -36,35 +49,7 @@ def entry_arguments(group: Write) -> tuple[Any, ...] | None:
         entry.description,
         entry.parcels,
         after,
-        head.total_consumed,
-        head.last_batch,
-        number,
-        remaining,
     )
-
-
-def group_arguments(group: Write) -> tuple[Any, ...]:
-    """The group as accounts_write() takes it: the rare parts as JSON, then a list of rows for each type of row."""
-    entries = [
-        (
-            pubkey,
-            entry.at_ms,
-            entry.seq,
-            entry.type,
-            entry.outcome,
-            entry.amount,
-            entry.balance,
-            entry.operation,
-            entry.method,
-            entry.description,
-            entry.parcels,
-            after,
-        )
-        for pubkey, entry, after in group.entries
-    ]
-    lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
-    rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
-    return rare, group.heads, entries, lefts
 
 
 def _has_rare(group: Write) -> bool:
