@@ -1,12 +1,15 @@
 """The short way and ASGI answer alike, in order, over one connection; spoken to in bytes."""
 
 import asyncio
+import contextlib
 import json
 import re
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
 
 import httptools
 import pytest
+import uvicorn
 
 from actors.gateway import answers, swift_http
 from actors.gateway.answers import LARGE_BYTES
@@ -16,7 +19,7 @@ from actors.upstream import replies
 
 from .doubles import TRANSACTION, ScriptedNode
 from .test_wire import BODY, both_ways, listening, post, serving
-from .world import World, a_world, call
+from .world import Wallet, World, a_world, call
 
 
 class Client:
@@ -64,6 +67,33 @@ class Client:
 
 def numbered(key: str, number: int, *headers: bytes, target: bytes = b"/") -> bytes:
     return post(key, json.dumps(call(id=number)).encode(), target, *headers)
+
+
+class UnderWay(NamedTuple):
+    """A call that its node has, and does not answer before `node.gate` is set."""
+
+    world: World
+    server: uvicorn.Server
+    node: ScriptedNode
+    customer: Wallet
+    client: Client
+
+
+@contextlib.asynccontextmanager
+async def under_way(*requests: Callable[[str], bytes]) -> AsyncIterator[UnderWay]:
+    """The first of these, each made with the customer's key, is under way; all are of one connection."""
+    node = ScriptedNode()
+    node.gate = asyncio.Event()
+    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
+        customer = await world.customer(10)
+        client = await Client.connect(port)
+        client.send(*(request(customer.api_key) for request in requests))
+        await node.asked.wait()
+        yield UnderWay(world, server, node, customer, client)
+
+
+def first(key: str) -> bytes:
+    return numbered(key, 1)
 
 
 def ids(answered: list[tuple[int, Any, bytes]]) -> list[Any]:
@@ -212,13 +242,7 @@ async def test_a_body_that_is_too_long_is_refused_and_the_rest_is_not_read():
 
 async def test_row_36_who_leaves_before_the_answer_pays_nothing():
     """Hostile input 36: noticed at once, the node's work is given up, and the hold is released."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, listening(world.door, swift=True) as port:
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1))
-        await node.asked.wait()
+    async with under_way(first) as (world, _, node, customer, client):
         client.writer.close()
         async with asyncio.timeout(10):
             while not node.abandoned:  # noqa: ASYNC110  # The loop's own turns, until the socket's end is seen.
@@ -229,14 +253,8 @@ async def test_row_36_who_leaves_before_the_answer_pays_nothing():
 
 async def test_row_36_leaving_is_no_way_to_send_for_free():
     """Hostile input 36: the node acts on a send in any case, so it is carried to its end and charged."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        sent = json.dumps(call("sendTransaction", TRANSACTION, {"encoding": "base64"})).encode()
-        client.send(post(customer.api_key, sent))
-        await node.asked.wait()
+    sent = json.dumps(call("sendTransaction", TRANSACTION, {"encoding": "base64"})).encode()
+    async with under_way(lambda key: post(key, sent)) as (world, server, node, customer, client):
         client.writer.close()
         async with asyncio.timeout(10):
             while server.server_state.tasks:  # noqa: ASYNC110  # Until the call has been taken from its caller.
@@ -248,13 +266,7 @@ async def test_row_36_leaving_is_no_way_to_send_for_free():
 
 async def test_a_server_that_ends_lets_the_call_end_and_says_so():
     """Rule: replicas drain: what is under way is answered, and its connection closed."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1))
-        await node.asked.wait()
+    async with under_way(first) as (_, server, node, _, client):
         for connection in list(server.server_state.connections):
             connection.shutdown()
         node.gate.set()

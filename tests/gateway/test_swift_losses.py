@@ -10,20 +10,14 @@ from actors.gateway.answers import LARGE_BYTES
 from actors.upstream import replies
 
 from .doubles import ScriptedNode
-from .test_swift_http import Client, large_node, numbered
+from .test_swift_http import Client, first, large_node, numbered, under_way
 from .test_wire import both_ways, serving
 from .world import a_world
 
 
 async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_them():
     """Hostile input 36: the request that is being worked on is told too, not only the last that came."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1), numbered(customer.api_key, 2))
-        await node.asked.wait()
+    async with under_way(first, lambda key: numbered(key, 2)) as (world, server, node, customer, client):
         (connection,) = server.server_state.connections
         async with asyncio.timeout(10):
             while not connection.pipeline:  # noqa: ASYNC110  # Until the second has been read.
@@ -41,13 +35,7 @@ async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_th
 
 async def test_a_server_that_waits_no_longer_ends_the_connection_too():
     """Rule: nobody waits for an answer that never comes; and nothing is paid for it."""
-    node = ScriptedNode()
-    node.gate = asyncio.Event()
-    async with a_world(node) as world, serving(world.door, swift=True) as (server, port):
-        customer = await world.customer(10)
-        client = await Client.connect(port)
-        client.send(numbered(customer.api_key, 1))
-        await node.asked.wait()
+    async with under_way(first) as (world, server, _, customer, client):
         for task in server.server_state.tasks:
             task.cancel()
         assert await client.is_ended()
