@@ -20,8 +20,8 @@ import msgspec
 import typer
 
 from actors.devnode import flags
-from actors.devnode.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
-from actors.devnode.faults_plan import FaultPlan, PlanError, read_plan
+from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
+from actors.devnode.faults.plan import FaultPlan, PlanError, read_plan
 from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits, read_limits
 from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.geyser.slot_logs import REPLAY_SLOTS
@@ -105,7 +105,7 @@ def _faults_in(path: Path | None) -> FaultPlan:
     """Raises SettingsError."""
     if path is None:
         return FaultPlan()
-    from actors.devnode.faults_door import refuse_unknown_methods
+    from actors.devnode.faults.door import refuse_unknown_methods
 
     try:
         return refuse_unknown_methods(read_plan(json.loads(path.read_bytes())))
@@ -125,11 +125,11 @@ def _run(settings: Settings, reset: bool) -> None:
     import uvloop
 
     from actors.devnode.app import Devnode, ReadyFileUnusable, wipe
-    from actors.devnode.dumps import DumpError, load
-    from actors.devnode.faults_door import BROKEN_OFF_LOG
+    from actors.devnode.execution.dumps import DumpError, load
+    from actors.devnode.faults.door import BROKEN_OFF_LOG
     from actors.devnode.geyser.certificates import BadCertificate
-    from actors.devnode.journal import JournalError
-    from actors.devnode.lock import FolderTaken
+    from actors.devnode.journal.journal import JournalError
+    from actors.devnode.journal.lock import FolderTaken
     from actors.devnode.ports import PortTaken
     from actors.devnode.status_line import show_status
 

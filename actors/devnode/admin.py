@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 from solders.pubkey import Pubkey
 
-from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
-from actors.devnode.faults_door import refuse_unknown_methods
-from actors.devnode.faults_plan import FaultPlan, PlanError, changed, read_once
+from actors.devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
+from actors.devnode.faults.door import refuse_unknown_methods
+from actors.devnode.faults.plan import FaultPlan, PlanError, changed, read_once
 from actors.devnode.launchpad.endpoints import launch
 from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.node import Node

@@ -18,21 +18,22 @@ import orjson
 import uvicorn
 
 from actors.clock import Clock, SystemClock
-from actors.devnode import journal as journal_module
 from actors.devnode.admin import admin_routes
-from actors.devnode.archive import Archive
 from actors.devnode.block_engine.endpoints import block_engine_routes
 from actors.devnode.block_engine.engine import BlockEngine
-from actors.devnode.chain import Birth, Chain
-from actors.devnode.dumps import load, overlaid
-from actors.devnode.faucet import Faucet
-from actors.devnode.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
+from actors.devnode.chain.chain import Birth, Chain
+from actors.devnode.chain.faucet import Faucet
+from actors.devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
+from actors.devnode.chain.pacemaker import Pacemaker
+from actors.devnode.execution.dumps import load, overlaid
+from actors.devnode.execution.signature_checks import SignatureChecks
 from actors.devnode.geyser.hub import Hub as GeyserHub
 from actors.devnode.geyser.server import GeyserServer
-from actors.devnode.journal import Journal
+from actors.devnode.journal import journal as journal_module
+from actors.devnode.journal.archive import Archive
+from actors.devnode.journal.journal import Journal
+from actors.devnode.journal.lock import FolderLock
 from actors.devnode.launchpad.genesis import launch_accounts
-from actors.devnode.lock import FolderLock
-from actors.devnode.pacemaker import Pacemaker
 from actors.devnode.ports import BACKLOG, address_text, open_ports, open_udp, port_of
 from actors.devnode.pubsub.door import SERVER_OPTIONS, PubsubDoor
 from actors.devnode.pubsub.hub import Hub
@@ -42,7 +43,6 @@ from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
-from actors.devnode.signature_checks import SignatureChecks
 from actors.devnode.tpu.door import TpuDoor
 from actors.hosting import settle_memory
 

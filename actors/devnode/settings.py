@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.devnode.blockhashes import BLOCKHASHES_KEPT
-from actors.devnode.faults_plan import FaultPlan
+from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
+from actors.devnode.faults.plan import FaultPlan
 from actors.devnode.geyser.settings import GeyserSettings
 
 RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # Below this, statuses that still guard against replay would be dropped.

@@ -9,7 +9,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from actors.devnode.faults_plan import FaultPlan
+from actors.devnode.faults.plan import FaultPlan
 from actors.devnode.ports import address_text
 
 if TYPE_CHECKING:

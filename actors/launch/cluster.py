@@ -270,7 +270,7 @@ _KNOWN = (
     ("DashboardAgent", "ray-dashboard-agent"),
     ("dashboard", "ray-dashboard"),
     ("redis-server", "redis"),
-    ("actors.devnode.signature_process", "devnode-signatures"),
+    ("actors.devnode.execution.signature_process", "devnode-signatures"),
     ("actors.devnode", "devnode"),
     ("postgres -D", "postgres"),
     ("postgres:", "postgres-worker"),

@@ -13,7 +13,7 @@ from actors.deposits.confirming import Confirming, Part
 from actors.deposits.core import Reason, Status
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import MemoryDepositStore
-from actors.devnode.chain import ForkEnd, Source
+from actors.devnode.chain.chain import ForkEnd, Source
 from actors.errors import Err, Refusal
 from tests.deposits.test_chain import Here
 from tests.deposits.token_making import (

@@ -14,7 +14,7 @@ from actors.deposits.x402_core import State
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
 from actors.deposits.x402_store import MemoryPaymentStore
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
 

@@ -22,7 +22,7 @@ from actors.deposits.x402_sponsor import Sponsor
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Rules
 from actors.deposits.x402_upkeep import Upkeep
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.events import NullSink
 from actors.identity.store import MemoryIdentityStore
 from actors.units import VIRTUAL_SHARDS, VirtualShard

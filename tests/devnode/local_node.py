@@ -14,12 +14,12 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
-from actors.devnode.archive import Archive
-from actors.devnode.chain import Birth, Chain, Source
-from actors.devnode.faucet import Faucet
-from actors.devnode.genesis import chain_keys, genesis_accounts
-from actors.devnode.journal import Journal
-from actors.devnode.records import TransactionRecord
+from actors.devnode.chain.chain import Birth, Chain, Source
+from actors.devnode.chain.faucet import Faucet
+from actors.devnode.chain.genesis import chain_keys, genesis_accounts
+from actors.devnode.chain.records import TransactionRecord
+from actors.devnode.journal.archive import Archive
+from actors.devnode.journal.journal import Journal
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.table import METHODS

@@ -6,9 +6,9 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
-from actors.devnode.addresses import USDC_MINT
 from actors.devnode.admin import admin_routes
-from actors.devnode.faults_plan import FaultPlan, Once
+from actors.devnode.encoding.addresses import USDC_MINT
+from actors.devnode.faults.plan import FaultPlan, Once
 from actors.devnode.rpc.http import HttpDoor
 
 from .local_node import LocalNode

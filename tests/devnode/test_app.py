@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.app import Devnode, wipe
-from actors.devnode.lock import FolderTaken
+from actors.devnode.journal.lock import FolderTaken
 from actors.devnode.ports import PortTaken, open_udp
 from actors.devnode.settings import Settings
 

@@ -15,14 +15,14 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
 from actors.geyser_proto import geyser_pb2
+from tests.devnode.geyser.wire import Stream
+from tests.devnode.tpu.conftest import TpuClient, client_configuration
 
 from .conftest import Process
 from .faulty import Faulty
-from .geyser.wire import Stream
 from .local_node import give
-from .tpu.conftest import TpuClient, client_configuration
 
 CONFIRMED = geyser_pb2.CommitmentLevel.CONFIRMED
 

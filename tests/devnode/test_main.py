@@ -9,7 +9,7 @@ import httpx
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.journal import FILE_NAME
+from actors.devnode.journal.journal import FILE_NAME
 
 from .conftest import StartDevnode
 

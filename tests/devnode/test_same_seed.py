@@ -12,10 +12,10 @@ from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
 from actors.devnode.app import Devnode
-from actors.devnode.bus import SlotDead, SlotsAbandoned, SlotSkipped
-from actors.devnode.chain import Dropped, Source
-from actors.devnode.commitment import Commitment
-from actors.devnode.faults_plan import read_plan
+from actors.devnode.chain.bus import SlotDead, SlotsAbandoned, SlotSkipped
+from actors.devnode.chain.chain import Dropped, Source
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.faults.plan import read_plan
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Settings
 

@@ -11,7 +11,7 @@ from solders.keypair import Keypair
 from actors.clock import SystemClock
 from actors.config import Config, PaymentsConfig, StorageConfig, UpstreamConfig
 from actors.deposits.x402_sponsor import key_text
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.launch import sponsoring
 from actors.launch.migrations import migrate_all
 from actors.launch.payments import Payments, assemble_payments

@@ -39,6 +39,8 @@ OPEN = {
     },
 }
 WIRING = "launch"
+# devnode stands for a node of the network: it may know formats, and nothing of the gateway's own.
+DEVNODE_IMPORTS = {"units", "clock", "hosting", "ports", "geyser_proto", "launch_programs"}
 
 
 def level_of(context: str) -> int:
@@ -118,6 +120,20 @@ def test_wiring_is_seen_by_serve_app_alone() -> None:
         if source.path != "serve_app.py" and not source.path.startswith(f"actors/{WIRING}/"):
             seen = [name for name in imports(source) if f"{name}.".startswith(f"actors.{WIRING}.")]
             assert seen == [], source.path
+
+
+def test_devnode_is_walled_off() -> None:
+    """devnode is another program, in the place of a real node: it shares formats with the product and no code."""
+    for source in product():
+        inside = source.path.startswith("actors/devnode/")
+        for name in imports(source):
+            parts = name.split(".")
+            if parts[0] != "actors" or len(parts) < 2:
+                continue
+            if inside:
+                assert parts[1] in DEVNODE_IMPORTS | {"devnode"}, f"{source.path} imports {name}"
+            else:
+                assert parts[1] != "devnode", f"{source.path} imports {name}"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from actors.devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault
 from actors.devnode.block_engine.tips import tip_lamports
-from actors.devnode.chain import Chain, Source
-from actors.devnode.execution import Refused
-from actors.devnode.records import TransactionRecord
-from actors.devnode.rehearsal import rehearsing
-from actors.devnode.transaction_errors import error_text
-from actors.devnode.wire import Decoded
+from actors.devnode.chain.chain import Chain, Source
+from actors.devnode.chain.records import TransactionRecord
+from actors.devnode.encoding.transaction_errors import error_text
+from actors.devnode.encoding.wire import Decoded
+from actors.devnode.execution.execution import Refused
+from actors.devnode.execution.rehearsal import rehearsing
 
 
 @dataclass(frozen=True, slots=True)

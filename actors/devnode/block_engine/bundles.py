@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from solders.message import MessageV0
 from solders.signature import Signature
 
-from actors.devnode.addresses import TIP_ACCOUNTS
-from actors.devnode.wire import Decoded, writable_indexes
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.wire import Decoded, writable_indexes
 
 TRANSACTIONS_MAX = 5
 ACCOUNT_LOCKS_MAX = 128

@@ -3,7 +3,7 @@
 Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles
 and each on a path of its own name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip floor as a
 plain GET. Answers and refusals as the engine words them; HTTP 400 goes with an error object. A method that shall be
-refused with 429 (faults_plan.py) is refused as the engine does when somebody asks too often.
+refused with 429 (faults/plan.py) is refused as the engine does when somebody asks too often.
 Not here: what becomes of a bundle (engine.py).
 """
 
@@ -14,11 +14,12 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.bundles import Bundle, Fault, bundle_of
 from actors.devnode.block_engine.engine import BlockEngine
-from actors.devnode.chain import Source
-from actors.devnode.faults_plan import CallFate
+from actors.devnode.chain.chain import Source
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.wire import Decoded
+from actors.devnode.faults.plan import CallFate
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.dispatch import Dispatcher, Handler, Method
@@ -26,7 +27,6 @@ from actors.devnode.rpc.errors import RpcError, invalid_params
 from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.params import Params
 from actors.devnode.rpc.sending import decoded_transaction
-from actors.devnode.wire import Decoded
 
 Action = Callable[[BlockEngine, Params], Any]
 BUNDLE_IDS_MAX = 5

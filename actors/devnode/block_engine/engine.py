@@ -13,13 +13,13 @@ from enum import Enum, unique
 from solders.signature import Signature
 
 from actors.clock import Clock
-from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.auction import Failed, Rehearsed, is_alive, land, refusal, rehearse
 from actors.devnode.block_engine.bundles import Bundle, Fault
 from actors.devnode.block_engine.tips import TipWindow
-from actors.devnode.bus import Lagged, SlotSealed
-from actors.devnode.chain import Source
-from actors.devnode.faults_plan import Late, Passes
+from actors.devnode.chain.bus import Lagged, SlotSealed
+from actors.devnode.chain.chain import Source
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.faults.plan import Late, Passes
 from actors.devnode.rpc.node import Node
 
 logger = logging.getLogger("devnode")

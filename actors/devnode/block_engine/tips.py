@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from actors.devnode.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
-from actors.devnode.records import Block, TransactionMeta
+from actors.devnode.chain.records import Block, TransactionMeta
+from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
 
 WINDOW_SLOTS = 750
 PERCENTILES = (25, 50, 75, 95, 99)

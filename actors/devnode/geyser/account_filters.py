@@ -23,7 +23,7 @@ from actors.devnode.geyser.limits import (
     read_keys,
 )
 from actors.devnode.geyser.messages import AccountUpdate
-from actors.devnode.token_state import is_token_account
+from actors.devnode.parsing.token_state import is_token_account
 from actors.geyser_proto import geyser_pb2
 
 STATE_FILTERS_MAX = 4

@@ -11,10 +11,10 @@ from functools import cached_property
 
 from solders.pubkey import Pubkey
 
+from actors.devnode.chain.records import Block
 from actors.devnode.geyser.cuckoo import Cuckoo
 from actors.devnode.geyser.entries import HASHES_PER_ENTRY, Entry, entries_of, entry_count
 from actors.devnode.geyser.messages import AccountUpdate, Slices, TransactionUpdate, Update
-from actors.devnode.records import Block
 from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 from actors.units import UnixMillis
 

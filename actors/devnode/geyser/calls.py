@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from actors.devnode.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
+from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
 from actors.devnode.geyser.filters import LEVELS
 from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.refusals import NO_BLOCK, End, unknown_commitment

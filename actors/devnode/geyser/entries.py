@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from solders.hash import Hash
 
-from actors.devnode.records import Block
+from actors.devnode.chain.records import Block
 
 HASHES_PER_ENTRY = 1
 

@@ -2,7 +2,7 @@
 
 Implements: `TransactionError.err` of the stream's format: variant number as four bytes, then the variant's fields,
 little-endian. The numbers are places in Agave's enums, so the order of the names below is the format. Pure.
-Not here: errors in words (transaction_errors.py).
+Not here: errors in words (encoding/transaction_errors.py).
 """
 
 from typing import Any

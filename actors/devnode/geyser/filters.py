@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.geyser.account_filters import AccountFilter, read_account_filters
 from actors.devnode.geyser.block_filters import BlockFilter, read_block_filters
 from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate, EntryUpdate

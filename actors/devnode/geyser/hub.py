@@ -9,7 +9,7 @@ Runs in the loop of the chain; no locks. Not here: the wire (service.py), who wa
 import asyncio
 import logging
 
-from actors.devnode.bus import (
+from actors.devnode.chain.bus import (
     AccountWritten,
     Closed,
     Event,
@@ -22,8 +22,9 @@ from actors.devnode.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from actors.devnode.commitment import Commitment
-from actors.devnode.faults_plan import Stream
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import Block
+from actors.devnode.faults.plan import Stream
 from actors.devnode.geyser.filters import Filter
 from actors.devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
 from actors.devnode.geyser.outbox import Outbox
@@ -31,7 +32,6 @@ from actors.devnode.geyser.refusals import LAGGED_RECEIVING, End
 from actors.devnode.geyser.replays import refusal, replay
 from actors.devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
 from actors.devnode.geyser.subscription import Subscription
-from actors.devnode.records import Block
 from actors.devnode.rpc.node import Node
 from actors.geyser_proto import geyser_pb2
 

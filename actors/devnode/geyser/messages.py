@@ -13,14 +13,14 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from actors.devnode.chain.records import TransactionRecord
+from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
 from actors.devnode.geyser.storage_messages import (
     error_message,
     is_simple_vote,
     meta_message,
     transaction_message,
 )
-from actors.devnode.records import TransactionRecord
 from actors.geyser_proto import geyser_pb2
 from actors.units import UnixMillis
 

@@ -8,7 +8,7 @@ Not here: what is kept (slot_logs.py), who else is told (hub.py).
 
 import asyncio
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.geyser.filters import Filter
 from actors.devnode.geyser.messages import Update
 from actors.devnode.geyser.refusals import (

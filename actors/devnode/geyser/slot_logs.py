@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from solders.pubkey import Pubkey
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import Block
 from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
 from actors.devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
-from actors.devnode.records import Block
 from actors.units import UnixMillis
 
 REPLAY_SLOTS = 150  # Upstream's default.

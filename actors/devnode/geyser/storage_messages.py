@@ -2,7 +2,7 @@
 
 Implements: solana-storage.proto from the chain's own records: the three versions (legacy: not versioned; v0:
 versioned; v1: versioned and with a config), status meta with balances, inner instructions, logs and errors. Pure.
-Not here: the updates around them (messages.py), JSON (transactions_json.py).
+Not here: the updates around them (messages.py), JSON (encoding/transactions.py).
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import VOTE_PROGRAM
-from actors.devnode.encoding import ui_token_amount
+from actors.devnode.chain.records import InnerInstructions, TokenBalance, TransactionMeta
+from actors.devnode.encoding.accounts import ui_token_amount
+from actors.devnode.encoding.addresses import VOTE_PROGRAM
+from actors.devnode.encoding.wire import AnyMessage
 from actors.devnode.geyser.error_bytes import error_bytes
-from actors.devnode.records import InnerInstructions, TokenBalance, TransactionMeta
-from actors.devnode.wire import AnyMessage
 from actors.geyser_proto import solana_storage_pb2 as storage
 
 _VOTE_SIGNATURES_MAX = 2

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
+from actors.devnode.chain.records import TransactionMeta
 from actors.devnode.geyser.account_filters import checked_cuckoo
 from actors.devnode.geyser.cuckoo import Cuckoo
 from actors.devnode.geyser.limits import (
@@ -22,7 +23,6 @@ from actors.devnode.geyser.limits import (
     read_keys,
 )
 from actors.devnode.geyser.messages import TransactionUpdate
-from actors.devnode.records import TransactionMeta
 from actors.geyser_proto import geyser_pb2
 
 _MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)

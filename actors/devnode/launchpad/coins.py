@@ -14,15 +14,15 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import LAMPORTS_PER_SOL, USDC_MINT
-from actors.devnode.chain import Chain, Dropped, Source
-from actors.devnode.execution import Refused
-from actors.devnode.faucet import Faucet, FaucetError
+from actors.devnode.chain.chain import Chain, Dropped, Source
+from actors.devnode.chain.faucet import Faucet, FaucetError
+from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_MINT
+from actors.devnode.encoding.transaction_errors import error_text
+from actors.devnode.encoding.wire import Malformed
+from actors.devnode.execution.execution import Refused
+from actors.devnode.execution.vm import Vm
 from actors.devnode.launchpad import calls
-from actors.devnode.token_state import holding
-from actors.devnode.transaction_errors import error_text
-from actors.devnode.vm import Vm
-from actors.devnode.wire import Malformed
+from actors.devnode.parsing.token_state import holding
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Trader, create_instruction, trade_instruction, trade_keys
 from actors.launch_programs.configs import Global, decode_global

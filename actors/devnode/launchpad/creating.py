@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import MULTISIG_BYTES
+from actors.devnode.encoding.addresses import MULTISIG_BYTES
 from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.reading import Passed, global_of, quote_control_of, require_addresses
 from actors.devnode.launchpad.stage import Stage
-from actors.devnode.token_state import is_mint
+from actors.devnode.parsing.token_state import is_mint
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import CREATE_V2_QUOTE_SLOTS, FIXED, SLOTS, Keys, coin_keys
 from actors.launch_programs.borsh import encode

@@ -12,8 +12,8 @@ from typing import Protocol
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM, UPGRADEABLE_LOADER
-from actors.devnode.addresses import USDC_MINT as DEVNET_USDC_MINT
+from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM, UPGRADEABLE_LOADER
+from actors.devnode.encoding.addresses import USDC_MINT as DEVNET_USDC_MINT
 from actors.launch_programs import addresses
 from actors.launch_programs.configs import (
     FEE_CONFIG_BYTES,

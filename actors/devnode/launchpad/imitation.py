@@ -19,9 +19,13 @@ from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
-from actors.devnode.execution import LoadedKeys, load_keys
-from actors.devnode.fees import compute_budget
+from actors.devnode.chain.records import InnerInstructions, ReturnData
+from actors.devnode.encoding.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
+from actors.devnode.encoding.transaction_errors import instruction_error_text
+from actors.devnode.encoding.wire import AnyMessage, Decoded
+from actors.devnode.execution.execution import LoadedKeys, load_keys
+from actors.devnode.execution.fees import compute_budget
+from actors.devnode.execution.vm import Outcome, Vm
 from actors.devnode.launchpad.creating import create, extend_account, init_user_volume_accumulator
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.genesis import is_imitated
@@ -29,10 +33,6 @@ from actors.devnode.launchpad.migrating import migrate
 from actors.devnode.launchpad.pieces import Whole, run_piece
 from actors.devnode.launchpad.stage import Ref, Stage
 from actors.devnode.launchpad.trading import trade
-from actors.devnode.records import InnerInstructions, ReturnData
-from actors.devnode.transaction_errors import instruction_error_text
-from actors.devnode.vm import Outcome, Vm
-from actors.devnode.wire import AnyMessage, Decoded
 from actors.launch_programs.addresses import PUMP
 from actors.launch_programs.instructions import TRADES, Kind, kind_of
 

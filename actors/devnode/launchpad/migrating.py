@@ -24,7 +24,7 @@ from actors.devnode.launchpad.reading import (
     require_addresses,
 )
 from actors.devnode.launchpad.stage import Stage
-from actors.devnode.token_state import holding
+from actors.devnode.parsing.token_state import holding
 from actors.launch_programs import addresses
 from actors.launch_programs.accounts import SLOTS, Keys, migrate_keys
 from actors.launch_programs.curves import encode_curve

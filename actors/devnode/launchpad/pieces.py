@@ -19,9 +19,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
-from actors.devnode.records import InnerInstruction, InnerInstructions, ReturnData
-from actors.devnode.vm import Vm
+from actors.devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
+from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from actors.devnode.execution.vm import Vm
 
 _SPONSOR_LAMPORTS = 10**12
 # Not verified, and not all zeros: by that the VM marks what it has refused.

@@ -13,7 +13,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.stage import Stage
-from actors.devnode.token_state import is_mint, mint_supply
+from actors.devnode.parsing.token_state import is_mint, mint_supply
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Slot
 from actors.launch_programs.configs import (

@@ -14,11 +14,11 @@ from solders.account import Account
 from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from actors.devnode.chain.records import InnerInstruction, ReturnData
+from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
+from actors.devnode.execution.vm import Vm
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.pieces import Whole, run_piece
-from actors.devnode.records import InnerInstruction, ReturnData
-from actors.devnode.vm import Vm
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import Event, log_line, self_cpi_data
 

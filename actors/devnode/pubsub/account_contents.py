@@ -2,7 +2,7 @@
 
 Implements: the value of account and program notifications. Where a read would refuse, a notification cannot: data
 too long for base58 is replaced by Agave's text for it, and a closed account is shown as the empty one.
-Reads only. Not here: encodings (encoding.py), when it is sent (feed.py).
+Reads only. Not here: encodings (encoding/accounts.py), when it is sent (feed.py).
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import SYSTEM_PROGRAM
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
 from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic
 from actors.devnode.rpc.accounts import AccountView
 from actors.devnode.rpc.errors import RpcError

@@ -8,14 +8,14 @@ Not here: when it is sent (feed.py).
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from actors.devnode.pubsub.payloads import Landed
-from actors.devnode.pubsub.topics import BlockTopic
-from actors.devnode.transactions_json import (
+from actors.devnode.encoding.transactions import (
     Shown,
     UnsupportedVersion,
     transaction_accounts_json,
     transaction_json,
 )
+from actors.devnode.pubsub.payloads import Landed
+from actors.devnode.pubsub.topics import BlockTopic
 
 
 class BlockHeader(Protocol):

@@ -16,7 +16,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.bus import (
+from actors.devnode.chain.bus import (
     AccountWritten,
     Event,
     SignatureReceived,
@@ -28,8 +28,9 @@ from actors.devnode.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from actors.devnode.commitment import Commitment
-from actors.devnode.faults_plan import Stream
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import Block, TransactionRecord
+from actors.devnode.faults.plan import Stream
 from actors.devnode.pubsub import payloads
 from actors.devnode.pubsub.account_contents import account_value, program_value
 from actors.devnode.pubsub.block_contents import BlockHeader, Transaction, block_value
@@ -48,7 +49,6 @@ from actors.devnode.pubsub.topics import (
 )
 from actors.devnode.pubsub.votes import vote_of
 from actors.devnode.pubsub.writes import SlotWrites
-from actors.devnode.records import Block, TransactionRecord
 from actors.devnode.rpc.accounts import passes
 from actors.devnode.rpc.node import Node
 

@@ -8,7 +8,7 @@ Runs in the loop of the chain; no locks. Not here: sockets (door.py), what is to
 
 import logging
 
-from actors.devnode.bus import (
+from actors.devnode.chain.bus import (
     AccountWritten,
     Closed,
     Event,
@@ -22,7 +22,7 @@ from actors.devnode.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub.feed import Feed
 from actors.devnode.pubsub.registry import SUBSCRIPTIONS_MAX, Registry, Subscriber
 from actors.devnode.pubsub.topics import AccountTopic, LogsTopic, ProgramTopic, SignatureTopic, Topic

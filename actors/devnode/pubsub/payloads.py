@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import orjson
 
+from actors.devnode.chain.records import Block, TransactionMeta
 from actors.devnode.pubsub.topics import Topic
-from actors.devnode.records import Block, TransactionMeta
 
 RECEIVED = "receivedSignature"  # The whole value: a bare string, where the final one is an object.
 

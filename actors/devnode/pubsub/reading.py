@@ -11,7 +11,8 @@ from typing import Any
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.encoding import ENCODINGS as ACCOUNT_ENCODINGS
+from actors.devnode.encoding.accounts import ENCODINGS as ACCOUNT_ENCODINGS
+from actors.devnode.encoding.transactions import ENCODINGS as TRANSACTION_ENCODINGS
 from actors.devnode.pubsub.topics import (
     AccountTopic,
     BlockTopic,
@@ -29,7 +30,6 @@ from actors.devnode.rpc.accounts import AccountView, filters_of
 from actors.devnode.rpc.errors import RpcError, invalid_params
 from actors.devnode.rpc.node import Node
 from actors.devnode.rpc.params import Params
-from actors.devnode.transactions_json import ENCODINGS as TRANSACTION_ENCODINGS
 
 _LOGS_FILTERS = ("all", "allWithVotes", "mentions")
 _BLOCK_FILTERS = ("all", "mentionsAccountOrProgram")

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub.topics import Topic
 
 SUBSCRIPTIONS_MAX = 1_000_000  # Agave's default max_active_subscriptions.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from solders.pubkey import Pubkey
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.rpc.accounts import Filter
 
 

@@ -7,8 +7,8 @@ hashes. Pure. Not here: when it is told (feed.py).
 
 from typing import Any
 
-from actors.devnode.genesis import ChainKeys
-from actors.devnode.records import Block
+from actors.devnode.chain.genesis import ChainKeys
+from actors.devnode.chain.records import Block
 
 
 def vote_of(keys: ChainKeys, block: Block) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.chain import Chain
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.chain import Chain
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic
 
 _NOTHING: Mapping[Pubkey, Account | None] = {}

@@ -13,15 +13,15 @@ import base58
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import NATIVE_MINT
-from actors.devnode.commitment import Commitment
-from actors.devnode.encoding import ENCODINGS, DataSlice, TooLargeForBase58, ui_account
-from actors.devnode.parsed_accounts import parse_account
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.accounts import ENCODINGS, DataSlice, TooLargeForBase58, ui_account
+from actors.devnode.encoding.addresses import NATIVE_MINT
+from actors.devnode.parsing.accounts import parse_account
+from actors.devnode.parsing.token_state import is_token_account, mint_decimals
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import RpcError, invalid_params, invalid_request
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
-from actors.devnode.token_state import is_token_account, mint_decimals
 
 ACCOUNTS_MAX = 100
 FILTERS_MAX = 4

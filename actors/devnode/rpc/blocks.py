@@ -9,9 +9,15 @@ from typing import Any
 
 from solders.hash import Hash, ParseHashError
 
-from actors.devnode.archive import StoredBlock
-from actors.devnode.commitment import Commitment
-from actors.devnode.performance import SAMPLES_KEPT
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.performance import SAMPLES_KEPT
+from actors.devnode.encoding.transactions import (
+    ENCODINGS,
+    UnsupportedVersion,
+    transaction_accounts_json,
+    transaction_json,
+)
+from actors.devnode.journal.archive import StoredBlock
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
 from actors.devnode.rpc.errors import (
@@ -23,12 +29,6 @@ from actors.devnode.rpc.errors import (
 )
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
-from actors.devnode.transactions_json import (
-    ENCODINGS,
-    UnsupportedVersion,
-    transaction_accounts_json,
-    transaction_json,
-)
 
 BLOCKS_RANGE_MAX = 500_000
 FEE_ACCOUNTS_MAX = 128

@@ -11,23 +11,23 @@ from typing import Any
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode import nonces
-from actors.devnode.addresses import SYSTEM_PROGRAM
-from actors.devnode.blockhashes import RecentBlockhash
-from actors.devnode.chain import Chain
-from actors.devnode.commitment import Commitment, Sealed
-from actors.devnode.encoding import ui_account
-from actors.devnode.execution import durable_nonce_account
-from actors.devnode.rehearsal import Rehearsal, rehearsing
+from actors.devnode.chain import nonces
+from actors.devnode.chain.blockhashes import RecentBlockhash
+from actors.devnode.chain.chain import Chain
+from actors.devnode.chain.commitment import Commitment, Sealed
+from actors.devnode.encoding.accounts import ui_account
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
+from actors.devnode.encoding.transaction_errors import error_text
+from actors.devnode.encoding.transactions import return_data_json, token_balances_json
+from actors.devnode.encoding.wire import Decoded
+from actors.devnode.execution.execution import durable_nonce_account
+from actors.devnode.execution.rehearsal import Rehearsal, rehearsing
+from actors.devnode.execution.simulation import Simulation, not_run, refused, rehearsed, with_blockhash
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import RpcError, invalid_params
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
 from actors.devnode.rpc.sending import decoded_transaction
-from actors.devnode.simulation import Simulation, not_run, refused, rehearsed, with_blockhash
-from actors.devnode.transaction_errors import error_text
-from actors.devnode.transactions_json import return_data_json, token_balances_json
-from actors.devnode.wire import Decoded
 
 TRANSACTIONS_MAX = 20
 ACCOUNTS_MAX = 128  # As many as one transaction may lock.

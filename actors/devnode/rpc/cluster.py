@@ -8,9 +8,9 @@ getBlockProduction.
 
 from typing import Any
 
-from actors.devnode.addresses import GENESIS_HASH
-from actors.devnode.commitment import Commitment
-from actors.devnode.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
+from actors.devnode.encoding.addresses import GENESIS_HASH
 from actors.devnode.rpc import cluster_constants as made_up
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import block_not_available, invalid_params, no_snapshot

@@ -7,13 +7,13 @@ Not here: what the routes do.
 
 from collections.abc import Mapping
 
-from actors.devnode.faults_door import answer_faultily
+from actors.devnode.execution.signature_checks import SignatureChecks
+from actors.devnode.faults.door import answer_faultily
 from actors.devnode.rpc.asgi import AsgiApp, Receive, Reply, Route, Scope, Send, send_reply
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.errors import RpcError
 from actors.devnode.rpc.node import Health
 from actors.devnode.rpc.unfinished import Unfinished
-from actors.devnode.signature_checks import SignatureChecks
 
 BODY_BYTES_MAX = 50 * 1024  # Agave's default max_request_body_size.
 

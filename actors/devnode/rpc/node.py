@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.clock import Clock
-from actors.devnode.archive import Archive
-from actors.devnode.chain import Chain
-from actors.devnode.commitment import Commitment
-from actors.devnode.faucet import Faucet
-from actors.devnode.faults import Faults
-from actors.devnode.genesis import ChainKeys
+from actors.devnode.chain.chain import Chain
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.faucet import Faucet
+from actors.devnode.chain.genesis import ChainKeys
+from actors.devnode.faults.faults import Faults
+from actors.devnode.journal.archive import Archive
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import min_context_slot_not_reached, node_unhealthy
 

@@ -13,22 +13,22 @@ import base58
 from solders.message import from_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain import Source, SubmitResult, Unsound
-from actors.devnode.commitment import Commitment
-from actors.devnode.execution import Refused
-from actors.devnode.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
-from actors.devnode.fees import compute_budget
+from actors.devnode.chain.chain import Source, SubmitResult, Unsound
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
+from actors.devnode.encoding.transaction_errors import error_text
+from actors.devnode.encoding.transactions import inner_instructions_json, return_data_json, token_balances_json
+from actors.devnode.encoding.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
+from actors.devnode.execution.execution import Refused
+from actors.devnode.execution.fees import compute_budget
+from actors.devnode.execution.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
+from actors.devnode.execution.vm import Outcome
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.accounts import AccountView
 from actors.devnode.rpc.errors import internal_error, invalid_params, min_context_slot_not_reached, preflight_failure
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
 from actors.devnode.rpc.unfinished import Unfinished
-from actors.devnode.simulation import Simulation, preflight, sees_the_present, simulate, with_blockhash
-from actors.devnode.transaction_errors import error_text
-from actors.devnode.transactions_json import inner_instructions_json, return_data_json, token_balances_json
-from actors.devnode.vm import Outcome
-from actors.devnode.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
 
 TRANSACTION_TYPE = "solana_transaction::versioned::VersionedTransaction"
 BASE58_CHARACTERS_MAX = 1_683  # Longest base58 text of 1,232 bytes.

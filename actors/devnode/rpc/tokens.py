@@ -10,15 +10,15 @@ from typing import Any
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import TOKEN_PROGRAMS
-from actors.devnode.commitment import Commitment
-from actors.devnode.encoding import ui_token_amount
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.accounts import ui_token_amount
+from actors.devnode.encoding.addresses import TOKEN_PROGRAMS
+from actors.devnode.parsing.token_state import Holding, holding, mint_decimals, mint_supply
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.accounts import LARGEST_MAX, AccountView
 from actors.devnode.rpc.errors import invalid_params
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
-from actors.devnode.token_state import Holding, holding, mint_decimals, mint_supply
 
 
 def get_token_account_balance(node: Node, params: Params) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 from solders.signature import Signature
 
-from actors.devnode.archive import AddressEntry
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.transactions import ENCODINGS, UnsupportedVersion, transaction_json
+from actors.devnode.journal.archive import AddressEntry
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import (
     invalid_params,
@@ -18,7 +19,6 @@ from actors.devnode.rpc.errors import (
 )
 from actors.devnode.rpc.node import Node, in_context
 from actors.devnode.rpc.params import Params
-from actors.devnode.transactions_json import ENCODINGS, UnsupportedVersion, transaction_json
 
 SIGNATURES_MAX = 256
 HISTORY_LIMIT_MAX = 1_000

@@ -2,7 +2,7 @@
 
 Implements: what lies between the two halves of a send: everything that can be said at once has been said, nothing has
 changed yet. Whoever wants no waiting finishes it on the spot.
-Pure; one of msgspec's structs, because every send makes two. Not here: who checks (signature_checks.py),
+Pure; one of msgspec's structs, because every send makes two. Not here: who checks (execution/signature_checks.py),
 the two halves (sending.py).
 """
 

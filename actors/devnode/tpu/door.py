@@ -18,7 +18,7 @@ from aioquic.quic.packet import QuicPacketType, pull_quic_header
 from solders.pubkey import Pubkey
 
 from actors.clock import Clock
-from actors.devnode.chain import Source
+from actors.devnode.chain.chain import Source
 from actors.devnode.ports import address_text
 from actors.devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
 from actors.devnode.rpc.node import Node

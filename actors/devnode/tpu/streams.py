@@ -2,7 +2,7 @@
 
 Implements: one transaction is one stream; its bytes come in pieces and end with the stream. At most 4,096 bytes, and no
 pause of more than two seconds: what stalls is dropped.
-Pure: times are arguments. Not here: QUIC (connection.py), what becomes of a transaction (chain.py).
+Pure: times are arguments. Not here: QUIC (connection.py), what becomes of a transaction (chain/chain.py).
 """
 
 from dataclasses import dataclass, field

@@ -9,14 +9,13 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.bundles import Bundle, bundle_of
 from actors.devnode.block_engine.endpoints import block_engine_routes
 from actors.devnode.block_engine.engine import BlockEngine
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.wire import Decoded, decode
 from actors.devnode.rpc.asgi import Reply
-from actors.devnode.wire import Decoded, decode
-
-from ..local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give
 
 BASE64 = {"encoding": "base64"}
 

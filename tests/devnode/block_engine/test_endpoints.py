@@ -13,10 +13,10 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import TIP_ACCOUNTS
-from actors.devnode.faults_plan import read_plan
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.faults.plan import read_plan
+from tests.devnode.conftest import StartDevnode
 
-from ..conftest import StartDevnode
 from .conftest import BASE64, Engine, text
 
 LOOKS_MAX = 400

@@ -4,13 +4,13 @@ from solders.keypair import Keypair
 from solders.message import MessageV1, TransactionConfig
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import TIP_ACCOUNTS
 from actors.devnode.block_engine.engine import LOOK_BACK_SECONDS
-from actors.devnode.blockhashes import BLOCKHASHES_KEPT
-from actors.devnode.chain import ForkEnd
-from actors.devnode.faults_plan import read_plan
+from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
+from actors.devnode.chain.chain import ForkEnd
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.faults.plan import read_plan
+from tests.devnode.encoding.test_wire import memo
 
-from ..test_wire import memo
 from .conftest import Engine
 
 

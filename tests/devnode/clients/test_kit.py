@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+from tests.devnode.conftest import StartDevnode
 from tests.npm import Npm
-
-from ..conftest import StartDevnode
 
 _FLOWS = Path(__file__).parent / "kit_flows.mjs"
 

@@ -35,8 +35,8 @@ from spl.token.instructions import (
 )
 from spl.token.models import InitializeMintParams, MintToParams, TransferCheckedParams
 
-from ..conftest import Process, StartDevnode
-from ..local_node import give
+from tests.devnode.conftest import Process, StartDevnode
+from tests.devnode.local_node import give
 
 RECEIVE_SECONDS_MAX = 10
 LOOKS_MAX = 500

@@ -17,11 +17,10 @@ from solders.rpc import responses
 from solders.transaction import VersionedTransaction
 from solders.transaction_status import UiTransactionStatusMeta
 
-from actors.devnode.addresses import TIP_ACCOUNTS, TOKEN_PROGRAM, USDC_MINT
+from actors.devnode.encoding.addresses import TIP_ACCOUNTS, TOKEN_PROGRAM, USDC_MINT
 from actors.devnode.rpc.table import METHODS
-
-from ..local_node import LocalNode, give
-from ..test_execution import v1
+from tests.devnode.execution.test_execution import v1
+from tests.devnode.local_node import LocalNode, give
 
 BASE64: dict[str, Any] = {"encoding": "base64"}
 PARSED = {"encoding": "jsonParsed"}

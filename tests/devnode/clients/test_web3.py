@@ -11,10 +11,9 @@ from solders.message import MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
+from tests.devnode.conftest import Process, StartDevnode
+from tests.devnode.local_node import give
 from tests.npm import Npm
-
-from ..conftest import Process, StartDevnode
-from ..local_node import give
 
 _FLOWS = Path(__file__).parent / "web3_flows.mjs"
 _TOO_NEW = "failed to get transaction: Transaction version ({}) is not supported by the requesting client."

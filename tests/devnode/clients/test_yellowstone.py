@@ -10,9 +10,8 @@ from solders.signature import Signature
 
 from actors.devnode.geyser.error_bytes import _INSTRUCTION_NUMBER, _TRANSACTION_NUMBER, error_bytes
 from actors.geyser_proto import geyser_pb2
+from tests.devnode.conftest import Process, StartDevnode
 from tests.npm import Npm
-
-from ..conftest import Process, StartDevnode
 
 _FLOWS = Path(__file__).parent / "yellowstone_flows.mjs"
 LAMPORTS = 3_000_000

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
+
 from .listening import Streaming
 
 

@@ -8,8 +8,7 @@ from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits
 from actors.devnode.geyser.outbox import Ended, Outbox
 from actors.devnode.geyser.refusals import End
 from actors.geyser_proto import geyser_pb2
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 Request = geyser_pb2.SubscribeRequest
 Update = geyser_pb2.SubscribeUpdate

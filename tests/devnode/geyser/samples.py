@@ -7,12 +7,11 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import SYSTEM_PROGRAM
+from actors.devnode.chain.records import Block, TokenBalance, TransactionMeta, TransactionRecord
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
 from actors.devnode.geyser.messages import AccountUpdate, TransactionUpdate
-from actors.devnode.records import Block, TokenBalance, TransactionMeta, TransactionRecord
 from actors.units import UnixMillis
-
-from ..local_node import give
+from tests.devnode.local_node import give
 
 SLOT = 1_234
 CREATED_MS = UnixMillis(1_700_000_000_123)

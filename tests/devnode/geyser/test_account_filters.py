@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
 from actors.devnode.geyser.account_filters import read_account_filters
 from actors.devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter
 from actors.devnode.geyser.messages import AccountUpdate

@@ -4,7 +4,7 @@ import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK, TOKEN_PROGRAM, VOTE_PROGRAM
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, SYSVAR_CLOCK, TOKEN_PROGRAM, VOTE_PROGRAM
 from actors.devnode.geyser.cuckoo import BadCuckoo, read_cuckoo
 from actors.geyser_proto import geyser_pb2
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
 from actors.devnode.geyser.filters import Filter, read_filter
 from actors.devnode.geyser.limits import NO_LIMITS, AccountLimits, BadFilter, FilterLimits

@@ -6,15 +6,15 @@ from itertools import pairwise
 import pytest
 from solders.keypair import Keypair
 
-from actors.devnode.addresses import SYSVAR_CLOCK
-from actors.devnode.bus import AccountWritten
-from actors.devnode.chain import ForkEnd
-from actors.devnode.faults_plan import read_plan
+from actors.devnode.chain.bus import AccountWritten
+from actors.devnode.chain.chain import ForkEnd
+from actors.devnode.encoding.addresses import SYSVAR_CLOCK
+from actors.devnode.faults.plan import read_plan
 from actors.devnode.geyser.hub import Hub
 from actors.devnode.geyser.refusals import LAGGED_RECEIVING, SHUTTING_DOWN
 from actors.geyser_proto import geyser_pb2
+from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
-from ..local_node import ROOT_DEPTH, LocalNode
 from .listening import Listener, Request, Streaming, Update, kinds
 
 PROCESSED, CONFIRMED, FINALIZED = geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
-from actors.devnode.chain import ForkEnd
+from actors.devnode.chain.chain import ForkEnd
 from actors.devnode.geyser.filters import LEVELS as COMMITMENTS
 from actors.devnode.geyser.refusals import NO_REPLAY, NOTHING_TO_REPLAY, no_longer_available
 from actors.geyser_proto import geyser_pb2
+from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
-from ..local_node import ROOT_DEPTH, LocalNode
 from .listening import Listener, Request, Streaming, Update, kinds
 from .test_hub import everything
 

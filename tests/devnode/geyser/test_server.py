@@ -14,8 +14,8 @@ from actors.devnode.geyser.server import PORT, GeyserServer
 from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.ports import PortTaken
 from actors.geyser_proto import api, geyser_pb2
+from tests.devnode.conftest import StartDevnode
 
-from ..conftest import StartDevnode
 from .listening import Streaming
 from .wire import Stream, call
 

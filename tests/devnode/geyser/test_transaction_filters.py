@@ -10,7 +10,7 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import VOTE_PROGRAM
+from actors.devnode.encoding.addresses import VOTE_PROGRAM
 from actors.devnode.geyser.limits import NO_LIMITS, BadFilter, TransactionLimits
 from actors.devnode.geyser.messages import TransactionUpdate
 from actors.devnode.geyser.transaction_filters import read_transaction_filters

@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 from solders.pubkey import Pubkey
 
-from actors.devnode.vm import Vm
+from actors.devnode.execution.vm import Vm
 from actors.launch_programs.addresses import GLOBAL, PUMP, PUMP_FEES
+from tests.devnode.conftest import Process, StartDevnode
+from tests.devnode.test_app import wait_for
 from tests.launch_programs.samples import sample
-
-from ..conftest import Process, StartDevnode
-from ..test_app import wait_for
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 ADDRESS = Pubkey.from_bytes(b"\x61" * 32)

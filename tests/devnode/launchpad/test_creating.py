@@ -3,10 +3,10 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
-from actors.devnode.token_state import mint_supply
+from actors.devnode.parsing.token_state import mint_supply
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import FIXED, instruction
 from actors.launch_programs.curves import BondingCurve

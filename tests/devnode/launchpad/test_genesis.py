@@ -1,7 +1,8 @@
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import UPGRADEABLE_LOADER
+from actors.devnode.encoding.addresses import UPGRADEABLE_LOADER
+from actors.devnode.execution.vm import Vm
 from actors.devnode.launchpad.genesis import (
     IMITATED,
     fee_config,
@@ -11,7 +12,6 @@ from actors.devnode.launchpad.genesis import (
     program_account,
     program_data_address,
 )
-from actors.devnode.vm import Vm
 from actors.launch_programs import addresses
 from actors.launch_programs.configs import decode_fee_config, decode_global, decode_quote_control
 

@@ -12,15 +12,15 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain import Source
-from actors.devnode.commitment import Commitment
-from actors.devnode.execution import Refused
+from actors.devnode.chain.chain import Source
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import InnerInstructions, TransactionRecord
+from actors.devnode.encoding.wire import Decoded, decode
+from actors.devnode.execution.execution import Refused
+from actors.devnode.execution.simulation import preflight, simulate
 from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.genesis import program_account
 from actors.devnode.launchpad.imitation import NOTICE
-from actors.devnode.records import InnerInstructions, TransactionRecord
-from actors.devnode.simulation import preflight, simulate
-from actors.devnode.wire import Decoded, decode
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event, encode_event
 from actors.launch_programs.instructions import Kind

@@ -4,7 +4,7 @@ import pytest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import instruction, migrate_keys
 from actors.launch_programs.events import CompletePumpAmmMigrationEvent, CreatePoolEvent

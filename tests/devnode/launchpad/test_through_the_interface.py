@@ -20,14 +20,14 @@ from solders.system_program import (
 )
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
-from actors.devnode.nonces import stored_value
+from actors.devnode.chain.nonces import stored_value
+from actors.devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, NONCE_ACCOUNT_BYTES, SYSTEM_PROGRAM
 from actors.launch_programs import pdas
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event
 from actors.launch_programs.instructions import Kind
+from tests.devnode.chain.test_chain import lose
 
-from ..test_chain import lose
 from .pad import SOL, Pad
 
 

@@ -8,7 +8,7 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import USDC_MINT
+from actors.devnode.encoding.addresses import USDC_MINT
 from actors.devnode.launchpad import calls
 from actors.launch_programs import addresses, pdas, quotes
 from actors.launch_programs.accounts import SLOTS

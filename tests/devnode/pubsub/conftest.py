@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from actors.devnode.pubsub.hub import Hub
+from tests.devnode.local_node import LocalNode
 
-from ..local_node import LocalNode
 from .listener import Listener
 
 NewListener = Callable[[], Listener]

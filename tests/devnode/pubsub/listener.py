@@ -8,8 +8,7 @@ from solders.rpc.responses import parse_websocket_message
 from actors.devnode.pubsub.connection import Connection
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.pubsub.session import Session
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 
 class Listener:

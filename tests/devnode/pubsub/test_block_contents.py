@@ -7,14 +7,13 @@ from solders.pubkey import Pubkey
 from solders.rpc.responses import parse_websocket_message
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import Block
 from actors.devnode.pubsub.block_contents import block_value
 from actors.devnode.pubsub.payloads import in_slot, notification
 from actors.devnode.pubsub.topics import BlockTopic
-from actors.devnode.records import Block
-
-from ..local_node import LocalNode, give
-from ..test_execution import v1
+from tests.devnode.execution.test_execution import v1
+from tests.devnode.local_node import LocalNode, give
 
 
 def topic(

@@ -17,9 +17,8 @@ from websockets.exceptions import ConnectionClosed
 
 from actors.devnode.pubsub.door import MESSAGE_BYTES_MAX, PubsubDoor
 from actors.devnode.pubsub.hub import Hub
-
-from ..conftest import Process, StartDevnode
-from ..local_node import LocalNode
+from tests.devnode.conftest import Process, StartDevnode
+from tests.devnode.local_node import LocalNode
 
 RECEIVE_SECONDS_MAX = 10
 CONNECT = {"type": "websocket.connect"}

@@ -5,13 +5,13 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
+from actors.devnode.chain.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
 from actors.devnode.pubsub.connection import Connection
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.pubsub.topics import RootTopic, SlotTopic
 from actors.devnode.rpc.errors import RpcError
+from tests.devnode.local_node import LocalNode
 
-from ..local_node import LocalNode
 from .conftest import NewListener
 from .listener import Listener
 

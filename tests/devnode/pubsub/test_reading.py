@@ -5,12 +5,11 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub import reading
 from actors.devnode.pubsub.topics import AccountTopic, BlockTopic, LogsTopic, ProgramTopic, Shape, SignatureTopic
 from actors.devnode.rpc.errors import RpcError
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 KEY = Pubkey.new_unique()
 TEXT = str(KEY)

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub.registry import Registry
 from actors.devnode.pubsub.topics import AccountTopic, LogsTopic, RootTopic, Shape, SlotTopic, Topic
 

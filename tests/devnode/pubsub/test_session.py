@@ -5,8 +5,8 @@ from solders.rpc.responses import SubscriptionResult, UnsubscribeResult, parse_w
 
 from actors.devnode.pubsub.session import SUBSCRIBE, UNSUBSCRIBE
 from actors.devnode.rpc.node import SOLANA_CORE_VERSION
+from tests.devnode.local_node import LocalNode
 
-from ..local_node import LocalNode
 from .conftest import NewListener
 from .listener import Listener
 

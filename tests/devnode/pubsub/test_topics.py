@@ -1,7 +1,7 @@
 import pytest
 from solders.pubkey import Pubkey
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.pubsub.topics import (
     AccountTopic,
     LogsTopic,

@@ -4,7 +4,8 @@ import orjson
 from solders.rpc import responses
 from solders.signature import Signature
 
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
+
 from .listener import Listener
 
 

@@ -2,12 +2,11 @@ import pytest
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM
 from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic, Shape
 from actors.devnode.pubsub.writes import SlotWrites
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 KEY, OTHER = Pubkey.new_unique(), Pubkey.new_unique()
 

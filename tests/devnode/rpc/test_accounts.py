@@ -6,9 +6,8 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from actors.devnode.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
-
-from ..local_node import LocalNode
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
+from tests.devnode.local_node import LocalNode
 
 NOBODY = "1nc1nerator11111111111111111111111111111111"
 

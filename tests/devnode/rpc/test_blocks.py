@@ -5,9 +5,8 @@ from solders.compute_budget import set_compute_unit_limit, set_compute_unit_pric
 from solders.pubkey import Pubkey
 from solders.rpc import responses
 
-from actors.devnode.genesis import FIRST_SLOT
-
-from ..local_node import ROOT_DEPTH, LocalNode, give
+from actors.devnode.chain.genesis import FIRST_SLOT
+from tests.devnode.local_node import ROOT_DEPTH, LocalNode, give
 
 
 def test_slots_and_heights_at_each_level(local: LocalNode) -> None:

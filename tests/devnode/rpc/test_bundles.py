@@ -10,9 +10,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.commitment import Commitment
-
-from ..local_node import LocalNode, give
+from actors.devnode.chain.commitment import Commitment
+from tests.devnode.local_node import LocalNode, give
 
 FREE = {"preExecutionAccountsConfigs": [], "postExecutionAccountsConfigs": []}
 

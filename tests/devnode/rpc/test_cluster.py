@@ -1,9 +1,8 @@
 from solders.rpc import responses
 
-from actors.devnode.addresses import SYSVAR_EPOCH_SCHEDULE
-from actors.devnode.faults_plan import read_plan
-
-from ..local_node import LocalNode
+from actors.devnode.encoding.addresses import SYSVAR_EPOCH_SCHEDULE
+from actors.devnode.faults.plan import read_plan
+from tests.devnode.local_node import LocalNode
 
 
 def test_who_and_what_the_node_is(local: LocalNode) -> None:

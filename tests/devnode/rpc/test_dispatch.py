@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 
 def test_the_bytes_of_a_reply_are_stable(local: LocalNode) -> None:

@@ -4,11 +4,10 @@ from typing import Any
 import httpx
 import pytest
 
-from actors.devnode.faults_plan import read_plan
+from actors.devnode.faults.plan import read_plan
 from actors.devnode.rpc.asgi import Reply, Scope
 from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 
 def echo(scope: Scope, body: bytes) -> Reply:

@@ -1,6 +1,5 @@
 from actors.devnode.rpc.node import in_context
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 
 def test_a_call_may_ask_for_a_least_slot(local: LocalNode) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import RpcError
 

@@ -13,11 +13,10 @@ from solders.rpc.errors import SendTransactionPreflightFailureMessage
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.faults_plan import read_plan
-
-from ..local_node import LocalNode, give
-from ..test_execution import v1
-from ..test_wire import memo
+from actors.devnode.faults.plan import read_plan
+from tests.devnode.encoding.test_wire import memo
+from tests.devnode.execution.test_execution import v1
+from tests.devnode.local_node import LocalNode, give
 
 BASE64 = {"encoding": "base64", "preflightCommitment": "processed"}
 

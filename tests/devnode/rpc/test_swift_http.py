@@ -18,9 +18,8 @@ from solders.transaction import VersionedTransaction
 from actors.devnode.rpc.http import BODY_BYTES_MAX
 from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.unfinished import Unfinished
-
-from ..conftest import Process
-from ..faulty import Faulty
+from tests.devnode.conftest import Process
+from tests.devnode.faulty import Faulty
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 from actors.devnode.rpc.table import METHODS
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 AGAVE = """
 getBalance getEpochInfo getGenesisHash getHealth getIdentity getSlot getBlockHeight getHighestSnapshotSlot

@@ -4,8 +4,8 @@ from solders.pubkey import Pubkey
 from solders.rpc import responses
 from solders.signature import Signature
 
-from ..local_node import ROOT_DEPTH, LocalNode
-from ..test_execution import v1
+from tests.devnode.execution.test_execution import v1
+from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
 UNKNOWN = str(Signature.from_bytes(b"\x07" * 64))
 V0 = {"maxSupportedTransactionVersion": 0}

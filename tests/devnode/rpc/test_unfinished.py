@@ -9,10 +9,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.commitment import Commitment
+from actors.devnode.chain.commitment import Commitment
 from actors.devnode.rpc.unfinished import Unfinished
-
-from ..local_node import LocalNode, give
+from tests.devnode.local_node import LocalNode, give
 
 PROCESSED = {"encoding": "base64", "preflightCommitment": "processed"}
 

@@ -20,12 +20,11 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.bus import TransactionLanded
+from actors.devnode.chain.bus import TransactionLanded
 from actors.devnode.tpu.admission import Limits
 from actors.devnode.tpu.certificate import node_certificate
 from actors.devnode.tpu.door import ALPN, TpuDoor
-
-from ..local_node import LocalNode
+from tests.devnode.local_node import LocalNode
 
 WAIT_SECONDS_MAX = 20
 ROOMY = Limits(connections_per_address_and_minute=1_000)

@@ -11,8 +11,8 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.tpu.connection import StreamCredit
 from actors.devnode.tpu.streams import STREAM_BYTES_MAX
+from tests.devnode.encoding.test_wire import memo
 
-from ..test_wire import memo
 from .conftest import ROOMY, OpenTpu, TpuFactory, client_configuration, nameless_certificate
 
 

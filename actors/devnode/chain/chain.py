@@ -1,0 +1,398 @@
+"""The chain: one way in for transactions, one tick for slots.
+
+Implements: `submit`, the single entrance for every door (RPC, faucet, and whatever is added later): size, canonical
+form, signatures, blockhash or durable nonce, duplicates, execution, record, events; and `seal`, which ends a slot.
+One owner thread; synchronous; time is an argument. Not here: waiting for slots (pacemaker.py),
+disk (journal/journal.py), JSON (rpc/).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from solders.account import Account
+from solders.clock import Clock
+from solders.hash import Hash
+from solders.pubkey import Pubkey
+
+from actors.devnode.chain import nonces
+from actors.devnode.chain.account_history import AccountHistory
+from actors.devnode.chain.blockhashes import BlockhashQueue, RecentBlockhash, next_blockhash
+from actors.devnode.chain.bus import (
+    AccountWritten,
+    Bus,
+    SignatureReceived,
+    SlotConfirmed,
+    SlotDead,
+    SlotFinalized,
+    SlotOpened,
+    SlotsAbandoned,
+    SlotSealed,
+    SlotSkipped,
+    TransactionLanded,
+)
+from actors.devnode.chain.commitment import Commitment, Sealed, SlotLevels
+from actors.devnode.chain.epochs import epoch_of
+from actors.devnode.chain.fee_cache import FeeCache
+from actors.devnode.chain.genesis import FIRST_SLOT
+from actors.devnode.chain.indexes import AccountIndexes
+from actors.devnode.chain.performance import PerformanceSampler
+from actors.devnode.chain.records import Block, TransactionMeta, TransactionRecord
+from actors.devnode.chain.status_cache import StatusCache
+from actors.devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
+from actors.devnode.encoding.wire import Decoded, Malformed, decode
+from actors.devnode.execution.execution import Execution, ReadAccount, Refused, Write, durable_nonce_account, run
+from actors.devnode.execution.vm import Vm
+from actors.devnode.journal.journal import Restored, SealedSlot
+from actors.devnode.launchpad.imitation import LaunchImitation
+
+SLOT_HASHES_KEPT = 512
+ROOT_DEPTH = 32
+DEAD_BLOCK = "invalid block: made so by fault injection"
+
+
+@unique
+class Source(Enum):
+    """Which door a transaction came through."""
+
+    RPC = "rpc"
+    FAUCET = "faucet"
+    BUNDLE = "bundle"
+    TPU = "tpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A gate swallowed the transaction, as a lossy network would; the sender is told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsound:
+    """A program refused it, and it was sent only to land if none does: nothing was charged, no block holds it."""
+
+    meta: TransactionMeta
+
+
+SubmitResult = TransactionRecord | Refused | Malformed | Dropped
+# Asked before each submitted transaction; False swallows it. How faults are injected without touching the chain.
+Gate = Callable[[Decoded, Source], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ForkEnd:
+    """With this seal a fork is lost: its blocks, from a slot that is not confirmed on, are taken back."""
+
+    first_slot: int
+    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a sound block on a lost fork.
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What a new chain starts from."""
+
+    salt: bytes
+    accounts: list[tuple[Pubkey, Account]]
+    unix_time: int
+
+
+class Chain:
+    """Create with `Chain.new` or `Chain.restored`; both open a slot, ready to submit."""
+
+    def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
+        self.vm = Vm()
+        self.vm.detour = LaunchImitation(self.vm)
+        self.bus = Bus()
+        self.levels = SlotLevels(root_depth, building)
+        self.history = AccountHistory()
+        self.indexes = AccountIndexes()
+        self.statuses = StatusCache()
+        self.blockhashes = BlockhashQueue()
+        self.fees = FeeCache()
+        self.performance = PerformanceSampler()
+        self.transaction_count = 0
+        self.gates: list[Gate] = []
+        self._salt = salt
+        self._parent_slot, self._parent_hash = parent
+        self._next_nonce = nonces.durable_nonce(self._parent_hash)
+        self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
+        self._open: list[TransactionRecord] = []
+        self._opened_unix_time = 0
+        self._epoch: tuple[int, int] | None = None  # Number, and when this process first saw it.
+        self._write_version = 0
+        self._index_built_ins()
+
+    @classmethod
+    def new(cls, birth: Birth, root_depth: int = ROOT_DEPTH) -> "Chain":
+        origin = next_blockhash(birth.salt, Hash.default(), FIRST_SLOT - 1, ())
+        chain = cls(birth.salt, root_depth, Sealed(FIRST_SLOT, 0), (FIRST_SLOT - 1, origin))
+        # The hash that the first block builds on; without it nothing could land before the first seal.
+        chain._register_blockhash(origin, FIRST_SLOT - 1, -1)
+        for pubkey, account in birth.accounts:
+            chain.place(pubkey, account)
+        chain._open_slot(birth.unix_time)
+        return chain
+
+    @classmethod
+    def restored(cls, past: Restored, unix_time: int, root_depth: int = ROOT_DEPTH) -> "Chain":
+        """Continue after the last durable block: same balances, same hashes, no signature accepted again."""
+        last = past.last_block
+        parent = (last.slot, Hash.from_string(last.blockhash))
+        chain = cls(past.salt, root_depth, Sealed(last.slot + 1, last.height + 1), parent)
+        chain.blockhashes = BlockhashQueue.restore(past.blockhashes)
+        chain._slot_hashes.extend(past.slot_hashes[:SLOT_HASHES_KEPT])
+        # Programs last: the code of one may be in an account of its own.
+        for pubkey, account in sorted(past.accounts, key=lambda entry: entry[1].executable):
+            chain.indexes.update(pubkey, None, account)
+            chain.vm.put(pubkey, account)
+        for slot, landed in past.statuses:
+            for signature, err in landed:
+                chain.statuses.add(signature, slot, err)
+            chain.statuses.seal(slot)
+        chain.transaction_count = past.transaction_count
+        chain.levels.restore([Sealed(entry.slot, entry.height) for entry in past.blockhashes if entry.height >= 0])
+        chain._open_slot(max(unix_time, last.unix_time))
+        return chain
+
+    # The entrance.
+
+    def submit(self, raw: bytes, source: Source) -> SubmitResult:
+        decoded = decode(raw)
+        if isinstance(decoded, Malformed):
+            return decoded
+        return self.submit_decoded(decoded, source)
+
+    def submit_decoded(
+        self, decoded: Decoded, source: Source, signatures_checked: bool = False, past_gates: bool = False
+    ) -> SubmitResult:
+        """signatures_checked: somebody has verified them, so they are not verified again.
+        past_gates: the caller has asked for the fate of all that belongs together, so the gates are not asked."""
+        slot = self.levels.building.slot
+        if self.bus.wants(SignatureReceived):
+            self.bus.publish(SignatureReceived(slot, str(decoded.signature)))
+        if not past_gates and not all(gate(decoded, source) for gate in self.gates):
+            return Dropped()
+        reason = self.refusal_now(decoded)
+        if reason is not None:
+            return Refused("SignatureFailure" if not signatures_checked and not _signed(decoded) else reason)
+        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
+        if isinstance(result, Refused):
+            return result
+        return self._record(decoded, result)
+
+    def submit_if_sound(
+        self, decoded: Decoded, source: Source, signatures_checked: bool = False
+    ) -> SubmitResult | Unsound:
+        """Preflight and landing in one run: what a program refuses leaves no trace. Not for a sender whose preflight
+        would see anything else than the slot being built (`simulation.sees_the_present`)."""
+        reason = self.refusal_now(decoded)
+        if reason is not None:
+            return Refused(reason if signatures_checked or _signed(decoded) else "SignatureFailure")
+        if not all(gate(decoded, source) for gate in self.gates):
+            return Dropped()
+        result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
+        if isinstance(result, Refused):
+            return result
+        if result.meta.err is not None:
+            for write in result.writes:  # The fee, and a nonce: whatever else a failed transaction did is undone.
+                self.vm.put(write.pubkey, write.before)
+            return Unsound(result.meta)
+        if self.bus.wants(SignatureReceived):
+            self.bus.publish(SignatureReceived(self.levels.building.slot, str(decoded.signature)))
+        return self._record(decoded, result)
+
+    def refusal(self, decoded: Decoded, level: Commitment) -> str | None:
+        """Why a bank at this level would not even run the transaction: its blockhash or nonce, or it landed already."""
+        if not self.is_fresh(decoded, level):
+            return "BlockhashNotFound"
+        landed = self.statuses.get(decoded.signature)
+        # A landing above the bank is left to whoever submits; a node that lags has not heard of it.
+        if landed is not None and not (self.levels.is_lagging and landed.slot > self.levels.at(level).slot):
+            return "AlreadyProcessed"
+        return None
+
+    def refusal_now(self, decoded: Decoded) -> str | None:
+        """The same of the bank that is being built, however far the node lags in what it shows."""
+        if not self._is_fresh(decoded, self.levels.building, self.vm.account):
+            return "BlockhashNotFound"
+        return "AlreadyProcessed" if decoded.signature in self.statuses else None
+
+    def is_fresh(self, decoded: Decoded, level: Commitment) -> bool:
+        return self._is_fresh(decoded, self.levels.at(level), lambda pubkey: self.account(pubkey, level))
+
+    def _is_fresh(self, decoded: Decoded, bank: Sealed, read: ReadAccount) -> bool:
+        if self.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height):
+            return True
+        nonce_account = durable_nonce_account(decoded)
+        if nonce_account is None:
+            return False
+        stored = nonces.stored_value(read(nonce_account))
+        # A nonce made in this very slot cannot be used before the next one.
+        return stored == decoded.blockhash and stored != self._next_nonce
+
+    def _record(self, decoded: Decoded, done: Execution) -> TransactionRecord:
+        slot = self.levels.building.slot
+        keys = done.keys
+        texts = tuple(map(str, keys.all))
+        record = TransactionRecord(
+            slot=slot,
+            position=len(self._open),
+            signature=str(decoded.signature),
+            raw=decoded.raw,
+            keys=texts,
+            meta=done.meta,
+            compute_unit_price=done.budget.price_micro_lamports,
+            write_locked=tuple([texts[index] for index in keys.writable]),
+        )
+        self._open.append(record)
+        self.statuses.add(decoded.signature, slot, done.meta.err)
+        self.transaction_count += 1
+        self._write(done.writes, record)
+        if self.bus.wants(TransactionLanded):
+            self.bus.publish(TransactionLanded(record))
+        return record
+
+    def place(self, pubkey: Pubkey, account: Account) -> None:
+        """The operator's hand: set an account outside of any transaction."""
+        self._write((Write(pubkey, self.vm.account(pubkey), account),), None)
+        self.vm.put(pubkey, account)
+
+    def _write(self, writes: Iterable[Write], record: TransactionRecord | None) -> None:
+        slot, wanted = self.levels.building.slot, self.bus.wants(AccountWritten)
+        for write in writes:
+            pubkey, before, after = write.pubkey, write.before, write.after
+            self.history.note(slot, pubkey, before)
+            self.indexes.update(pubkey, before, after)
+            self._write_version += 1
+            if wanted:
+                self.bus.publish(AccountWritten(slot, pubkey, after, self._write_version, record))
+
+    # Reading.
+
+    def account(self, pubkey: Pubkey, level: Commitment) -> Account | None:
+        if level is not Commitment.PROCESSED or self.levels.is_lagging:
+            slot = self.levels.at(level).slot
+            if self.history.changed_after(pubkey, slot):
+                return self.history.as_of(pubkey, slot)
+        return self.vm.account(pubkey)
+
+    def overlay(self, level: Commitment) -> dict[Pubkey, Account | None]:
+        """Accounts that differ at this level from what the VM holds."""
+        if level is Commitment.PROCESSED and not self.levels.is_lagging:
+            return {}
+        return self.history.overlay(self.levels.at(level).slot)
+
+    def open_transactions(self) -> Iterable[TransactionRecord]:
+        """Transactions of the slot that is being built."""
+        return tuple(self._open)
+
+    @property
+    def opened_unix_time(self) -> int:
+        return self._opened_unix_time
+
+    # Slots.
+
+    def seal(self, unix_time: int, now_seconds: float, skip: int = 0, fork_end: ForkEnd | None = None) -> SealedSlot:
+        """End the slot that is being built and open the next one, `skip` slots later than usual.
+
+        The caller makes the result durable and then calls `mark_durable`; until then the slot is processed only, and
+        can be taken back with a fork. Blocks of a fork that will be lost must not be made durable.
+        """
+        building = self.levels.building
+        records = tuple(self._open)
+        self._open = []
+        blockhash = next_blockhash(
+            self._salt, self._parent_hash, building.slot, (record.signature.encode() for record in records)
+        )
+        block = Block(
+            slot=building.slot,
+            parent_slot=self._parent_slot,
+            height=building.height,
+            blockhash=str(blockhash),
+            previous_blockhash=str(self._parent_hash),
+            unix_time=self._opened_unix_time,
+            transactions=records,
+        )
+        accounts = tuple((pubkey, self.vm.account(pubkey)) for pubkey in self.history.written_in(building.slot))
+        self._register_blockhash(blockhash, building.slot, building.height)
+        self.statuses.seal(building.slot)
+        self.fees.add_block(building.slot, ((record.compute_unit_price, record.write_locked) for record in records))
+        self.performance.observe(building.slot, len(records), now_seconds)
+        self._parent_slot, self._parent_hash = building.slot, blockhash
+        self._next_nonce = nonces.durable_nonce(blockhash)
+        self.levels.seal(building.slot + 1 + skip)
+        self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
+        if fork_end is not None:
+            self._take_back(fork_end.first_slot)
+        for slot in range(building.slot + 1, building.slot + 1 + skip):
+            self.bus.publish(SlotSkipped(slot))
+        self._open_slot(max(unix_time, self._opened_unix_time))
+        return SealedSlot(block, accounts, self.transaction_count)
+
+    def mark_durable(self, slot: int) -> None:
+        """The journal has the slot: it is confirmed, and old enough ones become final."""
+        confirmed, finalized = self.levels.confirm(slot)
+        for reached in confirmed:
+            self.bus.publish(SlotConfirmed(reached))
+        for reached in finalized:
+            self.bus.publish(SlotFinalized(reached))
+        if finalized:
+            self.history.forget_up_to(self.levels.at(Commitment.FINALIZED).slot)
+
+    def _take_back(self, first_slot: int) -> None:
+        """The chain stands as it did before the slot; only slot numbers and write versions are used up."""
+        slots = tuple(sorted({slot for slot, _ in self._slot_hashes if slot >= first_slot}))
+        restored = self.history.abandon(first_slot)
+        # Programs last: the VM compiles one when it is set, from accounts that must be there by then.
+        for pubkey, account in sorted(restored.items(), key=lambda entry: entry[1] is not None and entry[1].executable):
+            self.indexes.update(pubkey, self.vm.account(pubkey), account)
+            self.vm.put(pubkey, account)
+        self.transaction_count -= self.statuses.abandon(first_slot)
+        self.fees.abandon(first_slot)
+        self.levels.abandon(first_slot)
+        self.blockhashes.abandon(first_slot)
+        while self._slot_hashes[0][0] >= first_slot:
+            self._slot_hashes.popleft()
+        self._parent_slot, self._parent_hash = self._slot_hashes[0]
+        if not self.blockhashes:  # All hashes had been expired on the fork; without one nothing could land.
+            parent = RecentBlockhash(self._parent_hash, self._parent_slot, self.levels.building.height - 1)
+            self.blockhashes.register(parent)
+        self._next_nonce = nonces.durable_nonce(self._parent_hash)
+        self.bus.publish(SlotsAbandoned(slots, self._parent_slot, tuple(restored.items())))
+
+    def expire_blockhashes(self) -> None:
+        """Make every hash handed out so far useless, as a long pause of the network would."""
+        self.blockhashes.expire_all()
+
+    def _open_slot(self, unix_time: int) -> None:
+        slot = self.levels.building.slot
+        self._opened_unix_time = unix_time
+        epoch = epoch_of(slot).epoch
+        if self._epoch is None or self._epoch[0] != epoch:
+            self._epoch = (epoch, unix_time)
+        clock = Clock(
+            slot=slot,
+            epoch_start_timestamp=self._epoch[1],
+            epoch=epoch,
+            leader_schedule_epoch=epoch + 1,
+            unix_timestamp=unix_time,
+        )
+        self.vm.set_time(clock, list(self._slot_hashes))
+        self.bus.publish(SlotOpened(slot, self._parent_slot))
+        if self.bus.wants(AccountWritten):
+            self._write_version += 1
+            account = self.vm.account(SYSVAR_CLOCK)
+            self.bus.publish(AccountWritten(slot, SYSVAR_CLOCK, account, self._write_version, None))
+
+    def _register_blockhash(self, blockhash: Hash, slot: int, height: int) -> None:
+        self.blockhashes.register(RecentBlockhash(blockhash, slot, height))
+        self._slot_hashes.appendleft((slot, blockhash))
+
+    def _index_built_ins(self) -> None:
+        """Programs and sysvars that the VM brings along: found by owner like all other accounts."""
+        for pubkey in BUILT_IN:
+            self.indexes.update(pubkey, None, self.vm.account(pubkey))
+
+
+def _signed(decoded: Decoded) -> bool:
+    return all(decoded.transaction.verify_with_results())

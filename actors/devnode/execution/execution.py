@@ -1,0 +1,243 @@
+"""Running one transaction on the VM and writing down everything it did.
+
+Implements: pre and post balances in lamports and tokens, resolved lookup tables, the list of account writes; and
+what the VM leaves out: v1's inline priority fee, the limit on loaded account data, and nonce values of this chain's
+own.
+Changes the VM and nothing else. Not here: whether the transaction may run at all (chain/chain.py).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from solders.account import Account
+from solders.hash import Hash
+from solders.message import MessageV0, MessageV1
+from solders.pubkey import Pubkey
+
+from actors.devnode.chain import nonces
+from actors.devnode.chain.records import TokenBalance, TransactionMeta
+from actors.devnode.encoding.addresses import ADDRESS_LOOKUP_TABLE_PROGRAM, TOKEN_PROGRAMS
+from actors.devnode.encoding.wire import Decoded, writable_indexes
+from actors.devnode.execution.fees import LOADED_DATA_BYTES_MAX, ComputeBudget, compute_budget
+from actors.devnode.execution.inline_config import for_vm, loaded_data_bytes
+from actors.devnode.execution.vm import Outcome, Vm
+from actors.devnode.parsing.token_state import holding, mint_decimals
+
+TOO_MUCH_DATA = "MaxLoadedAccountsDataSizeExceeded"
+_LOOKUP_TABLE_META_BYTES = 56
+ReadAccount = Callable[[Pubkey], Account | None]
+
+
+class LoadedKeys(msgspec.Struct, frozen=True):
+    """Every account of a transaction: static keys, then loaded writable, then loaded readonly."""
+
+    all: tuple[Pubkey, ...]
+    writable: tuple[int, ...]  # Indexes of the write-locked ones.
+    loaded_writable: tuple[Pubkey, ...]
+    loaded_readonly: tuple[Pubkey, ...]
+
+
+class Write(msgspec.Struct, frozen=True):
+    pubkey: Pubkey
+    before: Account | None
+    after: Account | None
+
+
+class Execution(msgspec.Struct, frozen=True):
+    keys: LoadedKeys
+    meta: TransactionMeta
+    writes: tuple[Write, ...]
+    budget: ComputeBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The runtime would not take it: nothing was charged, no block holds it."""
+
+    err: Any
+    logs: tuple[str, ...] = ()
+
+
+def load_keys(decoded: Decoded, read: ReadAccount) -> LoadedKeys:
+    static = decoded.keys
+    writable = writable_indexes(decoded.message, static)
+    loaded_writable: list[Pubkey] = []
+    loaded_readonly: list[Pubkey] = []
+    if isinstance(decoded.message, MessageV0):
+        for lookup in decoded.message.address_table_lookups:
+            table = _table_addresses(read(lookup.account_key))
+            loaded_writable += [table[i] for i in lookup.writable_indexes if i < len(table)]
+            loaded_readonly += [table[i] for i in lookup.readonly_indexes if i < len(table)]
+    writable += range(len(static), len(static) + len(loaded_writable))
+    return LoadedKeys(
+        (*static, *loaded_writable, *loaded_readonly), tuple(writable), tuple(loaded_writable), tuple(loaded_readonly)
+    )
+
+
+def _table_addresses(account: Account | None) -> list[Pubkey]:
+    """Addresses of a lookup table; none where there is no table (the VM then refuses the transaction)."""
+    if account is None or account.owner != ADDRESS_LOOKUP_TABLE_PROGRAM:
+        return []
+    data = account.data[_LOOKUP_TABLE_META_BYTES:]
+    return [Pubkey.from_bytes(data[at : at + 32]) for at in range(0, len(data) - 31, 32)]
+
+
+def run(vm: Vm, decoded: Decoded, verify_signatures: bool, next_nonce: Hash) -> Execution | Refused:
+    """Execute for good. next_nonce: the value that nonce accounts touched by this transaction move to."""
+    keys = load_keys(decoded, vm.account)
+    budget = compute_budget(decoded)
+    before = [vm.account(pubkey) for pubkey in keys.all]
+    inline_fee = budget.priority_fee_lamports if isinstance(decoded.message, MessageV1) else 0
+    if inline_fee:
+        payer = before[0]
+        if payer is None:
+            return Refused("AccountNotFound")
+        if payer.lamports < budget.fee_lamports:
+            return Refused("InsufficientFundsForFee")
+        vm.put(keys.all[0], with_lamports(payer, payer.lamports - inline_fee))
+    outcome = _outcome(vm, decoded, budget, before, verify_signatures)
+    if not outcome.landed:
+        if inline_fee:
+            vm.put(keys.all[0], before[0])
+        return Refused(outcome.err, outcome.logs)
+    after = list(before)
+    for index in keys.writable:
+        after[index] = vm.account(keys.all[index])
+    _renew_nonces(vm, decoded, keys, before, after, next_nonce)
+    writes = tuple(
+        Write(keys.all[index], before[index], after[index])
+        for index in keys.writable
+        if _differ(before[index], after[index])
+    )
+    return Execution(keys, _meta(outcome, keys, before, after, vm.account, inline_fee), writes, budget)
+
+
+def _outcome(
+    vm: Vm, decoded: Decoded, budget: ComputeBudget, before: list[Account | None], verify_signatures: bool
+) -> Outcome:
+    """Run it, or charge for it alone where it would load more data than it allows itself."""
+    transaction = for_vm(decoded)
+    verified = not verify_signatures
+    too_large = loads_too_much(decoded, budget, before, vm.account)
+    if not verified and (too_large or transaction is not decoded.transaction):
+        if not all(decoded.transaction.verify_with_results()):
+            return _unrun("SignatureFailure", landed=False)
+        verified = True
+    if not too_large:
+        vm.limit(budget.compute_unit_limit, budget.heap_bytes)
+        return vm.execute(transaction, not verified)
+    return _charge_alone(vm, decoded, budget)
+
+
+def _charge_alone(vm: Vm, decoded: Decoded, budget: ComputeBudget) -> Outcome:
+    """Take the fee and run nothing, by the rules for whoever pays a fee."""
+    payer = vm.account(decoded.keys[0])  # Without v1's inline fee, which has been taken already.
+    fee = budget.signature_fee_lamports if isinstance(decoded.message, MessageV1) else budget.fee_lamports
+    if payer is None:
+        return _unrun("AccountNotFound", landed=False)
+    left = payer.lamports - fee
+    if left < 0:
+        return _unrun("InsufficientFundsForFee", landed=False)
+    if 0 < left < vm.rent_exempt_lamports(len(payer.data)):
+        return _unrun({"InsufficientFundsForRent": {"account_index": 0}}, landed=False)
+    vm.put(decoded.keys[0], with_lamports(payer, left))
+    return _unrun(TOO_MUCH_DATA, landed=True, fee_lamports=fee)
+
+
+def loads_too_much(
+    decoded: Decoded, budget: ComputeBudget, accounts: Sequence[Account | None], read: ReadAccount
+) -> bool:
+    limit = budget.loaded_data_bytes_max
+    if limit == LOADED_DATA_BYTES_MAX:  # Nearly every transaction: not worth measuring.
+        return False
+    if limit == 0 and not isinstance(decoded.message, MessageV1):
+        return False  # To ask for nothing by instruction is invalid, and the VM says so.
+    return loaded_data_bytes(decoded, accounts, read) > limit
+
+
+def _unrun(err: Any, landed: bool, fee_lamports: int = 0) -> Outcome:
+    return Outcome(landed, err, fee_lamports, 0, (), (), None)
+
+
+def _renew_nonces(
+    vm: Vm,
+    decoded: Decoded,
+    keys: LoadedKeys,
+    before: list[Account | None],
+    after: list[Account | None],
+    next_nonce: Hash,
+) -> None:
+    """Move advanced nonces to this chain's value; one that a failed transaction was built on advances all the same."""
+    advanced = durable_nonce_account(decoded)
+    for index in keys.writable:
+        account = after[index]
+        value = nonces.stored_value(account)
+        if (
+            account is None
+            or value is None
+            or (value == nonces.stored_value(before[index]) and keys.all[index] != advanced)
+        ):
+            continue
+        renewed = nonces.with_value(account, next_nonce)
+        vm.put(keys.all[index], renewed)
+        after[index] = renewed
+
+
+def durable_nonce_account(decoded: Decoded) -> Pubkey | None:
+    """The nonce account that a durable transaction is built on, by its first instruction."""
+    if not decoded.transaction.uses_durable_nonce():
+        return None
+    first = decoded.message.instructions[0]
+    accounts = tuple(decoded.keys[index] for index in first.accounts if index < len(decoded.keys))
+    return nonces.nonce_account_of(decoded.keys[first.program_id_index], first.data, accounts)
+
+
+def _meta(
+    outcome: Outcome,
+    keys: LoadedKeys,
+    before: list[Account | None],
+    after: list[Account | None],
+    read: ReadAccount,
+    inline_fee: int,
+) -> TransactionMeta:
+    has_tokens = not TOKEN_PROGRAMS.isdisjoint(keys.all)
+    return TransactionMeta(
+        err=outcome.err,
+        fee_lamports=outcome.fee_lamports + inline_fee,
+        compute_units=outcome.compute_units,
+        pre_lamports=tuple([0 if account is None else account.lamports for account in before]),
+        post_lamports=tuple([0 if account is None else account.lamports for account in after]),
+        pre_tokens=token_balances(before, read) if has_tokens else (),
+        post_tokens=token_balances(after, read) if has_tokens else (),
+        inner=outcome.inner,
+        logs=outcome.logs,
+        loaded_writable=tuple(map(str, keys.loaded_writable)),
+        loaded_readonly=tuple(map(str, keys.loaded_readonly)),
+        return_data=outcome.return_data,
+    )
+
+
+def token_balances(accounts: list[Account | None], read: ReadAccount) -> tuple[TokenBalance, ...]:
+    """One entry for each token account, in the order of the transaction's keys."""
+    found = []
+    for index, account in enumerate(accounts):
+        held = holding(account)
+        if held is None:
+            continue
+        decimals = mint_decimals(held.mint, read(held.mint))
+        if decimals is not None:
+            found.append(TokenBalance(index, str(held.mint), str(held.owner), str(held.program), held.amount, decimals))
+    return tuple(found)
+
+
+def with_lamports(account: Account, lamports: int) -> Account:
+    return Account(lamports, account.data, account.owner, account.executable, account.rent_epoch)
+
+
+def _differ(before: Account | None, after: Account | None) -> bool:
+    """Field by field: comparing two Account objects formats them on the way and takes 60 microseconds."""
+    if before is None or after is None:
+        return before is not after
+    return before.lamports != after.lamports or before.data != after.data or before.owner != after.owner

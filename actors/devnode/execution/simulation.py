@@ -1,0 +1,139 @@
+"""Running a transaction without keeping what it did.
+
+Implements: simulateTransaction and the preflight of sendTransaction, at any commitment.
+Changes nothing that lasts. Not here: the RPC shapes (rpc/sending.py), how no trace is left (rehearsal.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from solders.account import Account
+from solders.hash import Hash
+from solders.message import Message, MessageHeader, MessageV0, MessageV1
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.chain.chain import Chain
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.records import TokenBalance
+from actors.devnode.encoding.wire import AnyMessage, Decoded
+from actors.devnode.execution.execution import LoadedKeys, Refused, token_balances
+from actors.devnode.execution.fees import LOADED_DATA_BYTES_MAX, compute_budget
+from actors.devnode.execution.inline_config import loaded_data_bytes
+from actors.devnode.execution.rehearsal import Rehearsal, rehearsing
+from actors.devnode.execution.vm import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    err: Any
+    outcome: Outcome
+    keys: LoadedKeys
+    before: tuple[Account | None, ...]
+    after: tuple[Account | None, ...]
+    pre_tokens: tuple[TokenBalance, ...]
+    post_tokens: tuple[TokenBalance, ...]
+    fee_lamports: int
+    loaded_data_bytes: int
+
+
+def sees_the_present(chain: Chain, decoded: Decoded, level: Commitment) -> bool:
+    """Whether a bank at the level holds of the transaction's accounts what the slot being built holds, so that a
+    preflight there says what a landing would."""
+    if chain.levels.is_lagging:
+        return False
+    if level is Commitment.PROCESSED:
+        return True
+    if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
+        return False  # Its other accounts are not known yet.
+    bank = chain.levels.at(level)
+    is_fresh = chain.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height)
+    return is_fresh and not chain.history.changed_among(decoded.keys, bank.slot)
+
+
+def preflight(chain: Chain, decoded: Decoded, level: Commitment, is_signed: bool = False) -> Outcome | None:
+    """How the transaction would fail, signatures included; None where it would succeed. Collects no balances.
+    is_signed: its signatures are known to be good."""
+    reason = chain.refusal(decoded, level)
+    if reason is not None:
+        is_signed = is_signed or all(decoded.transaction.verify_with_results())
+        return refused(reason if is_signed else "SignatureFailure")
+    budget = compute_budget(decoded)
+    plain = not isinstance(decoded.message, MessageV1) and budget.loaded_data_bytes_max == LOADED_DATA_BYTES_MAX
+    with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
+        if plain:  # The VM alone knows, and tells in the time of the run.
+            rehearsal.read_all(decoded)
+            chain.vm.limit(budget.compute_unit_limit, budget.heap_bytes)
+            return chain.vm.would_fail(decoded.transaction, not is_signed)
+        done = rehearsed(rehearsal, decoded, verify_signatures=not is_signed)
+        return None if done.err is None else done.outcome
+
+
+def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signatures: bool, fresh: bool) -> Simulation:
+    """fresh: the blockhash counts as known (the caller has replaced it)."""
+    with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
+        if verify_signatures and not all(decoded.transaction.verify_with_results()):
+            return not_run(rehearsal, decoded, refused("SignatureFailure"))
+        if not fresh and (reason := chain.refusal(decoded, level)) is not None:
+            return not_run(rehearsal, decoded, refused(reason))
+        return rehearsed(rehearsal, decoded, verify_signatures=False)
+
+
+def rehearsed(rehearsal: Rehearsal, decoded: Decoded, verify_signatures: bool) -> Simulation:
+    """Run it in the rehearsal; those that follow see what it did."""
+    keys = rehearsal.keys(decoded)
+    before = tuple(map(rehearsal.read, keys.all))
+    weight = loaded_data_bytes(decoded, before, rehearsal.read)
+    done = rehearsal.run(decoded, verify_signatures)
+    if isinstance(done, Refused):
+        outcome = refused(done.err, done.logs)
+        balances = token_balances(list(before), rehearsal.read)
+        return Simulation(done.err, outcome, keys, before, before, balances, balances, 0, weight)
+    meta = done.meta
+    return Simulation(
+        err=meta.err,
+        outcome=Outcome(True, meta.err, meta.fee_lamports, meta.compute_units, meta.logs, meta.inner, meta.return_data),
+        keys=keys,
+        before=before,
+        after=tuple(map(rehearsal.read, keys.all)),
+        pre_tokens=meta.pre_tokens,
+        post_tokens=meta.post_tokens,
+        fee_lamports=meta.fee_lamports,
+        loaded_data_bytes=weight,
+    )
+
+
+def not_run(rehearsal: Rehearsal, decoded: Decoded, outcome: Outcome) -> Simulation:
+    keys = rehearsal.keys(decoded)
+    held = tuple(map(rehearsal.read, keys.all))
+    balances = token_balances(list(held), rehearsal.read)
+    weight = loaded_data_bytes(decoded, held, rehearsal.read)
+    return Simulation(outcome.err, outcome, keys, held, held, balances, balances, 0, weight)
+
+
+def refused(err: Any, logs: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(landed=False, err=err, fee_lamports=0, compute_units=0, logs=logs, inner=(), return_data=None)
+
+
+def with_blockhash(decoded: Decoded, blockhash: Hash) -> Decoded:
+    """The same transaction on another blockhash; its signatures no longer fit, which only matters to who verifies."""
+    message = _rebuilt(decoded.message, blockhash)
+    transaction = VersionedTransaction.populate(message, decoded.transaction.signatures)
+    return Decoded(
+        bytes(transaction), transaction, message, decoded.signature, decoded.keys, blockhash, decoded.version
+    )
+
+
+def _rebuilt(message: AnyMessage, blockhash: Hash) -> AnyMessage:
+    header: MessageHeader = message.header
+    if isinstance(message, MessageV0):
+        return MessageV0(header, message.account_keys, blockhash, message.instructions, message.address_table_lookups)
+    if isinstance(message, MessageV1):
+        return MessageV1(header, message.config, blockhash, message.account_keys, message.instructions)
+    return Message.new_with_compiled_instructions(
+        header.num_required_signatures,
+        header.num_readonly_signed_accounts,
+        header.num_readonly_unsigned_accounts,
+        message.account_keys,
+        blockhash,
+        message.instructions,
+    )

@@ -1,0 +1,153 @@
+"""The virtual machine: one LiteSVM, with its limits and quirks kept inside this file.
+
+Implements: execution, a trial run that keeps nothing, accounts and sysvars of the chain. What LiteSVM lacks or does
+differently is corrected here or in chain/chain.py: its blockhash check, history and duplicate check are off, since the
+chain has its own. One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import orjson
+from solders.account import Account
+from solders.clock import Clock
+from solders.compute_budget import ComputeBudget as VmBudget
+from solders.epoch_schedule import EpochSchedule
+from solders.hash import Hash
+from solders.litesvm import LiteSVM
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
+
+from actors.devnode.chain.records import InnerInstruction, InnerInstructions, ReturnData
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
+
+_NO_SIGNATURE = Signature.default()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """landed: the fee was charged and the transaction belongs in a block; otherwise nothing happened at all."""
+
+    landed: bool
+    err: Any
+    fee_lamports: int
+    compute_units: int
+    logs: tuple[str, ...]
+    inner: tuple[InnerInstructions, ...]
+    return_data: ReturnData | None
+
+
+class NotLoadable(Exception):
+    """An executable account whose data is no program."""
+
+
+class Detour(Protocol):
+    """Runs transactions in the VM's stead: those with instructions for a program that is imitated."""
+
+    def concerns(self, transaction: VersionedTransaction) -> bool: ...
+    def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome: ...
+
+
+class Vm:
+    def __init__(self) -> None:
+        self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
+        self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
+        self.detour: Detour | None = None
+        # The account now; None where there is none. Asked most of all, so nothing of ours is around it.
+        self.account: Callable[[Pubkey], Account | None] = self._svm.get_account
+        self._limits: tuple[int, int] | None = None
+        self._verifies = True
+
+    def put(self, pubkey: Pubkey, account: Account | None) -> None:
+        """Set an account to any content; None removes it. Raises NotLoadable for a program that is none."""
+        try:
+            self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
+        except Exception as error:
+            if type(error).__name__ != "LiteSVMError":  # The class is not to be imported from anywhere.
+                raise
+            raise NotLoadable(str(error)) from None
+
+    def rent_exempt_lamports(self, data_bytes: int) -> int:
+        return self._svm.minimum_balance_for_rent_exemption(data_bytes)
+
+    def set_time(self, clock: Clock, slot_hashes: list[tuple[int, Hash]]) -> None:
+        """Open a slot: Clock and SlotHashes (newest first), and the VM's own blockhash moves on."""
+        self._svm.set_clock(clock)
+        self._svm.expire_blockhash()
+        self._svm.set_slot_hashes(slot_hashes)
+
+    def limit(self, compute_units: int, heap_bytes: int) -> None:
+        """Compute units and heap of the transactions run from now on. The VM takes them from no v1 transaction, and
+        once told, it takes them from no other either: so it is told before every run that differs from the last."""
+        if (compute_units, heap_bytes) == self._limits:
+            return
+        self._limits = (compute_units, heap_bytes)
+        budget = VmBudget(True)
+        budget.compute_unit_limit, budget.heap_size = compute_units, heap_bytes
+        self._svm.with_compute_budget(budget)
+
+    @property
+    def unix_time(self) -> int:
+        return self._svm.get_clock().unix_timestamp
+
+    def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
+        if self.detour is not None and self.detour.concerns(transaction):
+            return self.detour.run(transaction, verify_signatures, keep=True)
+        return self.execute_plain(transaction, verify_signatures)
+
+    def execute_plain(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
+        """Without the detour: what the VM itself can run."""
+        return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
+
+    def would_fail(self, transaction: VersionedTransaction, verify_signatures: bool = True) -> Outcome | None:
+        """How a run fails; None where it succeeds, which costs no more than the run."""
+        if self.detour is not None and self.detour.concerns(transaction):
+            outcome = self.detour.run(transaction, verify_signatures, keep=False)
+            return None if outcome.err is None else outcome
+        result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
+        return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
+
+    def _run(self, call: Callable[[VersionedTransaction], Any], transaction: VersionedTransaction, verify: bool) -> Any:
+        if verify != self._verifies:
+            self._svm.with_sigverify(verify)
+            self._verifies = verify
+        return call(transaction)
+
+
+def _outcome(result: TransactionMetadata | FailedTransactionMetadata) -> Outcome:
+    err: Any = None
+    if isinstance(result, FailedTransactionMetadata):
+        # The error inside the whole object's JSON is the RPC form; the error object's own JSON is not.
+        err = orjson.loads(result.to_json())["err"]
+        meta = result.meta()
+    else:
+        meta = result
+    landed = err is None or meta.signature() != _NO_SIGNATURE
+    returned = meta.return_data()
+    return Outcome(
+        landed=landed,
+        err=err,
+        fee_lamports=meta.fee() if landed else 0,
+        compute_units=meta.compute_units_consumed(),
+        logs=tuple(meta.logs()),
+        inner=_inner(meta.inner_instructions()),
+        return_data=ReturnData(str(returned.program_id), bytes(returned.data)) if returned.data else None,
+    )
+
+
+def _inner(groups: list[list[Any]]) -> tuple[InnerInstructions, ...]:
+    found = []
+    for index, group in enumerate(groups):
+        if group:
+            calls = []
+            for call in group:
+                instruction = call.instruction()
+                calls.append(
+                    InnerInstruction(
+                        instruction.program_id_index, instruction.accounts, instruction.data, call.stack_height()
+                    )
+                )
+            found.append(InnerInstructions(index, tuple(calls)))
+    return tuple(found)

@@ -1,0 +1,91 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from solders.hash import Hash
+
+from actors.devnode.chain.blockhashes import (
+    BLOCKHASH_VALID_BLOCKS,
+    BLOCKHASHES_KEPT,
+    BlockhashQueue,
+    RecentBlockhash,
+    next_blockhash,
+)
+
+
+def filled(count: int) -> BlockhashQueue:
+    queue = BlockhashQueue()
+    for height in range(count):
+        queue.register(entry(height))
+    return queue
+
+
+def entry(height: int) -> RecentBlockhash:
+    return RecentBlockhash(Hash.from_bytes(height.to_bytes(32, "little")), 1_000 + height, height)
+
+
+def test_a_hash_is_usable_up_to_its_last_valid_height() -> None:
+    """The height that getLatestBlockhash announces is the last one that works."""
+    queue = filled(3)
+    hash_of_two = entry(2)
+    last = hash_of_two.last_valid_height
+    assert last == 2 + BLOCKHASH_VALID_BLOCKS
+    assert queue.is_usable(hash_of_two.blockhash, 2_000, last)
+    assert not queue.is_usable(hash_of_two.blockhash, 2_000, last + 1)
+
+
+def test_an_older_bank_does_not_know_newer_hashes() -> None:
+    """A hash fetched at confirmed is unknown to the finalized bank."""
+    queue = filled(5)
+    assert not queue.is_usable(entry(4).blockhash, 1_003, 4)
+    assert queue.is_usable(entry(3).blockhash, 1_003, 4)
+
+
+def test_an_unknown_hash_is_not_usable() -> None:
+    assert not filled(5).is_usable(entry(77).blockhash, 10_000, 5)
+
+
+@given(st.integers(1, 2 * BLOCKHASHES_KEPT))
+def test_three_hundred_are_kept(count: int) -> None:
+    """Memory does not grow, the newest stays, the oldest goes."""
+    queue = filled(count)
+    assert len(queue.entries()) == min(count, BLOCKHASHES_KEPT)
+    assert queue.latest() == entry(count - 1)
+    assert BlockhashQueue.restore(queue.entries()).entries() == queue.entries()
+
+
+def test_latest_at_a_slot() -> None:
+    queue = filled(5)
+    assert queue.latest_at(1_002) == entry(2)
+    assert queue.latest_at(9_999) == entry(4)
+    assert queue.latest_at(1) == entry(0)
+
+
+def test_expiring_leaves_only_the_newest() -> None:
+    queue = filled(5)
+    queue.expire_all()
+    assert queue.entries() == [entry(4)]
+    assert not queue.is_usable(entry(3).blockhash, 2_000, 4)
+
+
+def test_salt_and_content_both_change_the_hash() -> None:
+    """Two nodes, or two blocks, never share a blockhash."""
+    previous = Hash.default()
+    base = next_blockhash(b"a" * 32, previous, 5, [b"x"])
+    assert base == next_blockhash(b"a" * 32, previous, 5, [b"x"])
+    assert base != next_blockhash(b"b" * 32, previous, 5, [b"x"])
+    assert base != next_blockhash(b"a" * 32, previous, 6, [b"x"])
+    assert base != next_blockhash(b"a" * 32, previous, 5, [b"y"])
+
+
+def test_hashes_of_a_lost_fork_are_unknown() -> None:
+    """Nothing that was signed for them can land, and their heights may be used again."""
+    queue = BlockhashQueue()
+    hashes = [Hash.from_bytes(bytes([number]) * 32) for number in range(4)]
+    for number in range(3):
+        queue.register(RecentBlockhash(hashes[number], 100 + number, number))
+    queue.abandon(101)
+    assert queue.latest().blockhash == hashes[0]
+    assert not queue.is_usable(hashes[1], 110, 3)
+    queue.register(RecentBlockhash(hashes[3], 103, 1))
+    assert queue.is_usable(hashes[3], 103, 2) and queue
+    queue.abandon(0)
+    assert not queue

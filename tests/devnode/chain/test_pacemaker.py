@@ -1,0 +1,179 @@
+import asyncio
+
+import pytest
+from solders.pubkey import Pubkey
+
+from actors.devnode.chain.chain import Source
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.pacemaker import Pacemaker
+from actors.devnode.faults.plan import FaultPlan, Once, read_plan
+from actors.devnode.journal.journal import SealedSlot
+from tests.devnode.local_node import LocalNode
+
+
+async def test_a_beat_seals_writes_and_confirms(local: LocalNode) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    slot = local.chain.levels.building.slot
+    signature = local.faucet.airdrop(Pubkey.new_unique(), 10**9)
+    await pacemaker.beat()
+    await pacemaker.written()
+    assert local.chain.levels.building.slot == slot + 1
+    assert local.chain.levels.at(Commitment.CONFIRMED).slot == slot
+    assert local.archive.position(signature) == (slot, 0)
+
+
+async def test_skipped_slots_are_taken_once(local: LocalNode) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    local.node.faults.do_once(Once(skip_slots=3))
+    slot = local.chain.levels.building.slot
+    await pacemaker.beat()
+    await pacemaker.beat()
+    await pacemaker.written()
+    assert local.chain.levels.building.slot == slot + 5
+
+
+async def test_a_disk_that_fails_stops_the_chain(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slot is not confirmed and no other is sealed on top of it."""
+
+    def fail(sealed: SealedSlot) -> None:
+        raise OSError("disk full")
+
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    confirmed = local.chain.levels.at(Commitment.CONFIRMED).slot
+    monkeypatch.setattr(local.journal, "flush", fail)
+    await pacemaker.beat()
+    building = local.chain.levels.building.slot
+    with pytest.raises(OSError, match="disk full"):
+        await pacemaker.beat()
+    assert local.chain.levels.at(Commitment.CONFIRMED).slot == confirmed
+    assert local.chain.levels.building.slot == building
+    monkeypatch.undo()
+    await pacemaker.stop()
+    assert local.archive.block(confirmed + 2) is None
+
+
+async def test_a_clean_stop_keeps_the_open_slot(local: LocalNode) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    signature = local.faucet.airdrop(Pubkey.new_unique(), 10**9)
+    await pacemaker.stop()
+    assert local.archive.position(signature) is not None
+
+
+async def test_a_frozen_chain_does_not_move(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    local.node.faults.set(read_plan({"slots": {"frozen": True}}))
+    slot = local.chain.levels.building.slot
+    waits = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        local.clock.advance(seconds)
+        if waits == 5:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await pacemaker.run()
+    assert local.chain.levels.building.slot == slot
+
+
+async def test_beats_keep_to_the_deadline(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late beat is made up for at once; after a long stop the lost beats are let go."""
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 3))
+        local.clock.advance(seconds)
+        if len(waits) == 2:
+            local.clock.advance(1.0)
+        if len(waits) == 6:
+            local.clock.advance(3_600)
+        if len(waits) == 9:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await pacemaker.run()
+    await pacemaker.written()
+    assert waits == [0.4, 0.4, 0.0, 0.0, 0.2, 0.4, 0.0, 0.4, 0.4]
+
+
+async def test_skipped_slots_take_their_time(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot without a block is as long as one with: slot numbers keep to the clock."""
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 3))
+        local.clock.advance(seconds)
+        if len(waits) == 2:
+            local.node.faults.do_once(Once(skip_slots=2))
+        if len(waits) == 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await pacemaker.run()
+    await pacemaker.written()
+    assert waits == [0.4, 0.4, 1.2, 0.4]
+
+
+async def test_a_fork_that_will_be_lost_never_reaches_the_journal(local: LocalNode) -> None:
+    """Its blocks are built one upon the other, then the chain goes on from below them; a restart knows nothing."""
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    first = local.chain.levels.building.slot
+    local.node.faults.do_once(Once(fork_blocks=2))
+    signature = local.faucet.airdrop(Pubkey.new_unique(), 10**9)
+    await pacemaker.beat()
+    assert local.chain.levels.building.slot == first + 1
+    await pacemaker.beat()
+    await pacemaker.beat()
+    await pacemaker.written()
+    assert local.archive.slots(first, first + 9, 10) == [first + 2]
+    block = local.archive.block(first + 2)
+    assert block is not None and block.parent_slot == first - 1
+    assert local.archive.position(signature) is None
+    again = local.restarted()
+    assert again.chain.levels.building.slot == first + 3
+    again.close()
+
+
+async def test_a_stop_in_the_middle_of_a_fork_loses_the_fork_alone(local: LocalNode) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    first = local.chain.levels.building.slot
+    local.node.faults.do_once(Once(fork_blocks=3))
+    await pacemaker.beat()
+    await pacemaker.stop()
+    assert local.archive.slots(first, first + 9, 10) == [first + 2]
+
+
+async def test_a_purge_forgets_history_up_to_what_is_final(local: LocalNode) -> None:
+    """Blocks that are not final yet stay, however much is asked for."""
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    local.beat(20)
+    first, root = local.archive.first_slot(), local.chain.levels.at(Commitment.FINALIZED).slot
+    assert first is not None and first < root
+    local.node.faults.do_once(Once(purge_before_slot=first + 3))
+    await pacemaker.beat()
+    assert local.archive.first_slot() == first + 3
+    local.node.faults.do_once(Once(purge_before_slot=10**9))
+    await pacemaker.beat()
+    await pacemaker.written()
+    assert local.archive.first_slot() == root + 1
+    code, text = local.error("getBlock", first)
+    assert code == -32001 and "cleaned up" in text
+
+
+async def test_late_sends_arrive_with_their_slot(local: LocalNode) -> None:
+    pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
+    payer, to = local.wallet(), Pubkey.new_unique()
+    local.node.faults.set(read_plan({"sends": {"tpu": {"delay_share": 1, "delay_slots": 1}}}))
+    local.chain.submit(bytes(local.transfer(payer, to, 2_000_000)), Source.TPU)
+    local.node.faults.set(FaultPlan())
+    assert local.chain.vm.account(to) is None
+    await pacemaker.beat()
+    account = local.chain.vm.account(to)
+    assert account is not None and account.lamports == 2_000_000
+    await pacemaker.written()

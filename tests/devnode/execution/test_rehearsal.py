@@ -1,0 +1,72 @@
+import pytest
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.addresses import UPGRADEABLE_LOADER
+from actors.devnode.encoding.wire import Decoded, decode
+from actors.devnode.execution.execution import Execution, Refused
+from actors.devnode.execution.rehearsal import rehearsing
+from tests.devnode.encoding.test_wire import MEMO, memo
+from tests.devnode.local_node import LocalNode, give
+
+
+def decoded(transaction: VersionedTransaction) -> Decoded:
+    found = decode(bytes(transaction))
+    assert isinstance(found, Decoded)
+    return found
+
+
+def test_each_run_stands_on_the_one_before_and_nothing_stays(local: LocalNode) -> None:
+    """A wallet that only exists inside can spend there; afterwards neither it nor the payment was."""
+    payer, middle, last = local.wallet(), Keypair(), Pubkey.new_unique()
+    first = decoded(local.transfer(payer, middle.pubkey(), 5_000_000))
+    second = decoded(local.transfer(middle, last, 2_000_000))
+    with rehearsing(local.chain, local.chain.levels.building.slot) as rehearsal:
+        assert isinstance(rehearsal.run(second, True), Refused)
+        assert isinstance(rehearsal.run(first, True), Execution)
+        assert isinstance(rehearsal.run(second, True), Execution)
+        inside = rehearsal.read(last)
+        assert inside is not None and inside.lamports == 2_000_000
+    vm = local.chain.vm
+    assert vm.account(last) is None and vm.account(middle.pubkey()) is None
+    before = vm.account(payer.pubkey())
+    assert before is not None and before.lamports == 10**9
+    assert list(local.chain.open_transactions()) == []
+
+
+def test_everything_is_put_back_when_the_rehearsal_breaks_off(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    payment = decoded(local.transfer(payer, to, 5_000_000))
+    with pytest.raises(ZeroDivisionError), rehearsing(local.chain, local.chain.levels.building.slot) as rehearsal:
+        rehearsal.run(payment, True)
+        raise ZeroDivisionError
+    assert local.chain.vm.account(to) is None
+
+
+def test_an_older_slot_is_rehearsed_on_its_own_accounts(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    then = local.chain.levels.at(Commitment.FINALIZED).slot
+    local.land(local.transfer(payer, to, 5_000_000))
+    with rehearsing(local.chain, then) as rehearsal:
+        assert rehearsal.read(to) is None
+        richer = rehearsal.read(payer.pubkey())
+        assert richer is not None and richer.lamports == 10**9
+        assert isinstance(rehearsal.run(decoded(local.transfer(payer, to, 7_000_000)), True), Execution)
+    now = local.chain.vm.account(to)
+    assert now is not None and now.lamports == 5_000_000
+
+
+def test_a_program_still_runs_after_it_was_put_back(local: LocalNode) -> None:
+    """A transaction may write-lock a program when it names the loader; what is put back is a program again."""
+    payer = local.wallet()
+    extra = [AccountMeta(MEMO, False, True), AccountMeta(UPGRADEABLE_LOADER, False, False)]
+    instruction = give(payer, Pubkey.new_unique(), 5_000_000)
+    locking = Instruction(instruction.program_id, bytes(instruction.data), [*instruction.accounts, *extra])
+    with rehearsing(local.chain, local.chain.levels.building.slot) as rehearsal:
+        done = rehearsal.run(decoded(local.signed(payer, locking)), True)
+        assert isinstance(done, Execution) and done.meta.err is None
+        assert MEMO in {done.keys.all[index] for index in done.keys.writable}
+    assert local.land(local.signed(payer, memo(5))).meta.err is None

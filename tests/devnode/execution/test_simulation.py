@@ -1,0 +1,134 @@
+from solders.keypair import Keypair
+from solders.message import Message, MessageV0, MessageV1, TransactionConfig
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from actors.devnode.chain.commitment import Commitment
+from actors.devnode.encoding.wire import Decoded, decode
+from actors.devnode.execution.simulation import preflight, sees_the_present, simulate, with_blockhash
+from tests.devnode.local_node import LocalNode, give
+
+
+def decoded(transaction: VersionedTransaction) -> Decoded:
+    found = decode(bytes(transaction))
+    assert isinstance(found, Decoded)
+    return found
+
+
+def test_a_run_leaves_no_trace(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    transaction = decoded(local.transfer(payer, to, 2_000_000))
+    done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert done.err is None and done.fee_lamports == 5_000
+    assert [account and account.lamports for account in done.before[:2]] == [10**9, None]
+    assert [account and account.lamports for account in done.after[:2]] == [10**9 - 2_005_000, 2_000_000]
+    assert preflight(local.chain, transaction, Commitment.PROCESSED) is None
+    assert local.chain.vm.account(to) is None and list(local.chain.open_transactions()) == []
+
+
+def test_each_level_runs_on_its_own_accounts(local: LocalNode) -> None:
+    """Money that is processed but not yet final cannot be spent in a simulation at finalized, and comes back after."""
+    payer = Keypair()
+    hash_known_everywhere = local.chain.blockhashes.entries()[0].blockhash
+    local.faucet.airdrop(payer.pubkey(), 10**9)
+    spend = decoded(local.signed(payer, give(payer, Pubkey.new_unique(), 2_000_000), blockhash=hash_known_everywhere))
+    assert preflight(local.chain, spend, Commitment.PROCESSED) is None
+    failure = preflight(local.chain, spend, Commitment.FINALIZED)
+    assert failure is not None and failure.err == "AccountNotFound"
+    done = simulate(local.chain, spend, Commitment.FINALIZED, verify_signatures=False, fresh=False)
+    assert done.err == "AccountNotFound"
+    account = local.chain.vm.account(payer.pubkey())
+    assert account is not None and account.lamports == 10**9
+    local.finalize()
+    assert preflight(local.chain, spend, Commitment.FINALIZED) is None
+
+
+def test_a_new_hash_is_unknown_to_the_finalized_bank(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = decoded(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
+    assert preflight(local.chain, transaction, Commitment.CONFIRMED) is None
+    failure = preflight(local.chain, transaction, Commitment.FINALIZED)
+    assert failure is not None and failure.err == "BlockhashNotFound"
+
+
+def test_signatures_count_only_where_asked(local: LocalNode) -> None:
+    payer = local.wallet()
+    good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    forged = decoded(VersionedTransaction.populate(good.message, [Signature.default()]))
+    chain = local.chain
+    assert simulate(chain, forged, Commitment.PROCESSED, verify_signatures=False, fresh=False).err is None
+    checked = simulate(chain, forged, Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert checked.err == "SignatureFailure"
+    failure = preflight(chain, forged, Commitment.PROCESSED)
+    assert failure is not None and failure.err == "SignatureFailure"
+
+
+def test_what_landed_is_already_processed(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.land(transaction)
+    failure = preflight(local.chain, decoded(transaction), Commitment.PROCESSED)
+    assert failure is not None and failure.err == "AlreadyProcessed"
+
+
+def test_the_blockhash_can_be_replaced_in_every_version(local: LocalNode) -> None:
+    payer = local.wallet()
+    instruction = give(payer, Pubkey.new_unique(), 2_000_000)
+    stale = local.chain.blockhashes.entries()[0].blockhash
+    config = TransactionConfig(compute_unit_limit=1_000, loaded_accounts_data_size_limit=1_000)
+    messages = [
+        Message.new_with_blockhash([instruction], payer.pubkey(), stale),
+        MessageV0.try_compile(payer.pubkey(), [instruction], [], stale),
+        MessageV1.try_compile(payer.pubkey(), [instruction], stale, config=config),
+    ]
+    for message in messages:
+        before = decoded(VersionedTransaction(message, [payer]))
+        after = with_blockhash(before, local.blockhash())
+        assert after.blockhash == local.blockhash() and after.message.recent_blockhash == local.blockhash()
+        assert after.keys == before.keys and decode(after.raw) == after
+        done = simulate(local.chain, after, Commitment.PROCESSED, verify_signatures=False, fresh=True)
+        assert done.err is None
+
+
+def test_a_simulation_weighs_what_it_loads(local: LocalNode) -> None:
+    """64 bytes and the data of each account that exists: payer and system program here."""
+    transaction = decoded(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
+    done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=False, fresh=False)
+    system_program = local.chain.vm.account(Pubkey.default())
+    assert system_program is not None
+    assert done.loaded_data_bytes == 2 * 64 + len(system_program.data)
+
+
+def test_a_simulated_v1_pays_its_inline_fee_before_it_runs(local: LocalNode) -> None:
+    """It cannot give away what it owes, exactly as when it lands."""
+    payer = local.wallet()
+    config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000, loaded_accounts_data_size_limit=1_000)
+
+    def giving(lamports: int) -> Decoded:
+        instruction = give(payer, Pubkey.new_unique(), lamports)
+        message = MessageV1.try_compile(payer.pubkey(), [instruction], local.blockhash(), config=config)
+        return decoded(VersionedTransaction(message, [payer]))
+
+    all_but_fees = 10**9 - 5_000 - 777
+    assert preflight(local.chain, giving(all_but_fees), Commitment.PROCESSED) is None
+    failure = preflight(local.chain, giving(all_but_fees + 1), Commitment.PROCESSED)
+    assert failure is not None and failure.err == {"InstructionError": [0, {"Custom": 1}]}
+    done = simulate(local.chain, giving(all_but_fees), Commitment.PROCESSED, verify_signatures=True, fresh=False)
+    assert (done.err, done.fee_lamports) == (None, 5_777)
+    assert done.after[0] is None  # Nothing is left of the payer.
+
+
+def test_the_present_is_seen_where_nothing_changed_since(local: LocalNode) -> None:
+    """Then a preflight at that level and a landing are one run: same accounts, and a hash known there."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    payment = decoded(local.transfer(payer, to, 2_000_000))
+    assert sees_the_present(local.chain, payment, Commitment.PROCESSED)
+    assert not sees_the_present(local.chain, payment, Commitment.FINALIZED)  # Its hash is too new there.
+    local.finalize()
+    assert sees_the_present(local.chain, payment, Commitment.FINALIZED)
+    local.faucet.airdrop(to, 10**9)
+    assert sees_the_present(local.chain, payment, Commitment.PROCESSED)
+    assert not sees_the_present(local.chain, payment, Commitment.CONFIRMED)
+    local.chain.levels.lag(1)
+    assert not sees_the_present(local.chain, payment, Commitment.PROCESSED)

@@ -1,0 +1,234 @@
+"""Each fault of a call and of a leg, through a real socket."""
+
+import asyncio
+import base64
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+import websockets
+from solders.pubkey import Pubkey
+
+from actors.devnode.faults.door import garbage
+from tests.devnode.conftest import Process
+from tests.devnode.faulty import Faulty
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    process = Process(tmp_path_factory.mktemp("faults") / "chain")
+    yield Faulty(process)
+    assert process.terminate() == 0
+
+
+@pytest.fixture
+def node(shared: Faulty) -> Iterator[Faulty]:
+    """One chain for all; each test finds it without faults."""
+    yield shared
+    shared.clear()
+
+
+def test_calls_are_refused_with_429(node: Faulty) -> None:
+    """By method, with the hint that a client waits by; a share of the calls, the same for the same seed."""
+    node.set(calls={"getSlot": {"too_many_share": 1, "retry_after_seconds": 2}})
+    reply = node.post("getSlot")
+    assert reply.status_code == 429 and reply.headers["retry-after"] == "2"
+    assert reply.json()["error"]["code"] == 429 and reply.json()["id"] == 5
+    assert node.post("getBlockHeight").status_code == 200
+    share = {"getSlot": {"too_many_share": 0.5}}
+    node.set(calls=share, seed=3)
+    first = [node.post("getSlot").status_code for _ in range(30)]
+    node.set(calls=share, seed=3)
+    assert [node.post("getSlot").status_code for _ in range(30)] == first
+    assert set(first) == {200, 429}
+    node.clear()
+    assert node.post("getSlot").status_code == 200
+
+
+def test_a_hanging_call_is_carried_out_late_or_never(node: Faulty) -> None:
+    node.set(calls={"getSlot": {"hang_share": 1, "hang_ms": 150}})
+    began = time.monotonic()
+    assert node.post("getSlot").status_code == 200
+    assert time.monotonic() - began >= 0.15
+    node.set(calls={"getSlot": {"hang_ms": None}})
+    with pytest.raises(httpx.ReadTimeout):
+        node.post("getSlot", timeout=0.2)
+    assert node.post("getHealth").json()["result"] == "ok"
+
+
+def test_a_call_that_hangs_for_ever_is_not_carried_out(node: Faulty) -> None:
+    payer, to = node.wallet(), Pubkey.new_unique()
+    payment = node.payment(payer, to, 2_000_000)
+    node.set(calls={"sendTransaction": {"hang_share": 1}})
+    with pytest.raises(httpx.ReadTimeout):
+        node.post("sendTransaction", *sent(payment), timeout=0.1)
+    assert node.balance(to) == 0
+
+
+def test_an_answer_that_breaks_off_was_carried_out(node: Faulty) -> None:
+    """The case in which a sender cannot know: the transaction is on the chain, and nobody said so."""
+    payer, to = node.wallet(), Pubkey.new_unique()
+    payment = node.payment(payer, to, 2_000_000)
+    node.set(calls={"sendTransaction": {"lost_share": 1}})
+    with pytest.raises(httpx.RemoteProtocolError):
+        node.post("sendTransaction", *sent(payment))
+    assert node.balance(to) == 2_000_000
+
+
+def test_garbage_is_not_json(node: Faulty) -> None:
+    """With a good status, as a broken proxy sends it; batches share the fate of their first faulty call."""
+    node.set(calls={"*": {"garbage_share": 1}})
+    for method in ("getSlot", "getBlockHeight", "getVersion", "getGenesisHash"):
+        reply = node.post(method)
+        assert reply.status_code == 200
+        assert_no_json(reply.content)
+    batch = [{"jsonrpc": "2.0", "id": number, "method": "getSlot"} for number in range(3)]
+    assert_no_json(httpx.post(node.url, json=batch).content)
+    node.clear()
+    assert len(httpx.post(node.url, json=batch).json()) == 3
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_every_shape_of_garbage_is_garbage(number: int) -> None:
+    assert_no_json(garbage(orjson.dumps({"jsonrpc": "2.0", "result": number, "id": 1})))
+
+
+def assert_no_json(body: bytes) -> None:
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(body)
+
+
+def sent(transaction: Any) -> tuple[str, dict[str, str]]:
+    return base64.b64encode(bytes(transaction)).decode(), {"encoding": "base64", "preflightCommitment": "processed"}
+
+
+def test_a_dropped_send_is_answered_and_never_lands(node: Faulty) -> None:
+    payer, to = node.wallet(), Pubkey.new_unique()
+    node.set(sends={"rpc": {"drop_share": 1}})
+    payment = node.payment(payer, to, 2_000_000)
+    signature = node.send(payment)
+    assert signature == str(payment.signatures[0])
+    node.wait_for_slot(node.slot() + 3)
+    assert node.status(signature) is None and node.balance(to) == 0
+    node.clear()
+    assert node.send(payment) == signature
+    assert node.balance(to) == 2_000_000
+
+
+def test_a_delayed_send_lands_in_a_later_slot(node: Faulty) -> None:
+    payer, to = node.wallet(), Pubkey.new_unique()
+    payment = node.payment(payer, to, 2_000_000)
+    node.set(sends={"rpc": {"delay_share": 1, "delay_slots": 20}})
+    before = node.slot()
+    signature = node.send(payment)
+    assert node.status(signature) is None
+    node.wait_for_slot(before + 25)
+    status = node.status(signature)
+    assert status is not None and before + 20 <= status["slot"] <= before + 24
+
+
+def test_skipped_slots_have_no_block(node: Faulty) -> None:
+    """getBlocks leaves them out, getBlock says skipped, the next block's parent lies below them."""
+    slot = node.once(skip_slots=3)
+    node.wait_for_slot(slot + 6, "confirmed")
+    made = node.call("getBlocks", slot, slot + 8, {"commitment": "confirmed"})
+    gap = next(second for first, second in itertools.pairwise(made) if second - first == 4)
+    assert node.error("getBlock", gap - 1, {"commitment": "confirmed"}) == -32007
+    block = node.call("getBlock", gap, {"commitment": "confirmed", "transactionDetails": "none"})
+    assert block["parentSlot"] == gap - 4
+
+
+def test_a_frozen_chain_stands_still(node: Faulty) -> None:
+    node.set(slots={"frozen": True})
+    slot = node.slot()
+    time.sleep(0.2)  # Ten slots of this node.
+    assert node.slot() == slot
+    node.clear()
+    node.wait_for_slot(slot + 2)
+
+
+def test_a_lost_fork_takes_a_processed_transaction_back(node: Faulty) -> None:
+    """Processed, then unknown, its effects undone; sent again on a hash from below the fork, it lands for good."""
+    payer, to = node.wallet(), Pubkey.new_unique()
+    node.wait_for_slot(node.slot(), "confirmed")
+    payment = node.payment(payer, to, 2_000_000)
+    node.set(slots={"frozen": True})
+    signature = node.send(payment)
+    status = node.status(signature)
+    assert status is not None and status["confirmationStatus"] == "processed"
+    slot = node.once(fork_blocks=1)
+    assert status["slot"] == slot
+    node.clear()
+    node.wait_for_slot(slot + 3, "confirmed")
+    assert node.status(signature) is None and node.balance(to) == 0
+    assert node.error("getBlock", slot, {"commitment": "confirmed"}) == -32007
+    node.send(payment)
+    node.wait_for_slot(node.slot() + 2, "confirmed")
+    status = node.status(signature)
+    assert status is not None and status["slot"] > slot and status["err"] is None
+    assert node.balance(to) == 2_000_000
+
+
+def test_hashes_expire_at_once_when_told(node: Faulty) -> None:
+    payer = node.wallet()
+    payment = node.payment(payer, Pubkey.new_unique(), 2_000_000)
+    node.wait_for_slot(node.slot() + 2)
+    node.once(expire_blockhashes=True)
+    reply = node.post("sendTransaction", *sent(payment)).json()
+    assert reply["error"]["code"] == -32002 and reply["error"]["data"]["err"] == "BlockhashNotFound"
+
+
+def test_a_lagging_node_shows_the_past(node: Faulty) -> None:
+    node.set(node={"lag_slots": 200})
+    shown = node.slot()
+    node.wait_until_building(shown + 1)
+    payer = node.wallet()
+    assert node.slot() == shown
+    assert node.balance(payer.pubkey()) == 0
+    assert node.error("getHealth") == -32005
+    assert httpx.get(f"{node.url}/health").text == "behind"
+    assert node.error("getSlot", {"commitment": "processed", "minContextSlot": shown + 50}) == -32016
+    node.clear()
+    assert node.balance(payer.pubkey()) == 10**12 and node.call("getHealth") == "ok"
+
+
+def test_a_node_can_say_that_it_is_unhealthy(node: Faulty) -> None:
+    node.set(node={"unhealthy": True})
+    assert node.error("getHealth") == -32005 and httpx.get(f"{node.url}/health").text == "unknown"
+
+
+def test_a_purged_history_says_so(node: Faulty) -> None:
+    node.wait_for_slot(1_050, "finalized")
+    node.once(purge_before_slot=1_040)
+    node.wait_for_slot(node.slot() + 2)
+    assert node.call("getFirstAvailableBlock") == 1_040
+    reply = node.post("getBlock", 1_039).json()
+    assert reply["error"]["code"] == -32001 and "cleaned up" in reply["error"]["message"]
+
+
+async def test_a_silent_stream_stays_open_and_a_jump_leaves_slots_out(node: Faulty) -> None:
+    """Over a real WebSocket: nothing comes while silent; afterwards slots go on with a gap."""
+    async with websockets.connect(node.process.facts["ws_url"]) as socket:
+        await socket.send('{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}')
+        await socket.recv()
+
+        async def next_slot() -> int:
+            slot: int = orjson.loads(await asyncio.wait_for(socket.recv(), 5))["params"]["result"]["slot"]
+            return slot
+
+        last = await next_slot()
+        node.set(streams={"pubsub": {"silent": True}})
+        with pytest.raises(TimeoutError):
+            while True:  # What was on its way still comes, then nothing.
+                last = orjson.loads(await asyncio.wait_for(socket.recv(), 0.3))["params"]["result"]["slot"]
+        node.clear()
+        slots = [await next_slot()]
+        assert slots[0] > last + 5
+        node.once(lost_slots={"pubsub": 10})
+        slots += [await next_slot() for _ in range(20)]
+        gaps = [second - first for first, second in itertools.pairwise(slots) if second - first > 1]
+        assert gaps and max(gaps) >= 10

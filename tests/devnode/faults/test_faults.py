@@ -1,0 +1,145 @@
+from solders.pubkey import Pubkey
+
+from actors.devnode.chain.chain import Dropped, Source
+from actors.devnode.chain.records import TransactionRecord
+from actors.devnode.execution.execution import Refused
+from actors.devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
+from tests.devnode.local_node import LocalNode
+
+
+def test_a_dropped_send_leaves_no_trace(local: LocalNode) -> None:
+    """The sender is answered as ever; the transaction never lands, and may be sent again."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    raw = bytes(local.transfer(payer, to, 2_000_000))
+    local.node.faults.set(read_plan({"sends": {"tpu": {"drop_share": 1}}}))
+    assert local.chain.submit(raw, Source.TPU) == Dropped()
+    local.beat()
+    assert local.chain.vm.account(to) is None
+    assert isinstance(local.chain.submit(raw, Source.RPC), TransactionRecord)
+
+
+def test_a_delayed_send_arrives_in_its_slot(local: LocalNode) -> None:
+    payer, to = local.wallet(), Pubkey.new_unique()
+    faults = local.node.faults
+    faults.set(read_plan({"sends": {"rpc": {"delay_share": 1, "delay_slots": 2}}}))
+    assert local.chain.submit(bytes(local.transfer(payer, to, 2_000_000)), Source.RPC) == Dropped()
+    for wanted in (None, 2_000_000):
+        local.beat()
+        faults.deliver()
+        account = local.chain.vm.account(to)
+        assert (None if account is None else account.lamports) == wanted
+    local.beat()
+    faults.deliver()
+    assert len(list(local.chain.open_transactions())) == 0
+
+
+def test_names_that_clients_make_up_are_not_all_kept(local: LocalNode) -> None:
+    """Memory is bounded whatever is called; methods seen before keep a count of their own."""
+    faults = local.node.faults
+    faults.set(read_plan({"calls": {"*": {"too_many_share": 0.5}}}))
+    faults.call_fate("getSlot")
+    for number in range(2_000):
+        faults.call_fate(f"made up {number}")
+    assert len(faults._calls) <= 257 and faults._calls["getSlot"] == 1
+
+
+def test_what_is_held_arrives_in_the_order_it_was_sent(local: LocalNode) -> None:
+    """Whatever a door gives to be held; even when the plan has been taken back."""
+    faults, arrived = local.node.faults, []
+    faults.set(read_plan({"sends": {"bundle": {"delay_share": 1, "delay_slots": 2}}}))
+    assert faults.send_fate(Source.BUNDLE, "x") == Late(2)
+    faults.hold(2, lambda: arrived.append("first"))
+    faults.hold(1, lambda: arrived.append("soon"))
+    faults.hold(2, lambda: arrived.append("second"))
+    faults.set(FaultPlan())
+    local.beat()
+    faults.deliver()
+    assert arrived == ["soon"]
+    local.beat()
+    faults.deliver()
+    assert arrived == ["soon", "first", "second"]
+
+
+def test_gifts_of_the_faucet_always_arrive(local: LocalNode) -> None:
+    """Or no test could set itself up."""
+    lossy = {"drop_share": 1}
+    local.node.faults.set(read_plan({"sends": {"rpc": lossy, "tpu": lossy, "bundle": lossy}}))
+    assert local.node.faults.send_fate(Source.FAUCET, "x") == Passes()
+    local.faucet.airdrop(Pubkey.new_unique(), 10**9)
+
+
+def test_calls_are_counted_from_the_setting_of_the_plan(local: LocalNode) -> None:
+    """The same plan set again hits the same calls again."""
+    faults, plan = local.node.faults, read_plan({"calls": {"getSlot": {"hang_share": 0.5}}})
+    faults.set(plan)
+    first = [faults.call_fate("getSlot") for _ in range(40)]
+    faults.set(plan)
+    assert [faults.call_fate("getSlot") for _ in range(40)] == first
+    assert set(first) == {CallFate.HANGS, CallFate.ANSWERED}
+
+
+def test_a_silent_stream_tells_nothing(local: LocalNode) -> None:
+    faults = local.node.faults
+    assert faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
+    faults.set(read_plan({"streams": {"pubsub": {"silent": True}}}))
+    assert not faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
+
+
+def test_lost_slots_begin_now_and_end(local: LocalNode) -> None:
+    """A stream that jumps: so many slots are not told, the one being built is the first."""
+    faults = local.node.faults
+    faults.do_once(Once(lost_slots=LostSlots(grpc=2)))
+    told = []
+    for _ in range(4):
+        told.append((faults.tells(Stream.PUBSUB), faults.tells(Stream.GRPC)))
+        local.beat()
+    assert told == [(True, False), (True, False), (True, True), (True, True)]
+
+
+def test_what_is_asked_for_once_happens_once(local: LocalNode) -> None:
+    """With the next seal; the plan's own shares go on beside it."""
+    faults = local.node.faults
+    faults.do_once(Once(skip_slots=3, fork_blocks=2, purge_before_slot=7))
+    assert faults.next_seal() == Once(skip_slots=3, fork_blocks=2, purge_before_slot=7)
+    assert faults.next_seal() == Once()
+    faults.set(read_plan({"slots": {"dead_share": 1, "fork_share": 1, "fork_blocks": 3}}))
+    assert faults.next_seal() == Once(fork_blocks=3, dead_block=True)
+
+
+def test_expired_hashes_let_nothing_land_that_was_signed_before(local: LocalNode) -> None:
+    payer = local.wallet()
+    transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    local.beat()
+    local.node.faults.do_once(Once(expire_blockhashes=True))
+    assert local.chain.submit(bytes(transaction), Source.RPC) == Refused("BlockhashNotFound")
+
+
+def test_a_node_says_that_it_is_behind_from_a_distance_on(local: LocalNode) -> None:
+    """128 slots, as a node of the cluster: below that it calls itself healthy."""
+    faults = local.node.faults
+    faults.set(read_plan({"node": {"lag_slots": 128}}))
+    assert faults.slots_behind is None and local.call("getHealth") == "ok"
+    faults.set(read_plan({"node": {"lag_slots": 129}}))
+    assert faults.slots_behind == 129
+    assert local.error("getHealth") == (-32005, "Node is behind by 129 slots")
+
+
+def test_a_lagging_node_answers_of_the_past(local: LocalNode) -> None:
+    """Slots, balances, statuses, hashes and minContextSlot; what it is sent lands now."""
+    payer, to = local.wallet(), Pubkey.new_unique()
+    level = {"commitment": "processed"}
+    then = local.call("getSlot", level)
+    local.node.faults.set(read_plan({"node": {"lag_slots": 5}}))
+    local.beat()
+    signature = str(local.land(local.transfer(payer, to, 2_000_000)).signature)
+    local.beat()
+    assert local.call("getSlot", level) == then
+    assert local.call("getBalance", str(to), level)["value"] == 0
+    assert local.call("getSignatureStatuses", [signature])["value"] == [None]
+    assert local.call("getTransaction", signature, {"commitment": "confirmed"}) is None
+    assert local.error("getSlot", level | {"minContextSlot": then + 1})[0] == -32016
+    hash_then = local.call("getLatestBlockhash", level)["value"]["blockhash"]
+    assert hash_then != str(local.blockhash())
+    local.node.faults.set(FaultPlan())
+    assert local.call("getSlot", level) == then + 2
+    assert local.call("getBalance", str(to), level)["value"] == 2_000_000
