@@ -26,6 +26,19 @@ hypothesis.settings.load_profile("project")
 _database_numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (`-n`): one of them runs all tests of the whole product, first, as they take longest and
+    share one running product. Every other file stays with one worker, as its tests share a database."""
+    items.sort(key=lambda item: not _needs_product(item))
+    for item in items:
+        group = "product" if _needs_product(item) else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _needs_product(item: pytest.Item) -> bool:
+    return "product" in getattr(item, "fixturenames", ())
+
+
 def in_a_thread(work: Callable[[], Awaitable[None]]) -> None:
     """Run a coroutine from a synchronous fixture without touching the event loops of the tests."""
     failures: list[BaseException] = []
