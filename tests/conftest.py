@@ -26,6 +26,13 @@ hypothesis.settings.load_profile("project")
 _database_numbers = itertools.count(1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """With several workers (`-n`): tests are given out by the groups that are set below, in their order."""
+    if getattr(config.option, "numprocesses", None):
+        config.option.dist, config.option.loadscopereorder = "loadgroup", False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers (`-n`): one of them runs all tests of the whole product, first, as they take longest and
     share one running product. Every other file stays with one worker, as its tests share a database."""
