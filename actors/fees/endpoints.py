@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from actors.fees import core
-from actors.questions import EstimateQuestion, FeeQuestion
+from actors.method_requests import EstimateQuestion, FeeQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
@@ -48,7 +48,7 @@ class FeeMethods:
         self._node = node
 
     def handlers(self) -> dict[str, Handler]:
-        """By the name of the method; params are a question of actors/questions.py."""
+        """By the name of the method; params are a question of actors/method_requests.py."""
         return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
 
     async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:

@@ -16,7 +16,7 @@ from actors.catalog import BulkRow
 from actors.errors import Err, Refusal
 from actors.gateway import jsonrpc, params_values
 from actors.gateway.admission import Admitted, Plan
-from actors.questions import BulkQuestion, encoded
+from actors.method_requests import BulkQuestion, encoded
 
 ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in catalog.BULK})
 

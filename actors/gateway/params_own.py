@@ -3,7 +3,7 @@
 Implements: interface specification, "getTransactionHistory", "suggestPriorityFee" and JSON-RPC gateway rules 5 and 6;
 decisions 3.4; the request of getPriorityFeeEstimate that wallets already send.
 Pure. simulateBundle goes to the node, under the node's name for its list; the others become a question
-(actors/questions.py) for a handler of our own.
+(actors/method_requests.py) for a handler of our own.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from actors.gateway.params_values import (
     signature,
     up_to,
 )
-from actors.questions import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
+from actors.method_requests import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
 from actors.upstream.transactions import (
     BASE64_CHARACTERS_MAX,
     TransactionRefused,

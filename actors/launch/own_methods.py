@@ -7,9 +7,9 @@ from actors.config import Config
 from actors.fees.endpoints import FeeMethods
 from actors.gateway.own_methods import OwnMethods
 from actors.gateway.pipeline import Node
-from actors.lookups.asking import Asker
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
+from actors.lookups.fan_out import Asker
 
 
 def with_own_methods(node: Node, config: Config) -> Node:

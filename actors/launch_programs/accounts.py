@@ -11,7 +11,7 @@ from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
 
 from actors.launch_programs import addresses, pdas
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.instructions import (
     LEGACY_TRADES,
     CreateArguments,

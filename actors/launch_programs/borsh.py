@@ -2,7 +2,7 @@
 
 Implements: little-endian Borsh of the kinds that the launch programs use. Reading takes an older, shorter record: what
 is missing at the end reads as zero; a record that ends inside a field, or is not valid, reads as None.
-Pure. Not here: which fields a record has (curves.py, configs.py, events.py).
+Pure. Not here: which fields a record has (curve_account.py, configs.py, events.py).
 """
 
 from typing import Any

@@ -2,14 +2,14 @@
 
 Implements: the schedule by quote mint and market cap, the coin's own creator rate, and none for a coin without a
 creator. The fee schedule is data and has had several tiers before, so tiers are followed although one exists today.
-Pure. Not here: amounts (quotes.py).
+Pure. Not here: amounts (curve_math.py).
 """
 
 from dataclasses import dataclass
 
 from actors.launch_programs.addresses import NATIVE_MINT_2022, USDC_MINT, WSOL_MINT, ZERO_KEY
 from actors.launch_programs.configs import FeeConfig, Fees, FeeTier, Global
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 
 SOL_LIKE = frozenset({ZERO_KEY, WSOL_MINT, NATIVE_MINT_2022})
 STABLE = frozenset({USDC_MINT})  # Fixed in the fee program; devnet's USDC is not listed there.

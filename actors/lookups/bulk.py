@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.lookups.asking import Asker, Request, fault_text
 from actors.lookups.endpoints import ACCOUNTS_PER_CALL, VERSION_MAX, holdings_of
+from actors.lookups.fan_out import Asker, Request, fault_text
 from actors.lookups.holdings import Holding, read_lamports
-from actors.questions import BulkQuestion
+from actors.method_requests import BulkQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from actors.lookups import assets, history
-from actors.lookups.asking import Asker, Request, fault_text
+from actors.lookups.fan_out import Asker, Request, fault_text
 from actors.lookups.holdings import MINT_SLICE, TOKEN_PROGRAMS, Holding, Mint, read_holdings, read_mints
-from actors.questions import AssetsQuestion, HistoryQuestion
+from actors.method_requests import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
@@ -34,7 +34,7 @@ class LookupMethods:
         self._asker = asker
 
     def handlers(self) -> dict[str, Handler]:
-        """By the name of the method; params are a question of actors/questions.py."""
+        """By the name of the method; params are a question of actors/method_requests.py."""
         return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
 
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:

@@ -7,7 +7,7 @@ Pure. The wire's field names of an entry appear only here.
 from collections.abc import Mapping
 from typing import Any
 
-from actors.lookups import sentences
+from actors.lookups import explanations
 from actors.lookups.transfers import (
     SolTransfer,
     TokenTransfer,
@@ -29,7 +29,7 @@ _NAMES = {
 }
 
 
-def missing_entry(listed: Mapping[str, Any], reason: str = sentences.NOT_FOUND) -> dict[str, Any]:
+def missing_entry(listed: Mapping[str, Any], reason: str = explanations.NOT_FOUND) -> dict[str, Any]:
     """Of a transaction that the node lists and cannot give."""
     return {
         "signature": listed["signature"],
@@ -49,7 +49,7 @@ def entry(address: str, listed: Mapping[str, Any], transaction: Mapping[str, Any
     failed = meta["err"] is not None
     sol, tokens = sol_transfers(transaction), token_transfers(transaction)
     programs = program_interactions(transaction)
-    names = [program["name"] or sentences.short(program["program_id"]) for program in programs]
+    names = [program["name"] or explanations.short(program["program_id"]) for program in programs]
     payer = account_keys(transaction)[0]
     return {
         "signature": listed["signature"],
@@ -62,9 +62,9 @@ def entry(address: str, listed: Mapping[str, Any], transaction: Mapping[str, Any
             "token_transfers": [_token_json(move) for move in tokens],
             "sol_transfers": [_sol_json(move) for move in sol],
             "program_interactions": programs,
-            "summary": sentences.summary(sol, tokens, names, failed),
+            "summary": explanations.summary(sol, tokens, names, failed),
         },
-        "explanation": sentences.explanation(address, payer, meta["fee"], sol, tokens, names, failed),
+        "explanation": explanations.explanation(address, payer, meta["fee"], sol, tokens, names, failed),
     }
 
 
@@ -98,5 +98,5 @@ def _token_json(move: TokenTransfer) -> dict[str, Any]:
         "to_token_account": move.destination_account,
         "amount": str(move.amount),
         "decimals": move.decimals,
-        "ui_amount_string": None if move.decimals is None else sentences.decimal_text(move.amount, move.decimals),
+        "ui_amount_string": None if move.decimals is None else explanations.decimal_text(move.amount, move.decimals),
     }

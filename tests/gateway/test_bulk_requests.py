@@ -10,7 +10,7 @@ from actors.catalog import BULK
 from actors.errors import Err, Refusal
 from actors.gateway.admission import Admitted
 from actors.gateway.bulk_requests import ROWS, admit
-from actors.questions import BulkQuestion
+from actors.method_requests import BulkQuestion
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"

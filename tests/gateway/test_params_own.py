@@ -16,7 +16,7 @@ from actors.errors import Err, Refusal
 from actors.fees import core
 from actors.gateway import params_own
 from actors.gateway.params import check
-from actors.questions import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion
+from actors.method_requests import AssetsQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"

@@ -3,7 +3,7 @@
 from actors.catalog import METHODS, Availability
 from actors.config import Config
 from actors.launch.own_methods import with_own_methods
-from actors.questions import AssetsQuestion, BulkQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
+from actors.method_requests import AssetsQuestion, BulkQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
 from actors.upstream import replies
 from tests.ported_node import PortedNode
 

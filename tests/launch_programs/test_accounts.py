@@ -14,7 +14,7 @@ from actors.launch_programs.accounts import (
     trade_instruction,
     trade_keys,
 )
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.instructions import Kind, TradeArguments, create_arguments, trade_arguments
 
 from .samples import calls, key, sample

@@ -7,7 +7,7 @@ from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import NATIVE_MINT_2022, USDC_MINT, WITHDRAW_AUTHORITY, WSOL_MINT, ZERO_KEY
 from actors.launch_programs.configs import FeeConfig, Fees, FeeTier
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.fee_schedule import Rates, market_cap, rates, tier_of
 
 from .test_configs import GLOBAL

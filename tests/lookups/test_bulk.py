@@ -6,9 +6,9 @@ import orjson
 from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 
-from actors.lookups.asking import Asker
 from actors.lookups.bulk import BulkLookups
-from actors.questions import BulkQuestion, encoded
+from actors.lookups.fan_out import Asker
+from actors.method_requests import BulkQuestion, encoded
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer, PiecesAnswer
 from tests.ported_node import PortedNode, node_error, node_result

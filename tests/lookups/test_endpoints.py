@@ -7,9 +7,9 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 
-from actors.lookups.asking import CALLS_PER_REQUEST, Asker
 from actors.lookups.endpoints import LookupMethods
-from actors.questions import AssetsQuestion, HistoryQuestion, Question, encoded
+from actors.lookups.fan_out import CALLS_PER_REQUEST, Asker
+from actors.method_requests import AssetsQuestion, HistoryQuestion, Question, encoded
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.ported_node import PortedNode, node_error, node_result

@@ -6,7 +6,7 @@ from tests.tidy.sources import ROOT, Source, imports, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "questions", "events"),
+    *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
     *("hotlink_frames", "hotlink", "hotlink_edge", "hosting"),
     *("spawn", "children", "ports", "datadir", "embedded", "storage"),
     "telemetry",
@@ -34,8 +34,18 @@ OPEN = {
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
     "launch_programs": {
-        *("accounts", "addresses", "borsh", "configs", "curves", "events", "fee_schedule", "instructions", "pdas"),
-        *("pools", "quotes"),
+        *(
+            "accounts",
+            "addresses",
+            "borsh",
+            "configs",
+            "curve_account",
+            "events",
+            "fee_schedule",
+            "instructions",
+            "pdas",
+        ),
+        *("pools", "curve_math"),
     },
 }
 WIRING = "launch"

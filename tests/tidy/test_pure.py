@@ -24,7 +24,7 @@ IMPURE = {
     *("actors.datadir", "actors.ports"),
 }
 # Shared files without rules of their own to protect them: vocabulary.
-PURE_SHARED = {"units", "errors", "settlements", "calls", "catalog", "questions", "events"}
+PURE_SHARED = {"units", "errors", "settlements", "calls", "catalog", "method_requests", "events"}
 # The rules of a context live here, whatever the docstring says.
 PURE_NAMES = {
     *("core", "credits", "ratelimit", "nonces", "referrals", "ledger", "account"),

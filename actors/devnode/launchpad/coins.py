@@ -26,7 +26,7 @@ from actors.devnode.parsing.token_state import holding
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import Keys, Trader, create_instruction, trade_instruction, trade_keys
 from actors.launch_programs.configs import Global, decode_global
-from actors.launch_programs.curves import BondingCurve, decode_curve, encode_curve
+from actors.launch_programs.curve_account import BondingCurve, decode_curve, encode_curve
 from actors.launch_programs.instructions import CreateArguments, Kind, TradeArguments
 
 KINDS = ("classic", "v2", "mayhem")

@@ -21,7 +21,7 @@ from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import CREATE_V2_QUOTE_SLOTS, FIXED, SLOTS, Keys, coin_keys
 from actors.launch_programs.borsh import encode
 from actors.launch_programs.configs import Global, user_volume_accumulator_bytes
-from actors.launch_programs.curves import (
+from actors.launch_programs.curve_account import (
     CURVE_BYTES,
     CURVE_BYTES_EXTENDED,
     DISCRIMINATOR,

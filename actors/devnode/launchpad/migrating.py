@@ -27,7 +27,7 @@ from actors.devnode.launchpad.stage import Stage
 from actors.devnode.parsing.token_state import holding
 from actors.launch_programs import addresses
 from actors.launch_programs.accounts import SLOTS, Keys, migrate_keys
-from actors.launch_programs.curves import encode_curve
+from actors.launch_programs.curve_account import encode_curve
 from actors.launch_programs.events import CompletePumpAmmMigrationEvent, CreatePoolEvent
 from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pools import POOL_BYTES, Pool, encode_pool

@@ -15,7 +15,7 @@ from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.faults import Fault
 from actors.devnode.launchpad.stage import Stage
 from actors.launch_programs.accounts import Keys
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from actors.launch_programs.configs import (
     decode_global,
     decode_quote_control,
 )
-from actors.launch_programs.curves import BondingCurve, decode_curve
+from actors.launch_programs.curve_account import BondingCurve, decode_curve
 
 # The two change never or by hand, and every trade reads them.
 _global_in = lru_cache(4)(decode_global)

@@ -25,10 +25,11 @@ from actors.devnode.launchpad.reading import (
     require_addresses,
 )
 from actors.devnode.launchpad.stage import Stage
-from actors.launch_programs import addresses, quotes
+from actors.launch_programs import addresses, curve_math
 from actors.launch_programs.accounts import SLOTS, Keys, Trader, trade_keys
 from actors.launch_programs.configs import Global
-from actors.launch_programs.curves import CURVE_BYTES, CURVE_BYTES_WITH_QUOTE, BondingCurve, encode_curve
+from actors.launch_programs.curve_account import CURVE_BYTES, CURVE_BYTES_WITH_QUOTE, BondingCurve, encode_curve
+from actors.launch_programs.curve_math import Amounts
 from actors.launch_programs.events import CompleteEvent, TradeEvent
 from actors.launch_programs.fee_schedule import Rates, market_cap, rates
 from actors.launch_programs.instructions import (
@@ -41,7 +42,6 @@ from actors.launch_programs.instructions import (
     TradeArguments,
     trade_arguments,
 )
-from actors.launch_programs.quotes import Amounts
 
 # Units of the program's own code: the samples' totals without the calls (legacy buy 72 k, sell 35 k, buy_v2 94 k).
 _OWN_UNITS = {Kind.BUY: 63_100, Kind.BUY_EXACT_SOL_IN: 63_400, Kind.SELL: 28_000}
@@ -91,7 +91,7 @@ def trade(stage: Stage, kind: Kind) -> None:
         pay_buy(stage, bill)
     else:
         pay_sale(stage, bill)
-    after = (quotes.after_buy if checked.is_buy else quotes.after_sell)(checked.coin.curve, amounts)
+    after = (curve_math.after_buy if checked.is_buy else curve_math.after_sell)(checked.coin.curve, amounts)
     after = bill.with_buckets(after)
     curve_account = stage.account(checked.keys["bonding_curve"])
     assert curve_account is not None
@@ -173,7 +173,7 @@ def _check_coin(kind: Kind, curve: BondingCurve) -> None:
 def _bought(trade: _Trade) -> Amounts:
     curve, amount, limit = trade.coin.curve, trade.arguments.amount, trade.arguments.limit
     if trade.kind in EXACT_IN:
-        amounts = quotes.buy_exact_in(curve, amount, trade.rates)
+        amounts = curve_math.buy_exact_in(curve, amount, trade.rates)
         if amounts is None:
             raise Fault.number(6041)
         if amounts.tokens < limit:
@@ -183,7 +183,7 @@ def _bought(trade: _Trade) -> Amounts:
         amount = min(amount, curve.real_token_reserves)
     if amount > curve.real_token_reserves:
         raise Fault.number(6021)
-    amounts = quotes.buy_exact_out(curve, amount, trade.rates)
+    amounts = curve_math.buy_exact_out(curve, amount, trade.rates)
     if amounts is None:
         raise Fault.number(6024)
     if amounts.total_cost > limit:
@@ -193,7 +193,7 @@ def _bought(trade: _Trade) -> Amounts:
 
 def _within(trade: _Trade, amounts: Amounts) -> Amounts:
     """The curve's own numbers are 64 bits wide."""
-    if trade.coin.curve.virtual_quote_reserves + amounts.net_quote > quotes.U64_MAX:
+    if trade.coin.curve.virtual_quote_reserves + amounts.net_quote > curve_math.U64_MAX:
         raise Fault.number(6024)
     return amounts
 
@@ -204,8 +204,8 @@ def _sold(stage: Stage, trade: _Trade) -> Amounts:
     assert account is not None
     if int.from_bytes(account.data[64:72], "little") < amount:
         raise Fault.number(6023)
-    amounts = quotes.sell(trade.coin.curve, amount, trade.rates)
-    if amounts is None or amounts.proceeds < 0 or trade.coin.curve.real_token_reserves + amount > quotes.U64_MAX:
+    amounts = curve_math.sell(trade.coin.curve, amount, trade.rates)
+    if amounts is None or amounts.proceeds < 0 or trade.coin.curve.real_token_reserves + amount > curve_math.U64_MAX:
         raise Fault.number(6024)
     if amounts.proceeds < trade.arguments.limit:
         raise Fault.number(6003)
@@ -238,7 +238,7 @@ def _move_tokens(stage: Stage, trade: _Trade, tokens: int) -> None:
 
 
 def _bill(trade: _Trade, amounts: Amounts) -> Bill:
-    buyback = amounts.protocol_fee * trade.config.buyback_basis_points // quotes.BPS
+    buyback = amounts.protocol_fee * trade.config.buyback_basis_points // curve_math.BPS
     return Bill(
         keys=trade.keys,
         curve=trade.coin.curve,

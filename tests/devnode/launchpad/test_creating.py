@@ -9,7 +9,7 @@ from actors.devnode.launchpad.genesis import INITIAL_VIRTUAL_USDC
 from actors.devnode.parsing.token_state import mint_supply
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.accounts import FIXED, instruction
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.events import CreateEvent, ExtendAccountEvent, InitUserVolumeAccumulatorEvent
 from actors.launch_programs.instructions import Kind
 

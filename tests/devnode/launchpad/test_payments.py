@@ -4,7 +4,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.launchpad.payments import Bill
 from actors.launch_programs.addresses import USDC_MINT
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 
 CURVE = BondingCurve(1, 1, 1, 1, 1, creator_fee_bucket=5, protocol_fee_bucket=6)
 BILL = Bill(

@@ -10,7 +10,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.devnode.launchpad import calls
-from actors.launch_programs import addresses, pdas, quotes
+from actors.launch_programs import addresses, curve_math, pdas
 from actors.launch_programs.accounts import SLOTS
 from actors.launch_programs.events import CompleteEvent, TradeEvent
 from actors.launch_programs.fee_schedule import Rates
@@ -33,7 +33,7 @@ def test_an_exact_out_buy_pays_what_the_formula_says(pad: Pad, create: Kind, buy
     mint, amount = pad.launch(create), 3_520_371_073_923
     pad.land(pad.base_account(mint))
     keys, before = pad.keys(mint), pad.curve(mint)
-    wanted = quotes.buy_exact_out(before, amount, RATES)
+    wanted = curve_math.buy_exact_out(before, amount, RATES)
     assert wanted is not None and wanted.net_quote == 98_750_018
     receivers = ("buyback", "fee_recipient", "creator_vault")
     lamports = {name: pad.lamports(keys[name]) for name in (*receivers, "bonding_curve", "user", "user_volume")}
@@ -53,7 +53,7 @@ def test_an_exact_out_buy_pays_what_the_formula_says(pad: Pad, create: Kind, buy
         assert gained["creator_vault"] == wanted.creator_fee + 890_880
     assert gained["user_volume"] == 1_844_400
     assert sum(gained.values()) == -meta.fee_lamports
-    after = quotes.after_buy(before, wanted)
+    after = curve_math.after_buy(before, wanted)
     bare = replace(pad.curve(mint), creator_fee_bucket=0, protocol_fee_bucket=0)
     assert bare == after
     (event,) = events(meta)
@@ -83,7 +83,7 @@ def test_a_sale_brings_what_the_formula_says(pad: Pad, kind: Kind) -> None:
     mint, amount = pad.launch(), 10**12
     pad.land(pad.base_account(mint), pad.trade(mint, Kind.BUY, 5 * 10**12, SOL))
     before = pad.curve(mint)
-    wanted = quotes.sell(before, amount, RATES)
+    wanted = curve_math.sell(before, amount, RATES)
     assert wanted is not None
     keys, user = pad.keys(mint), pad.user.pubkey()
     had = pad.lamports(user)
@@ -91,7 +91,7 @@ def test_a_sale_brings_what_the_formula_says(pad: Pad, kind: Kind) -> None:
     assert meta.err is None and held(pad, mint) == 4 * 10**12
     assert pad.lamports(user) == had + wanted.proceeds - meta.fee_lamports
     bare = replace(pad.curve(mint), creator_fee_bucket=0, protocol_fee_bucket=0)
-    assert bare == quotes.after_sell(before, wanted)
+    assert bare == curve_math.after_sell(before, wanted)
     assert pad.tokens(keys["curve_base"]) == 10**15 - 4 * 10**12
     (event,) = events(meta)
     assert isinstance(event, TradeEvent) and not event.is_buy and event.ix_name == "sell"
@@ -253,7 +253,7 @@ def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
             keys["user"], keys["buyback_quote"], keys["buyback"], USDC_MINT, addresses.TOKEN_PROGRAM
         )
         assert pad.land(make).err is None
-    wanted = quotes.buy_exact_out(before, 10**12, RATES)
+    wanted = curve_math.buy_exact_out(before, 10**12, RATES)
     assert wanted is not None
     meta = pad.land(pad.trade(mint, kind, 10**12, wanted.total_cost))
     assert meta.err is None and held(pad, mint) == 10**12
@@ -266,7 +266,7 @@ def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
     assert isinstance(event, TradeEvent) and (event.sol_amount, event.quote_amount) == (0, wanted.net_quote)
     assert event.quote_mint == USDC_MINT and event.virtual_sol_reserves == 0
     if kind is Kind.BUY_V2:
-        sold = quotes.sell(pad.curve(mint), 10**11, RATES)
+        sold = curve_math.sell(pad.curve(mint), 10**11, RATES)
         had = pad.tokens(keys["user_quote"])
         assert sold is not None and pad.land(pad.trade(mint, Kind.SELL_V2, 10**11, sold.proceeds)).err is None
         assert pad.tokens(keys["user_quote"]) == had + sold.proceeds
@@ -295,7 +295,7 @@ def test_a_curve_that_stores_wsol_is_paid_in_wsol(pad: Pad) -> None:
     close = Instruction(token, b"\x09", metas)
     meta = pad.land(*wrap, pad.trade(mint, Kind.BUY_V2, 10**12, SOL), close)
     assert meta.err is None and held(pad, mint) == 10**12
-    wanted = quotes.buy_exact_out(
+    wanted = curve_math.buy_exact_out(
         replace(pad.curve(mint), virtual_token_reserves=1_073 * 10**12, virtual_quote_reserves=30 * SOL), 10**12, RATES
     )
     assert wanted is not None and pad.tokens(keys["curve_quote"]) == wanted.net_quote

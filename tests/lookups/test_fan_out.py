@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from actors.lookups import asking
-from actors.lookups.asking import CALLS_PER_REQUEST, Asker, fault_text
+from actors.lookups import fan_out
+from actors.lookups.fan_out import CALLS_PER_REQUEST, Asker, fault_text
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind
 from tests.ported_node import PortedNode, node_error, node_result
@@ -49,9 +49,9 @@ async def test_what_is_too_much_to_read_is_not_read():
     """One answer, and all answers to one call: whoever owns a hundred thousand token accounts holds up nobody else."""
     ported = PortedNode(interfere=lambda method, params: node_result("x" * params[0]))
     asker = Asker(ported, 1)
-    assert await asker.request(5_000).ask("m", asking.ANSWER_BYTES_MAX) is replies.OVERSIZED
+    assert await asker.request(5_000).ask("m", fan_out.ANSWER_BYTES_MAX) is replies.OVERSIZED
     request = asker.request(60_000)
-    piece = asking.ANSWER_BYTES_MAX - 1_000
+    piece = fan_out.ANSWER_BYTES_MAX - 1_000
     answers = [await request.ask("m", piece) for _ in range(5)]
     assert [answer is replies.OVERSIZED for answer in answers] == [False] * 4 + [True]
     assert (await request.ask("m", 10)).kind is AnswerKind.RESULT

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.lookups.sentences import decimal_text, explanation, short, summary
+from actors.lookups.explanations import decimal_text, explanation, short, summary
 from actors.lookups.transfers import SolTransfer, TokenTransfer
 
 ANNA, BERT, CARL = "Anna" + "1" * 36 + "anna", "Bert" + "1" * 36 + "bert", "Carl" + "1" * 36 + "carl"

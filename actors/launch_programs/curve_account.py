@@ -3,7 +3,7 @@
 Implements: its layout at every length seen on the chain (49 to 166 bytes; fields that are missing at the end read as
 zero), and the one mapping from the stored quote mint to what users call the curve: `classic` and SOL where it stores
 none, whichever instruction made the coin, else `v2` and the stored mint.
-Pure. Not here: prices (quotes.py), rates (fee_schedule.py).
+Pure. Not here: prices (curve_math.py), rates (fee_schedule.py).
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ Pure. Amounts are whole base units below 2^64; a result that would not fit is No
 
 from dataclasses import dataclass, replace
 
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.fee_schedule import Rates
 
 BPS = 10_000

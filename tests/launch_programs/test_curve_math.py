@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from actors.launch_programs import quotes
+from actors.launch_programs import curve_math
 from actors.launch_programs.addresses import USDC_MINT, WITHDRAW_AUTHORITY, WSOL_MINT, ZERO_KEY
 from actors.launch_programs.configs import FeeConfig, Fees, FeeTier
-from actors.launch_programs.curves import BondingCurve
+from actors.launch_programs.curve_account import BondingCurve
 from actors.launch_programs.fee_schedule import Rates, market_cap, rates
 
 from .samples import sample
@@ -55,25 +55,25 @@ def test_quotes_are_those_of_the_platforms_own_sdk(vector: dict[str, Any]) -> No
         check_sale(vector, curve, charged)
         return
     budget = int(vector["budget"])
-    tokens = quotes.tokens_for_budget(curve, budget, charged)
-    cost = quotes.buy_exact_out(curve, tokens, charged)
-    exact_in = quotes.buy_exact_in(curve, budget, charged)
+    tokens = curve_math.tokens_for_budget(curve, budget, charged)
+    cost = curve_math.buy_exact_out(curve, tokens, charged)
+    exact_in = curve_math.buy_exact_in(curve, budget, charged)
     assert tokens == int(vector["tokens_out"])
     assert cost is not None and cost.total_cost == int(vector["cost"])
     assert exact_in is not None and exact_in.tokens == int(vector["exact_in"])
-    assert quotes.cost_max(budget, 500) == int(vector["max_cost_on_budget"])
-    assert quotes.cost_max(cost.total_cost, 500) == int(vector["max_cost_on_cost"])
+    assert curve_math.cost_max(budget, 500) == int(vector["max_cost_on_budget"])
+    assert curve_math.cost_max(cost.total_cost, 500) == int(vector["max_cost_on_cost"])
 
 
 def check_sale(vector: dict[str, Any], curve: BondingCurve, charged: Rates) -> None:
     # The vectors quote dust on a fresh curve, which holds nothing yet: the price is asked, not the payment.
-    sold = quotes.sell(replace(curve, real_quote_reserves=10**12), int(vector["tokens"]), charged)
+    sold = curve_math.sell(replace(curve, real_quote_reserves=10**12), int(vector["tokens"]), charged)
     assert sold is not None
     assert (sold.net_quote, sold.proceeds) == (int(vector["gross"]), int(vector["net"]))
     if "min_sol_output" in vector:
-        assert quotes.proceeds_min(sold.proceeds, 500) == int(vector["min_sol_output"])
+        assert curve_math.proceeds_min(sold.proceeds, 500) == int(vector["min_sol_output"])
     else:
-        assert quotes.gross_for_positive_proceeds(charged) == int(vector["smallest_gross"])
+        assert curve_math.gross_for_positive_proceeds(charged) == int(vector["smallest_gross"])
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def check_sale(vector: dict[str, Any], curve: BondingCurve, charged: Rates) -> N
 )
 def test_amounts_that_landed_on_the_chain(tokens: int, net: int, protocol: int, creator: int) -> None:
     """Exact-out buys from a fresh curve."""
-    assert quotes.buy_exact_out(FRESH, tokens, RATES) == quotes.Amounts(tokens, net, protocol, creator)
+    assert curve_math.buy_exact_out(FRESH, tokens, RATES) == curve_math.Amounts(tokens, net, protocol, creator)
 
 
 def test_an_exact_in_buy_that_landed() -> None:
-    bought = quotes.buy_exact_in(FRESH, 3_000_000_000, RATES)
-    assert bought == quotes.Amounts(96_449_438_144_093, 2_962_962_962, 28_148_149, 8_888_889)
+    bought = curve_math.buy_exact_in(FRESH, 3_000_000_000, RATES)
+    assert bought == curve_math.Amounts(96_449_438_144_093, 2_962_962_962, 28_148_149, 8_888_889)
     assert bought.total_cost == 3_000_000_000
 
 
 @given(curve=curves, charged=some_rates, budget=st.integers(1, 10**12))
 def test_a_budget_is_never_exceeded(curve: BondingCurve, charged: Rates, budget: int) -> None:
     """Neither by the program's exact-in buy nor by the SDK's quote, and the SDK's quote is never the smaller one."""
-    tokens = quotes.tokens_for_budget(curve, budget, charged)
-    exact_in = quotes.buy_exact_in(curve, budget, charged)
+    tokens = curve_math.tokens_for_budget(curve, budget, charged)
+    exact_in = curve_math.buy_exact_in(curve, budget, charged)
     if tokens:
-        cost = quotes.buy_exact_out(curve, tokens, charged)
+        cost = curve_math.buy_exact_out(curve, tokens, charged)
         assert cost is not None and cost.total_cost <= budget
     if exact_in is not None:
         assert exact_in.total_cost <= budget and exact_in.tokens <= tokens
@@ -107,12 +107,12 @@ def test_a_budget_is_never_exceeded(curve: BondingCurve, charged: Rates, budget:
 def test_a_round_trip_never_gains(curve: BondingCurve, charged: Rates, tokens: int) -> None:
     """Who buys and sells at once gets back at most what was paid, and the curve keeps at least what it had."""
     assume(tokens <= curve.real_token_reserves)
-    bought = quotes.buy_exact_out(curve, tokens, charged)
+    bought = curve_math.buy_exact_out(curve, tokens, charged)
     assert bought is not None
-    between = quotes.after_buy(curve, bought)
-    sold = quotes.sell(between, tokens, charged)
+    between = curve_math.after_buy(curve, bought)
+    sold = curve_math.sell(between, tokens, charged)
     assert sold is not None and sold.proceeds < bought.total_cost
-    after = quotes.after_sell(between, sold)
+    after = curve_math.after_sell(between, sold)
     assert after.virtual_token_reserves == curve.virtual_token_reserves
     assert after.real_token_reserves == curve.real_token_reserves
     assert after.virtual_quote_reserves >= curve.virtual_quote_reserves
@@ -123,22 +123,22 @@ def test_a_round_trip_never_gains(curve: BondingCurve, charged: Rates, tokens: i
 @given(curve=curves, charged=some_rates, tokens=st.integers(1, 2**70))
 def test_what_does_not_fit_is_no_number(curve: BondingCurve, charged: Rates, tokens: int) -> None:
     """Never wrapped, never more than there is."""
-    sold = quotes.sell(curve, tokens, charged)
+    sold = curve_math.sell(curve, tokens, charged)
     assert sold is None or sold.net_quote <= curve.real_quote_reserves
-    bought = quotes.buy_exact_out(curve, tokens, charged)
-    assert bought is None or (tokens < curve.virtual_token_reserves and bought.total_cost <= quotes.U64_MAX)
+    bought = curve_math.buy_exact_out(curve, tokens, charged)
+    assert bought is None or (tokens < curve.virtual_token_reserves and bought.total_cost <= curve_math.U64_MAX)
 
 
 def test_the_last_token_completes_the_curve() -> None:
-    bought = quotes.buy_exact_out(FRESH, FRESH.real_token_reserves, RATES)
+    bought = curve_math.buy_exact_out(FRESH, FRESH.real_token_reserves, RATES)
     assert bought is not None
-    after = quotes.after_buy(FRESH, bought)
+    after = curve_math.after_buy(FRESH, bought)
     assert after.complete and after.real_token_reserves == 0 and not after.is_tradable
-    assert quotes.tokens_for_budget(replace(after, virtual_token_reserves=0), 5, RATES) == 0
-    assert quotes.buy_exact_in(FRESH, 2, RATES) is None
+    assert curve_math.tokens_for_budget(replace(after, virtual_token_reserves=0), 5, RATES) == 0
+    assert curve_math.buy_exact_in(FRESH, 2, RATES) is None
 
 
 def test_fees_that_take_everything_leave_no_threshold() -> None:
     with pytest.raises(ValueError, match="take everything"):
-        quotes.gross_for_positive_proceeds(Rates(10_000, 0))
-    assert quotes.gross_for_positive_proceeds(Rates(95, 0)) == 2
+        curve_math.gross_for_positive_proceeds(Rates(10_000, 0))
+    assert curve_math.gross_for_positive_proceeds(Rates(95, 0)) == 2

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from actors.questions import (
+from actors.method_requests import (
     AssetsQuestion,
     BulkQuestion,
     EstimateQuestion,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import USDC_MINT, WSOL_MINT, ZERO_KEY
-from actors.launch_programs.curves import CURVE_BYTES, BondingCurve, decode_curve, encode_curve
+from actors.launch_programs.curve_account import CURVE_BYTES, BondingCurve, decode_curve, encode_curve
 
 from .samples import sample
 
