@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from bench import figures, load, report, systems
-from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, SYSTEMS, UPSTREAM, Exactness, Load, Row
+from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, SYSTEMS, UPSTREAM, Exactness, Load, Row
 from bench.processes import MemoryWatch, cpu_seconds, cpu_spent, memory_by_name
 from bench.product import ProductFailed
 from bench.systems import System
@@ -64,6 +64,9 @@ class Bench:
         with systems.upstream() as constant:
             if UPSTREAM in wanted:
                 self.measure(constant)
+            if NOOP in wanted:
+                with self._started(NOOP) as stack:
+                    self.measure(stack.enter_context(systems.noop()))
             if BASELINE in wanted:
                 with self._started(BASELINE) as stack:
                     self.measure(stack.enter_context(systems.baseline(constant.url, self.plan.baseline_workers)))
@@ -174,7 +177,8 @@ def main(
     try:
         bench.run()
     except (ProductFailed, load.LoadFailed, ChildProcessError) as error:
-        console.print(f"[red]Broke:[/red] {error}", markup=True)
+        console.print("[red]Broke:[/red]", end=" ")
+        console.print(str(error), markup=False)
         raise typer.Exit(1) from None
     _show(bench, results)
 

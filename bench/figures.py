@@ -6,9 +6,9 @@ Pure: no clock, no I/O. Not here: how they are taken (load.py, processes.py) or 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-UPSTREAM, GATEWAY, BASELINE = "upstream", "gateway", "baseline"
+UPSTREAM, NOOP, GATEWAY, BASELINE = "upstream", "noop", "gateway", "baseline"
 DEVNODE, DEVNODE_GATEWAY = "devnode", "devnode-gateway"
-SYSTEMS = (UPSTREAM, BASELINE, GATEWAY, DEVNODE, DEVNODE_GATEWAY)
+SYSTEMS = (UPSTREAM, NOOP, BASELINE, GATEWAY, DEVNODE, DEVNODE_GATEWAY)
 
 PRICE_CREDITS = 1  # getSlot: READ_CHEAP.
 _RATIO_MIN = 5.0
@@ -82,9 +82,9 @@ def find(rows: Sequence[Row], system: str, connections: int) -> Row | None:
     return next((row for row in rows if row.system == system and row.load.connections == connections), None)
 
 
-def ratio(rows: Sequence[Row], connections: int) -> float | None:
-    """Calls per second of the gateway over those of the baseline."""
-    ours, theirs = find(rows, GATEWAY, connections), find(rows, BASELINE, connections)
+def ratio(rows: Sequence[Row], connections: int, system: str = GATEWAY, to: str = BASELINE) -> float | None:
+    """Calls per second of one system over those of another at the same number of connections."""
+    ours, theirs = find(rows, system, connections), find(rows, to, connections)
     if ours is None or theirs is None or not theirs.load.answered:
         return None
     return ours.load.per_second / theirs.load.per_second

@@ -11,7 +11,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import GATEWAY, PRICE_CREDITS, Exactness, Row, Verdict, added_ms, ratio, verdicts
+from bench.figures import GATEWAY, NOOP, PRICE_CREDITS, Exactness, Row, Verdict, added_ms, ratio, verdicts
 
 _MEGABYTE = 1e6
 
@@ -21,7 +21,7 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
     table = Table(title=f"getSlot, one call a request, load from {tools} on the same machine")
     table.add_column("system")
     for heading in (
-        *("conns", "calls/s", "p50 ms", "p99 ms", "errors"),
+        *("conns", "calls/s", "of the no-op", "p50 ms", "p99 ms", "errors"),
         *("CPU s per 1,000", "memory MB", "uncounted credits"),
     ):
         table.add_column(heading, justify="right")
@@ -34,6 +34,7 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
             row.system,
             str(row.load.connections),
             f"{row.load.per_second:,.0f}",
+            _times(ratio(rows, row.load.connections, row.system, NOOP)),
             f"{row.load.latency_p50_ms:.2f}",
             f"{row.load.latency_p99_ms:.2f}",
             f"{row.load.errors:,}",
@@ -47,6 +48,10 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
             "[dim]uncounted credits: wrk hangs up at a step's end with up to one call a connection in flight; they "
             "are answered, charged and not counted by it. The counted runs below are exact.[/dim]"
         )
+
+
+def _times(found: float | None) -> str:
+    return "" if found is None else f"{found:.2f}"
 
 
 def show_cpu(console: Console, rows: Sequence[Row]) -> None:
@@ -126,7 +131,12 @@ def write(
         "machine": machine(),
         "settings": settings,
         "rows": [
-            {**dataclasses.asdict(row), "per_second": row.load.per_second, "cpu_seconds": row.cpu_seconds}
+            {
+                **dataclasses.asdict(row),
+                "per_second": row.load.per_second,
+                "of_the_noop": ratio(rows, row.load.connections, row.system, NOOP),
+                "cpu_seconds": row.cpu_seconds,
+            }
             for row in rows
         ],
         "exactness": [{**dataclasses.asdict(run), "off_by": run.off_by} for run in exactness],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from pathlib import Path
 import redis
 
 from bench.baseline import balance_key
-from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, UPSTREAM
+from bench.figures import BASELINE, DEVNODE, DEVNODE_GATEWAY, GATEWAY, NOOP, UPSTREAM
 from bench.product import ROOT, Product, environment, free_ports
 
 CREDITS = 2_000_000_000
 _API_KEY = "bench-key"
 _START_SECONDS = 30
 _STOP_SECONDS = 10
+_CLUSTER_START_SECONDS = 90
 # A measurement is of calls, not of refusals: the limits are out of the way, the checks of them are not.
 _LIMITS_AWAY = {
     "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
@@ -53,6 +55,18 @@ def upstream() -> Iterator[System]:
     port = free_port()
     with running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
         yield System(UPSTREAM, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid,))
+
+
+@contextmanager
+def noop() -> Iterator[System]:
+    """Serve in HAProxy mode with an empty ASGI application: what this host gives at the moment."""
+    ports = free_ports()
+    command = [sys.executable, "-m", "bench.noop", "--http-port", str(ports.http)]
+    command += ["--internal-port-first", str(ports.first)]
+    with running(command, {}, ports.http, _CLUSTER_START_SECONDS) as process:
+        url = f"http://127.0.0.1:{ports.http}/"
+        _wait_for_answer(url)
+        yield System(NOOP, url, _API_KEY, lambda: (process.pid,))
 
 
 @contextmanager
@@ -139,14 +153,16 @@ def _redis_program() -> str:
 
 
 @contextmanager
-def running(command: list[str], settings: dict[str, str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: list[str], settings: dict[str, str], port: int, start_seconds: float = _START_SECONDS
+) -> Iterator[subprocess.Popen[bytes]]:
     """A child that listens on a port when the block starts, and has ended when the block has."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment(settings), stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _wait_for(port, process)
+            _wait_for(port, process, start_seconds)
             yield process
         except ChildProcessError as error:
             output.seek(0)
@@ -160,8 +176,21 @@ def running(command: list[str], settings: dict[str, str], port: int) -> Iterator
                 process.wait()
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_SECONDS
+def _wait_for_answer(url: str) -> None:
+    """HAProxy listens before the first replica is there."""
+    deadline = time.monotonic() + _CLUSTER_START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, data=b"{}", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.1)
+    raise ChildProcessError(f"{url} does not answer")
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], start_seconds: float) -> None:
+    deadline = time.monotonic() + start_seconds
     while process.poll() is None and time.monotonic() < deadline:
         with socket.socket() as probe:
             probe.settimeout(0.5)

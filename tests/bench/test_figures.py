@@ -3,6 +3,7 @@
 from bench.figures import (
     BASELINE,
     GATEWAY,
+    NOOP,
     UPSTREAM,
     Exactness,
     Load,
@@ -34,6 +35,14 @@ def test_ratio_and_added_latency_compare_equal_connections() -> None:
     assert ratio(rows, 8) is None
     assert added_ms(rows, 64) is None
     assert added_ms([*rows, row(GATEWAY, 8, 100, 3.0)], 8) == 2.5
+
+
+def test_every_figure_is_also_a_share_of_the_hosts_own_no_op() -> None:
+    """So that figures of different minutes and machines can be compared."""
+    rows = [row(NOOP, 64, 6000, 10.0), row(GATEWAY, 64, 3000, 20.0), row(BASELINE, 64, 600, 90.0)]
+    assert ratio(rows, 64, GATEWAY, NOOP) == 0.5
+    assert ratio(rows, 64, BASELINE, NOOP) == 0.1
+    assert ratio(rows[1:], 64, GATEWAY, NOOP) is None
 
 
 def test_credits_off_by_is_debited_beyond_answered() -> None:
