@@ -7,6 +7,11 @@ Pure: bytes in, a payment or the reason why it is none out. Whether it would suc
 The sponsor's key signs a whole message, so the rules are about the whole message: the sponsor pays the fee and occurs
 nowhere else, nothing is hidden in lookup tables, nobody else signs, and what the fee can grow to is capped.
 Stricter than the reference facilitators, which look at the transfer's authority alone.
+
+A payment that fails on the chain costs the sponsor its fee. So the payer may add no condition that can turn false by
+itself or for free: wallets' guards (Lighthouse) may read the payer's wallet and the token account it pays from, which
+change only by transactions of their own, and nothing else. A guard on the clock, on a mint or on a stranger's account
+could be made to pass in the simulation and to fail on the chain at no cost to the payer.
 """
 
 import hashlib
@@ -31,6 +36,10 @@ MEMOS = frozenset(
 )
 _UNIT_LIMIT, _UNIT_PRICE = 2, 3  # First bytes of compute-budget instructions.
 _TRANSFER, _TRANSFER_CHECKED = 3, 12  # First bytes of token instructions.
+# First bytes of Lighthouse instructions that compare one account with what it should hold: its data, its head, or its
+# fields as a token account; each for one comparison and for several. Others read the clock, compare two accounts, or
+# write.
+_GUARDS = frozenset((b"\x02", b"\x03", b"\x05", b"\x06", b"\x09", b"\x0a"))
 _INSTRUCTIONS_MIN, _INSTRUCTIONS_MAX = 3, 7
 _PREFIX = "invalid_exact_svm_payload_"
 
@@ -62,6 +71,7 @@ class Payment:
     message: bytes
     message_hash: bytes
     payer: Pubkey  # The transfer's authority: whom the credits belong to.
+    source: Pubkey  # The token account that the money leaves.
     amount_base_units: int
     sponsored: bool
 
@@ -102,11 +112,10 @@ def check_standard(raw: bytes, rules: Rules, least_base_units: int) -> Payment |
     unfit = _check_compute_budget(keys, instructions, rules)
     if unfit is not None:
         return unfit
-    for instruction in instructions[3:]:
-        program = keys[instruction.program_id_index]
-        if program != LIGHTHOUSE and program not in MEMOS:
-            return _unfit("transaction_instructions_unknown_program", f"program {program} has no place in a payment")
-    return _checked_payment(decoded, keys, instructions[2], rules, max(least_base_units, rules.minimum_base_units))
+    payment = _checked_payment(decoded, keys, instructions[2], rules, max(least_base_units, rules.minimum_base_units))
+    if isinstance(payment, Unfit):
+        return payment
+    return _check_additions(keys, instructions[3:], payment) or payment
 
 
 def check_relayed(raw: bytes, rules: Rules) -> Payment | Unfit:
@@ -200,6 +209,23 @@ def _check_compute_budget(keys: list[Pubkey], instructions: list[CompiledInstruc
     return None
 
 
+def _check_additions(keys: list[Pubkey], added: list[CompiledInstruction], payment: Payment) -> Unfit | None:
+    """What stands behind the transfer: memos, and guards that read nothing but the payer's own accounts."""
+    for instruction in added:
+        program = keys[instruction.program_id_index]
+        if program in MEMOS:
+            continue
+        if program != LIGHTHOUSE:
+            return _unfit("transaction_instructions_unknown_program", f"program {program} has no place in a payment")
+        read = [keys[index] for index in bytes(instruction.accounts)]
+        if bytes(instruction.data)[:1] not in _GUARDS or not read or set(read) - {payment.payer, payment.source}:
+            return _unfit(
+                "transaction_instructions_guard",
+                "a Lighthouse guard may compare the payer's wallet or the token account it pays from, nothing else",
+            )
+    return None
+
+
 def _checked_payment(
     decoded: VersionedTransaction,
     keys: list[Pubkey],
@@ -271,7 +297,8 @@ def _check_transfer(transfer: _Transfer, rules: Rules, least_base_units: int) ->
 
 def _payment(decoded: VersionedTransaction, transfer: _Transfer, sponsored: bool) -> Payment:
     message = to_bytes_versioned(decoded.message)
-    return Payment(decoded, message, hashlib.sha256(message).digest(), transfer.authority, transfer.amount, sponsored)
+    digest = hashlib.sha256(message).digest()
+    return Payment(decoded, message, digest, transfer.authority, transfer.source, transfer.amount, sponsored)
 
 
 def _unfit(reason: str, message: str) -> Unfit:

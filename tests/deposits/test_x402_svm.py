@@ -41,7 +41,7 @@ from .x402_making import (
     transfer_checked,
 )
 
-GUARD = Instruction(LIGHTHOUSE, b"\x00", [AccountMeta(PAYER.pubkey(), False, False)])
+GUARD = Instruction(LIGHTHOUSE, b"\x05\x00", [AccountMeta(PAYER.pubkey(), False, False)])
 OTHER = Keypair.from_seed(bytes(31) + b"\x0f")
 
 
@@ -65,6 +65,43 @@ def test_every_published_client_layout_is_taken(instructions):
     found = check_standard(sponsored(*instructions), RULES, 100_000)
     assert isinstance(found, Payment), found
     assert (found.payer, found.amount_base_units, found.sponsored) == (PAYER.pubkey(), 100_000, True)
+
+
+def guard(kind: int, *read: Pubkey) -> Instruction:
+    return Instruction(LIGHTHOUSE, bytes([kind, 0]), [AccountMeta(key, False, False) for key in read])
+
+
+def test_a_wallets_guards_read_the_payers_own_accounts():
+    """Of the kinds that compare an account's data, its head or its token fields, once or several times."""
+    own = token_account(PAYER.pubkey())
+    for kind in (2, 3, 5, 6, 9, 10):
+        for read in ((PAYER.pubkey(),), (own,), (own, PAYER.pubkey())):
+            raw = sponsored(*standard(100_000, guard(kind, *read)))
+            assert isinstance(check_standard(raw, RULES, 1), Payment)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        guard(15),  # The clock; by itself it takes no account, and an account beside it changes nothing.
+        guard(15, PAYER.pubkey()),
+        guard(5),
+        guard(5, OTHER.pubkey()),
+        guard(5, PAYER.pubkey(), OTHER.pubkey()),
+        guard(7, MINT),
+        guard(9, token_account(DEPOSIT)),
+        guard(4, PAYER.pubkey(), token_account(PAYER.pubkey())),
+        guard(0, PAYER.pubkey()),  # Writes.
+        guard(1, PAYER.pubkey()),
+        guard(16, PAYER.pubkey()),
+        guard(255, PAYER.pubkey()),
+        Instruction(LIGHTHOUSE, b"", [AccountMeta(PAYER.pubkey(), False, False)]),
+    ],
+)
+def test_a_condition_that_its_payer_can_break_for_free_is_refused(added):
+    """Hostile input 52: it would pass in the simulation and fail on the chain, at the sponsor's cost."""
+    raw = sponsored(*standard(100_000, GUARD, added))
+    assert refused(check_standard(raw, RULES, 1)) == "transaction_instructions_guard"
 
 
 def test_what_arrives_is_what_is_taken():
