@@ -214,12 +214,15 @@ class PaymentsConfig(Branch):
     x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are paid for")
     x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet")
     x402_failures_per_hour: int = Field(
-        60, ge=1, description="sponsored payments that fail on the chain, of all wallets; then co-signing pauses"
+        60,
+        ge=1,
+        description="sponsored payments that fail on the chain, of all wallets that never paid before; then no more of "
+        "such wallets are sponsored",
+    )
+    x402_failures_per_address_per_hour: int = Field(
+        5, ge=1, description="the same for such wallets behind one client address, those under way included"
     )
     sign_in_with_x: bool = Field(True, description="x402 terms let a wallet that has an account sign in and not pay")
-    x402_session_in_receipt: bool = Field(
-        True, description="a paid call's receipt carries a session token of the payer's account"
-    )
     credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
     credit_expiry_days: int = Field(365, ge=1, le=36_500, description="life of a deposited batch of credits")
     minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")

@@ -42,7 +42,7 @@ def mint_of(payments: PaymentsConfig) -> str:
 
 @unique
 class Lack(Enum):
-    """Why a payment was not settled. INVALID, DUPLICATE and REJECTED cost nobody anything now; PENDING may yet land."""
+    """Why a payment was not settled. Only PENDING may yet land."""
 
     INVALID = "invalid"  # Not a payment that this service takes; nothing was signed or sent.
     DUPLICATE = "duplicate"  # This very payment was taken before; it is not settled, signed or credited again.
@@ -50,7 +50,8 @@ class Lack(Enum):
     PENDING = "pending"  # Sent, and the network's verdict is not known: it must not be paid again.
     UNAVAILABLE = "unavailable"  # Not tried: the node, the store or the owner of the account is away.
     NOT_CONFIGURED = "not configured"
-    TOO_MANY = "too many"  # Attempts of this payer in this minute.
+    TOO_MANY = "too many"  # At once, or in this minute; the same payer may try again soon.
+    NOT_SPONSORED = "not sponsored"  # The service pays no network fees for this payer.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Settled:
     amount_base_units: int
     credits_added: int = 0
     balance: int = 0
-    message_hash: bytes = b""  # SHA-256 of the signed message: the payment's identity, whoever signs it besides.
+    worth: int = 0  # Credits that this payment brought its payer, now or, where it was credited before, then.
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,13 @@ class PaymentDesk(Protocol):
         """At most some seconds old; None where there is none."""
         ...
 
-    async def pay(self, transaction: bytes, least_base_units: int) -> Settled | NotSettled:
-        """The standard path: verify, co-sign, send, wait for the commitment, credit the payer."""
+    async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
+        """The standard path: verify, co-sign, send, wait for the commitment, credit the payer.
+
+        address: of the client that brought it, as requests are counted. Settled is answered once for each payment.
+        """
         ...
 
-    async def relay(self, transaction: bytes) -> Settled | NotSettled:
+    async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
         """POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. Credits nothing."""
         ...

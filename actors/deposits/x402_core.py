@@ -6,14 +6,14 @@ Pure: the network's words come in as values, a step goes out. Whoever restarts g
 
 | State | Means | Next |
 |---|---|---|
-| CLAIMED | nobody else may sign it; not signed yet, so never sent | SENT, or ABANDONED when its settler died |
+| CLAIMED | nobody else may sign it or show it to a node; not signed yet, so never sent | SENT, ABANDONED |
 | SENT | signed by all and perhaps sent; the network's verdict is open | CREDITED, FINAL, FAILED |
 | CREDITED | landed at the commitment waited for, credited, not final yet | FINAL, TAKEN_BACK, UNPROVEN |
 | FINAL | final on the chain | |
 | FAILED | landed with an error, or can never land any more; nothing was credited | |
 | TAKEN_BACK | was credited, can never become final; the credits were taken back | |
 | UNPROVEN | was credited, and the node keeps too little history to say whether it is final: for the operator | |
-| ABANDONED | never signed | |
+| ABANDONED | never signed or sent here: its simulation failed, a limit was reached, or its settler died | |
 """
 
 from collections.abc import Sequence
@@ -70,6 +70,9 @@ class Record:
     slot: int = 0  # In which it was seen, 0 before.
     reason: str = ""
     fee_lost: bool = False  # It landed and failed: whoever pays its fee paid for nothing.
+    source: bytes = b""  # The token account that the money leaves.
+    newcomer: bool = False  # Sponsored for a wallet of which no payment had landed yet.
+    brought_by: str = ""  # Of a newcomer's payment: the client's address, where it tells clients apart.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,20 @@
-"""Settles one x402 payment while its payer waits: checked, tried, claimed, co-signed, sent, seen, credited.
+"""Settles one x402 payment while its payer waits: checked, claimed, tried, co-signed, sent, seen, credited.
 
-Implements: actors/settlements.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25.
-The shell: it awaits and stores. What a payment must be is x402_svm.py's, what becomes of it x402_core.py's.
+Implements: actors/settlements.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
+and 52. The shell: it awaits and stores. Which transactions are payments is decided in x402_svm.py, whose fee the
+sponsor pays in x402_sponsoring.py, what becomes of a claimed payment in x402_core.py.
 
-The order is the promise. The claim is in the database before the sponsor signs, so one message is signed once, by one
-process, whoever restarts. The whole transaction is in the database before it is sent, so whoever restarts can find
-out what became of it. From the claim on nothing depends on the caller: one who leaves changes nothing.
+The order matters. The claim is in the database before any node sees the payment and before the sponsor signs it: one
+process simulates it and signs it, once, whoever restarts. A payment that its simulation refuses stays claimed, and its
+payer makes a new one. The whole transaction is in the database before it is sent, so whoever restarts can find out what
+became of it. From the claim on nothing depends on the caller: one who leaves changes nothing.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import base58
 from solders.signature import Signature
@@ -22,6 +25,7 @@ from actors.deposits.transfers import transfer_index
 from actors.deposits.x402_core import BLOCKHASH_BLOCKS, Kind, Record, Sighting, State, has_failed, has_landed
 from actors.deposits.x402_network import PaymentNetwork, Sent, Trial, Tried
 from actors.deposits.x402_sponsor import Sponsor
+from actors.deposits.x402_sponsoring import Budgets, Standing, Unsponsored, refusal, telling_address
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
 from actors.errors import Err
@@ -41,8 +45,7 @@ _BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 @dataclass(frozen=True, slots=True)
 class Limits:
     wait_ms: int  # For the commitment; the payer's patience is 5 s in one official client.
-    attempts_per_minute: int  # Sponsored payments of one payer.
-    failures_per_hour: int  # Sponsored payments that landed and failed, of all payers; then co-signing pauses.
+    budgets: Budgets
     wait_for_finalized: bool
 
 
@@ -67,7 +70,7 @@ class Settler:
         self._under_way: dict[bytes, asyncio.Task[Settled | NotSettled]] = {}
         self._hint: BlockhashHint | None = None
         self._hint_at = 0.0
-        self._budget_spent = False  # As far as the log has told.
+        self._budget_spent = False  # That of all newcomers, as far as the log has told.
 
     # --- what doors ask
 
@@ -80,17 +83,17 @@ class Settler:
         if found is not None:
             self._hint, self._hint_at = found, self._clock.monotonic()
 
-    async def pay(self, transaction: bytes, least_base_units: int) -> Settled | NotSettled:
+    async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
         if self._sponsor is None:
             return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
-        return await self._settle(check_standard(transaction, self._rules, least_base_units), Kind.STANDARD)
+        return await self._settle(check_standard(transaction, self._rules, least_base_units), Kind.STANDARD, address)
 
-    async def relay(self, transaction: bytes) -> Settled | NotSettled:
+    async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
         if self._sponsor is None:
             return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
         found = check_relayed(transaction, self._rules)
         sponsored = isinstance(found, Payment) and found.sponsored
-        return await self._settle(found, Kind.SPONSORED if sponsored else Kind.SELF_PAID)
+        return await self._settle(found, Kind.SPONSORED if sponsored else Kind.SELF_PAID, address)
 
     async def drain(self) -> None:
         """Until every payment under way has its answer."""
@@ -99,7 +102,7 @@ class Settler:
 
     # --- one payment
 
-    async def _settle(self, payment: Payment | Unfit, kind: Kind) -> Settled | NotSettled:
+    async def _settle(self, payment: Payment | Unfit, kind: Kind, address: str) -> Settled | NotSettled:
         if isinstance(payment, Unfit):
             return NotSettled(Lack.INVALID, payment.reason, payment.message)
         key = payment.message_hash
@@ -107,7 +110,7 @@ class Settler:
             return await self._being_settled(payment)
         if len(self._under_way) >= _UNDER_WAY_MAX:
             return _unavailable("too many payments are being settled at the moment")
-        task = asyncio.create_task(self._carry_out(payment, kind))
+        task = asyncio.create_task(self._carry_out(payment, kind, telling_address(address)))
         self._under_way[key] = task
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
         return await asyncio.shield(task)  # The payer may leave; the payment goes on.
@@ -121,18 +124,19 @@ class Settler:
         signature = "" if record is None else _text(record.signature)
         return _duplicate(signature, str(payment.payer), "this payment is being settled right now", may_land=True)
 
-    async def _carry_out(self, payment: Payment, kind: Kind) -> Settled | NotSettled:
+    async def _carry_out(self, payment: Payment, kind: Kind, address: str) -> Settled | NotSettled:
         give_up_at = self._clock.monotonic() + self._limits.wait_ms / 1000
         try:
-            refused = await self._refuse_early(payment, kind)
-            if refused is not None:
-                return refused
-            record = await self._claim(payment, kind)
+            record = await self._claim(payment, kind, address)
         except PaymentsUnavailable as error:
             logger.warning("a payment was not tried: %s", error)
             return _unavailable("the payment cannot be recorded at the moment")
         if isinstance(record, NotSettled):
             return record
+        refused = self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
+        if refused is not None:
+            await self._move_quietly(replace(record, state=State.ABANDONED, reason=refused.reason))
+            return refused
         record = self._signed(record, payment)
         try:
             kept = await self._store.move(record, self._look_at_ms())
@@ -143,20 +147,6 @@ class Settler:
         if not kept:
             return _unavailable("recording the payment took too long; it was not sent, make a new one")
         return await self._send_and_see(record, give_up_at)
-
-    async def _refuse_early(self, payment: Payment, kind: Kind) -> NotSettled | None:
-        """Everything that can be said before anything is kept or signed."""
-        earlier = await self._store.find(payment.message_hash)
-        if earlier is not None:
-            return _taken_before(earlier)
-        if payment.sponsored and await self._is_budget_spent():
-            return _unavailable(
-                "too many payments failed on the chain within an hour, so the service pays no network fees for now; "
-                "nothing was signed or sent; POST /x402/settle still takes a transaction that pays its own fee"
-            )
-        if payment.sponsored and await self._attempts(payment) >= self._limits.attempts_per_minute:
-            return _too_many(payment)
-        return self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
 
     async def _try(self, transaction: bytes) -> Tried:
         """The payer may have its blockhash from a node that is a few slots ahead of this one."""
@@ -189,7 +179,18 @@ class Settler:
         message = f"the network would refuse this transaction: {tried.error}; nothing was signed or sent"
         return NotSettled(Lack.REJECTED, "transaction_simulation_failed", message, payer=payer)
 
-    async def _claim(self, payment: Payment, kind: Kind) -> Record | NotSettled:
+    async def _claim(self, payment: Payment, kind: Kind, address: str) -> Record | NotSettled:
+        """Record the payment as this process's to settle. Nothing is shown to a node before."""
+        earlier = await self._store.find(payment.message_hash)
+        if earlier is not None:
+            return _taken_before(earlier)
+        newcomer = False
+        if payment.sponsored:
+            standing = await self._standing(payment, address)
+            newcomer = standing.is_newcomer
+            refused = self._refused_sponsorship(standing, payment, claimed=False)
+            if refused is not None:
+                return refused
         hint = self.hint() or await self._network.latest_blockhash()
         if hint is None:
             return _unavailable("the node does not answer at the moment; nothing was signed or sent")
@@ -203,31 +204,43 @@ class Settler:
             b"",
             hint.last_valid_block_height + BLOCKHASH_BLOCKS,
             self._clock.now_ms(),
+            source=bytes(payment.source),
+            newcomer=newcomer,
+            brought_by=address if newcomer else "",
         )
-        if await self._store.claim(record, self._look_at_ms()):
+        if not await self._store.claim(record, self._look_at_ms()):
+            earlier = await self._store.find(payment.message_hash)
+            return _one_at_a_time(payment) if earlier is None else _taken_before(earlier)
+        if payment.sponsored:
             # Counted once more with this one: of those that came at once, none had seen the others before.
-            if payment.sponsored and await self._attempts(payment) > self._limits.attempts_per_minute:
-                await self._store.move(replace(record, state=State.ABANDONED, reason="too many"), self._look_at_ms())
-                return _too_many(payment)
-            return record
-        earlier = await self._store.find(payment.message_hash)
-        return _unavailable("the payment cannot be recorded") if earlier is None else _taken_before(earlier)
+            refused = self._refused_sponsorship(await self._standing(payment, address), payment, claimed=True)
+            if refused is not None:
+                await self._move_quietly(replace(record, state=State.ABANDONED, reason=refused.reason))
+                return refused
+        return record
 
-    async def _attempts(self, payment: Payment) -> int:
-        """Of this payer in the last minute, in all replicas."""
-        return await self._store.attempts(bytes(payment.payer), self._clock.now_ms() - _MINUTE_MS)
+    async def _standing(self, payment: Payment, address: str) -> Standing:
+        now_ms = self._clock.now_ms()
+        payer, source = bytes(payment.payer), bytes(payment.source)
+        return await self._store.standing(payer, source, address, now_ms - _MINUTE_MS, now_ms - _HOUR_MS)
 
-    async def _is_budget_spent(self) -> bool:
-        """Wallets cost nothing to make, so the limits of one bound no loss: what simulates well and then fails on the
-        chain is counted over all payers and all replicas."""
-        failures = await self._store.fees_lost(self._clock.now_ms() - _HOUR_MS)
-        spent = failures >= self._limits.failures_per_hour
+    def _refused_sponsorship(self, standing: Standing, payment: Payment, claimed: bool) -> NotSettled | None:
+        why = refusal(standing, self._limits.budgets, claimed)
+        self._tell_of_budget(standing)
+        return None if why is None else _not_sponsored(why, payment)
+
+    def _tell_of_budget(self, standing: Standing) -> None:
+        """In the log, when the budget of all newcomers is spent and when it is not any more."""
+        spent = standing.newcomers >= self._limits.budgets.failures_per_hour
         if spent and not self._budget_spent:
-            logger.error("co-signing pauses: %d sponsored payments landed and failed within an hour", failures)
+            logger.error(
+                "co-signing pauses for wallets that never paid before: %d of their payments landed and failed within "
+                "an hour",
+                standing.newcomers,
+            )
         elif self._budget_spent and not spent:
-            logger.warning("co-signing goes on: %d sponsored payments landed and failed within an hour", failures)
+            logger.warning("co-signing goes on for wallets that never paid before")
         self._budget_spent = spent
-        return spent
 
     def _signed(self, record: Record, payment: Payment) -> Record:
         """The one place where the sponsor signs. The record is claimed, and nobody else comes here with it."""
@@ -264,7 +277,6 @@ class Settler:
             _text(record.payer),
             record.payer,
             record.amount_base_units,
-            message_hash=record.message_hash,
         )
         if record.kind is not Kind.STANDARD:
             await self._move_quietly(replace(record, state=State.FINAL))
@@ -282,7 +294,7 @@ class Settler:
         await self._move_quietly(replace(record, state=State.CREDITED))
         logger.info("payment %s of %d base units is credited", settled.signature, settled.amount_base_units)
         added, balance = int(answer.body["credits_added"]), int(answer.body["new_balance"])
-        return replace(settled, credits_added=added, balance=balance)
+        return replace(settled, credits_added=added, balance=balance, worth=_worth(answer.body, record))
 
     async def _move_quietly(self, record: Record) -> None:
         """What the store misses is done again by whoever looks after the payment next."""
@@ -297,6 +309,12 @@ class Settler:
 
 def _text(raw: bytes) -> str:
     return str(base58.b58encode(raw), "ascii")
+
+
+def _worth(credited: dict[str, Any], record: Record) -> int:
+    """Credits that the payment brought to its payer: none where it was taken back, or given to another account."""
+    mine = credited["pubkey"] == _text(record.payer) and not credited["taken_back"]
+    return int(credited["credits"]) if mine else 0
 
 
 def _duplicate(signature: str, payer: str, message: str, may_land: bool = False) -> NotSettled:
@@ -327,9 +345,31 @@ def _rejected(record: Record, message: str) -> NotSettled:
     return NotSettled(Lack.REJECTED, "settlement_failed", message, _text(record.signature), _text(record.payer))
 
 
-def _too_many(payment: Payment) -> NotSettled:
-    message = "too many payments of this wallet in one minute"
+def _one_at_a_time(payment: Payment) -> NotSettled:
+    message = (
+        "another payment of this wallet, or from this token account, has not landed yet; nothing was signed or sent; "
+        "try again when it has"
+    )
     return NotSettled(Lack.TOO_MANY, "rate_limited", message, payer=str(payment.payer))
+
+
+def _not_sponsored(why: Unsponsored, payment: Payment) -> NotSettled:
+    payer = str(payment.payer)
+    if why is Unsponsored.TOO_MANY_ATTEMPTS:
+        return NotSettled(Lack.TOO_MANY, "rate_limited", "too many payments of this wallet in one minute", payer=payer)
+    reasons = {
+        Unsponsored.FAILED_TOO_OFTEN: "earlier payments of this wallet or its token account failed on the chain",
+        Unsponsored.ADDRESS_SPENT: "payments of new wallets from this address failed on the chain or are under way",
+        Unsponsored.BUDGET_SPENT: "too many payments of new wallets failed on the chain within an hour",
+    }
+    message = (
+        f"the service pays no network fees for this wallet now: {reasons[why]}; nothing was signed or sent; "
+        "POST /x402/settle takes a transaction that pays its own fee"
+    )
+    if why is Unsponsored.BUDGET_SPENT:
+        return _unavailable(message)
+    lack = Lack.NOT_SPONSORED if why is Unsponsored.FAILED_TOO_OFTEN else Lack.TOO_MANY
+    return NotSettled(lack, "sponsorship_refused", message, payer=payer)
 
 
 def _unavailable(message: str) -> NotSettled:

@@ -1,6 +1,7 @@
 """What must survive of x402 payments: who claimed which, and how far it has come.
 
-Implements: decisions 3.6; hostile input 24 (the same transaction twenty times before it confirms).
+Implements: decisions 3.6; hostile inputs 24 (the same transaction twenty times before it confirms) and 52 (one payment
+at a time for each wallet and token account).
 A port and its two stores, which pass one suite. Decides nothing. Every replica has its own client of one database, so
 a claim counts for all of them, and outlives them.
 """
@@ -11,12 +12,31 @@ from typing import Any, Protocol
 import asyncpg
 
 from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_sponsoring import Standing
 from actors.storage import away_as
 
 _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
-    "slot, reason, fee_lost"
+    "slot, reason, fee_lost, source, newcomer, brought_by"
 )
+_LANDED = (State.CREDITED, State.FINAL)
+# The planner uses the small indexes of schema_004_x402_sponsoring.sql: no part of this reads all payments of a wallet.
+_STANDING = """
+WITH lost AS (
+    SELECT count(*) AS n FROM x402_payments WHERE fee_lost AND kind <> 2 AND (payer = $1 OR source = $2)
+), newcomers AS (
+    SELECT count(*) FILTER (WHERE fee_lost) AS failed, count(*) FILTER (WHERE brought_by = $3) AS at_address
+    FROM x402_payments WHERE newcomer AND (fee_lost OR state < 2) AND created_at_ms >= $5
+)
+SELECT
+    (SELECT count(*) FROM x402_payments WHERE payer = $1 AND kind <> 2 AND created_at_ms >= $4) AS attempts,
+    lost.n AS lost,
+    (SELECT count(*) FROM (SELECT FROM x402_payments WHERE payer = $1 AND state IN (2, 10) LIMIT lost.n + 1) few)
+        AS landed,
+    newcomers.failed AS newcomers,
+    CASE WHEN $3 = '' THEN 0 ELSE newcomers.at_address END AS at_address
+FROM lost, newcomers
+"""
 
 
 class PaymentsUnavailable(Exception):
@@ -27,7 +47,8 @@ class PaymentStore(Protocol):
     async def find(self, message_hash: bytes) -> Record | None: ...
 
     async def claim(self, record: Record, look_at_ms: int) -> bool:
-        """Keep a new payment. False: there is one with this message already, and it stays as it is."""
+        """Keep a new payment. False: there is one with this message already, and it stays as it is; or another
+        sponsored payment of this payer, or from this token account, has not landed yet."""
         ...
 
     async def move(self, record: Record, look_at_ms: int) -> bool:
@@ -40,16 +61,14 @@ class PaymentStore(Protocol):
         """The open payments whose time has come, those that wait longest; until look_at_ms nobody else gets them."""
         ...
 
-    async def attempts(self, payer: bytes, since_ms: int) -> int:
-        """How many payments of this payer were claimed since then."""
+    async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
+        """What counts for and against sponsoring this payer. minute_ms, hour_ms: when the last minute and the last hour
+        began. address: of the client; empty: none is told apart."""
         ...
 
-    async def fees_lost(self, since_ms: int) -> int:
-        """How many of the payments claimed since then cost the sponsor a fee for nothing, whoever paid."""
-        ...
-
-    async def forget(self, before_ms: int) -> int:
-        """Remove ended payments that were claimed before then; how many there were."""
+    async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:
+        """Remove ended payments that were claimed before then, and those that were never signed from a later time on;
+        how many there were."""
         ...
 
 
@@ -64,7 +83,7 @@ class MemoryPaymentStore:
         return self.records.get(message_hash)
 
     async def claim(self, record: Record, look_at_ms: int) -> bool:
-        if record.message_hash in self.records:
+        if record.message_hash in self.records or any(_excludes(other, record) for other in self.records.values()):
             return False
         self.records[record.message_hash] = record
         self._look_at[record.message_hash] = look_at_ms
@@ -94,18 +113,25 @@ class MemoryPaymentStore:
             self._look_at[key] = look_at_ms
         return [self.records[key] for _, key in waiting[:limit]]
 
-    async def attempts(self, payer: bytes, since_ms: int) -> int:
-        return sum(record.payer == payer and record.created_at_ms >= since_ms for record in self.records.values())
-
-    async def fees_lost(self, since_ms: int) -> int:
-        return sum(
-            record.fee_lost and record.kind is not Kind.SELF_PAID and record.created_at_ms >= since_ms
-            for record in self.records.values()
+    async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
+        sponsored = [record for record in self.records.values() if record.kind is not Kind.SELF_PAID]
+        lost = sum(one.fee_lost and (one.payer == payer or one.source == source) for one in sponsored)
+        landed = sum(one.payer == payer and one.state in _LANDED for one in self.records.values())
+        recent = [one for one in sponsored if one.newcomer and one.created_at_ms >= hour_ms]
+        return Standing(
+            sum(one.payer == payer and one.created_at_ms >= minute_ms for one in sponsored),
+            lost,
+            min(landed, lost + 1),
+            sum(one.fee_lost for one in recent),
+            sum(one.brought_by == address != "" and (one.fee_lost or _is_under_way(one)) for one in recent),
         )
 
-    async def forget(self, before_ms: int) -> int:
+    async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:
         old = [
-            key for key, record in self.records.items() if record.created_at_ms < before_ms and not record.state.open
+            key
+            for key, one in self.records.items()
+            if not one.state.open
+            and one.created_at_ms < (unsigned_before_ms if one.state is State.ABANDONED else before_ms)
         ]
         for key in old:
             del self.records[key], self._look_at[key]
@@ -130,8 +156,8 @@ class PostgresPaymentStore:
         with away_as(PaymentsUnavailable):
             claimed = await self._pool.fetchval(
                 f"INSERT INTO x402_payments ({_COLUMNS}, look_at_ms) "  # noqa: S608 - our own names.
-                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
-                "ON CONFLICT (message_hash) DO NOTHING RETURNING true",
+                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) "
+                "ON CONFLICT DO NOTHING RETURNING true",
                 record.message_hash,
                 record.kind.value,
                 record.state.value,
@@ -144,6 +170,9 @@ class PostgresPaymentStore:
                 record.slot,
                 record.reason,
                 record.fee_lost,
+                record.source,
+                record.newcomer,
+                record.brought_by,
                 look_at_ms,
             )
         return claimed is True
@@ -176,28 +205,34 @@ class PostgresPaymentStore:
             )
         return [_record(row) for row in rows]
 
-    async def attempts(self, payer: bytes, since_ms: int) -> int:
+    async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
         with away_as(PaymentsUnavailable):
-            count = await self._pool.fetchval(
-                "SELECT count(*) FROM x402_payments WHERE payer = $1 AND created_at_ms >= $2", payer, since_ms
-            )
-        return int(count)
+            row = await self._pool.fetchrow(_STANDING, payer, source, address, minute_ms, hour_ms)
+        assert row is not None, "counts are one row"
+        return Standing(**row)
 
-    async def fees_lost(self, since_ms: int) -> int:
-        with away_as(PaymentsUnavailable):
-            count = await self._pool.fetchval(
-                "SELECT count(*) FROM x402_payments WHERE fee_lost AND kind <> $1 AND created_at_ms >= $2",
-                Kind.SELF_PAID.value,
-                since_ms,
-            )
-        return int(count)
-
-    async def forget(self, before_ms: int) -> int:
+    async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:
         with away_as(PaymentsUnavailable):
             done = await self._pool.execute(
-                "DELETE FROM x402_payments WHERE state >= 10 AND created_at_ms < $1", before_ms
+                "DELETE FROM x402_payments WHERE state >= 10 AND "
+                "created_at_ms < CASE WHEN state = $3 THEN $2::bigint ELSE $1::bigint END",
+                before_ms,
+                unsigned_before_ms,
+                State.ABANDONED.value,
             )
         return int(done.rpartition(" ")[2])
+
+
+def _is_under_way(record: Record) -> bool:
+    return record.state < State.CREDITED
+
+
+def _excludes(other: Record, record: Record) -> bool:
+    """Whether this record may not be claimed while the other one is under way. Records from before sources were kept
+    exclude nothing."""
+    if Kind.SELF_PAID in (other.kind, record.kind) or not _is_under_way(other) or not (other.source and record.source):
+        return False
+    return other.payer == record.payer or other.source == record.source
 
 
 def _record(row: Any) -> Record:

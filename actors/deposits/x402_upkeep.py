@@ -30,7 +30,8 @@ _FORGET_BEATS = 1_800
 _LOOK_AGAIN_MS = 4_000  # Finality takes about 13 s.
 _LEASE_MS = 30_000  # Longer than one round with a slow node.
 _AT_ONCE = 64
-_KEEP_MS = 30 * 86_400_000  # Ended payments; their blockhash died minutes after they were made.
+_KEEP_MS = 30 * 86_400_000  # Ended payments: what a payer's failed and landed ones are counted over.
+_KEEP_UNSIGNED_MS = 3_600_000  # Anybody can have such rows made; their blockhash is long dead by then.
 _TAKEN_BACK = "the x402 payment did not become final on the chain"
 
 
@@ -158,7 +159,8 @@ class Upkeep:
                 if beats % _BALANCE_BEATS == 0:
                     await self.look_at_balance()
                 if beats % _FORGET_BEATS == 0:
-                    await self._store.forget(self._clock.now_ms() - _KEEP_MS)
+                    now_ms = self._clock.now_ms()
+                    await self._store.forget(now_ms - _KEEP_MS, now_ms - _KEEP_UNSIGNED_MS)
                 while await self.carry_on() == _AT_ONCE:
                     pass
             except PaymentsUnavailable as error:

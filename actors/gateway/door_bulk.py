@@ -14,6 +14,7 @@ from actors.gateway import bulk_requests, headers, jsonrpc, replies
 from actors.gateway.admission import Admitted
 from actors.gateway.answers import served_by
 from actors.gateway.departures import while_there
+from actors.gateway.paid_requests import within
 from actors.gateway.payments import Paid
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import Response
@@ -66,6 +67,8 @@ class BulkDoor:
         admitted = bulk_requests.admit(body, row)
         # A list that is refused for free proves its credential all the same, as a call does.
         call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
+        if paid:
+            (call,) = within([call], paid.credits)
         done = await while_there(receive, self._pipeline.single(proof, call))
         response = self._response(done, path, request_id)
         if done.figures is not None:

@@ -23,8 +23,8 @@ from actors.errors import Err, Refusal
 from actors.gateway import answers, bulk_requests, headers, jsonrpc, replies, terms
 from actors.gateway.departures import while_there
 from actors.gateway.door_bulk import BulkDoor
-from actors.gateway.paid_requests import has_credentials, is_offer, refused_for_free, under_session, without_credentials
-from actors.gateway.payments import Paid, PaymentDoor
+from actors.gateway.paid_requests import refused_for_free, within
+from actors.gateway.payments import Paid, PaymentDoor, Refuse
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies
 from actors.gateway.replies import Response
 from actors.gateway.requests import (
@@ -87,7 +87,7 @@ class HttpDoor:
         self._payments = config.payments
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._desk = dependencies.payment_desk
-        self._payment_door = PaymentDoor(config.payments, self._desk, dependencies.accounts)
+        self._payment_door = PaymentDoor(config.payments, self._desk)
         self._sign_in = SignIn(config.payments, self._public_url)
         self._randomness = dependencies.randomness
         self._terms_by_path: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
@@ -230,10 +230,13 @@ class HttpDoor:
             return replies.plain(proof, request_id)
         parsed = jsonrpc.parse(body)
         if isinstance(parsed, list):
-            done = await _there(receive, self._pipeline.batch(proof, parsed))
+            calls = within(parsed, paid.credits) if paid else parsed
+            done = await _there(receive, self._pipeline.batch(proof, calls))
             response = self._batch_response(done, path, request_id)
         else:
             call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+            if paid:
+                (call,) = within([call], paid.credits)
             done = await _there(receive, self._pipeline.single(proof, call))
             response = self._single_response(done, call.id, path, request_id)
         if done.figures is not None:
@@ -263,36 +266,19 @@ class HttpDoor:
                 return replies.plain(refusal, request_id, page)
             return replies.single(refusal, raw_id, request_id, page)
 
-        request = _request(scope, path, request_id)
-        return await self._routes.over_limit(request) or await self._payment_door.take(
-            request.headers, self._terms(path), refuse
-        )
+        return await self._pay(_request(scope, path, request_id), refuse)
 
     async def _pay_for_list(self, scope: Scope, path: bytes, request_id: str) -> Paid | Response | None:
         """As _pay_for_calls, for a path whose errors are plain ones."""
         if not self._payment_door.takes_payments:
             return None
         request = _request(scope, path, request_id)
-        return await self._routes.over_limit(request) or await self._payment_door.take(
-            request.headers, self._terms(path), lambda refusal, page: replies.plain(refusal, request_id, page)
-        )
+        return await self._pay(request, lambda refusal, page: replies.plain(refusal, request_id, page))
 
-    async def _answer_paid(self, request: Request) -> Response:
-        """Of the other paths: the payment is taken where a stranger would be asked for one, and only there."""
-        unpaid = await self._routes.answer(without_credentials(request))
-        if not is_offer(unpaid):
-            return await self._routes.answer(request) if has_credentials(request) else unpaid
-        refused = None if self._routes.is_limited(request.path) else await self._routes.over_limit(request)
-        if refused is not None:
-            return refused
-        paid = await self._payment_door.take(
-            request.headers, self._terms(request.path), lambda refusal, page: replies.plain(refusal, request.id, page)
-        )
-        if isinstance(paid, Response):
-            return paid
-        response = await self._routes.answer(under_session(request, paid.token))
-        response.headers += paid.headers
-        return response
+    async def _pay(self, request: Request, refuse: Refuse) -> Paid | Response:
+        over_limit = await self._routes.over_limit(request)
+        address = self._routes.address_of(request)
+        return over_limit or await self._payment_door.take(request.headers, address, self._terms(request.path), refuse)
 
     async def _other(
         self,
@@ -321,8 +307,7 @@ class HttpDoor:
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
         request.body = body
-        pays = looks.pays and self._payment_door.takes_payments and not path.startswith((b"/auth/", b"/x402/"))
-        response = await (self._answer_paid(request) if pays else self._routes.answer(request))
+        response = await self._routes.answer(request)
         if query and uses_url_key(sent, query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response

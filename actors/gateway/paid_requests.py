@@ -1,23 +1,20 @@
-"""A request that comes with a payment: what of it is looked at before money moves, and how it goes on afterwards.
+"""A request that comes with a payment: what of it is looked at before money moves, and what the payment buys.
 
-Implements: decisions 3.6; the 402's edge cases (a payment beside credentials, a batch, a call that is refused anyway).
+Implements: decisions 3.6; the 402's edge cases (a batch, a call that is refused anyway); hostile input 51.
 Pure. Reading and settling the payment is payments.py's; answering is the door's.
 
-No payment is taken for a request that would be refused for free whoever asks, nor where the answer without it would
-not be an offer of x402 terms.
+No payment is taken for a request that would be refused for free whoever asks.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from actors.errors import Refusal
-from actors.gateway.admission import admit
+from actors.errors import Err, Refusal
+from actors.gateway.admission import Admitted, admit
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.pipeline import Replies, Reply
-from actors.gateway.replies import Response
-from actors.gateway.requests import Request
 
-_CREDENTIALS = frozenset((b"x-api-key", b"x-pubkey", b"x-signature", b"x-timestamp", b"x-nonce", b"authorization"))
-_OFFER = b"payment-required"
+NOT_BOUGHT = Refusal(Err.INSUFFICIENT_CREDITS)  # Without a detail: the interface fixes the message.
 
 
 def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Replies | None:
@@ -32,23 +29,24 @@ def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Repli
     return Replies(refused, None, None)
 
 
-def is_offer(response: Response) -> bool:
-    """Whether this answer asks for a payment that could be taken."""
-    return response.status == 402 and any(name == _OFFER for name, _ in response.headers)
+def within(calls: Sequence[Call | BadCall | Admitted], credits: int) -> list[Any]:
+    """The calls that a payment of so many credits buys; in place of the others, a refusal for want of credits.
+
+    Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
+    account holds.
+    """
+    bought: list[Any] = []
+    for call in calls:
+        price = _price(call)
+        if price > credits:
+            bought.append(BadCall(call.id, NOT_BOUGHT))
+        else:
+            credits -= price
+            bought.append(call)
+    return bought
 
 
-def has_credentials(request: Request) -> bool:
-    return without_credentials(request) != request
-
-
-def without_credentials(request: Request) -> Request:
-    """As a stranger would send it: the payment says who calls."""
-    kept = [pair for pair in request.headers if pair[0] not in _CREDENTIALS]
-    parts = [part for part in request.query.split(b"&") if not part.startswith(b"api-key=")]
-    return Request(request.method, request.path, b"&".join(parts), kept, request.body, request.id, request.peer)
-
-
-def under_session(request: Request, token: str) -> Request:
-    bare = without_credentials(request)
-    bare.headers.append((b"authorization", b"Bearer " + token.encode()))
-    return bare
+def _price(call: Call | BadCall | Admitted) -> int:
+    """The most that it can cost; 0 where it is refused for free."""
+    verdict = admit(call) if isinstance(call, Call) else call
+    return verdict.plan.ceiling if isinstance(verdict, Admitted) else 0

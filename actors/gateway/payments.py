@@ -4,44 +4,38 @@ Implements: decisions 3.6 (standard x402 on every paid route) and x402 transport
 The door's side: it reads and writes headers and bodies. What a payment must be on the chain, and what becomes of it,
 is deposits' (the port is settlements.PaymentDesk).
 
-The payment decides who calls: credentials beside it are not looked at, since a client whose key has no credits would
-otherwise pay and be refused again. The call goes through the pipeline under a session of the payer, opened once for
-each payment, so holds and charges are those of any call. The session's token is told in the receipt of this one
-exchange: before it nobody but the payer had the transaction in a form that could be sent.
+The payment decides whose account pays: credentials beside it are not looked at, since a client whose key has no credits
+would otherwise pay and be refused again.
+
+A payment proves nothing about who brings it. Its payer signed it, but a server that the payer dealt with before may
+have kept it and may bring it here. So it credits its payer and buys the calls of its own request, up to the credits
+that it brought, and opens nothing else: no session, no page of the account, no key, and none of the account's other
+credits. Payers reach their accounts by their wallet's signature, such as sign_in.py's, which is bound to this service.
 """
 
 import base64
 import binascii
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import orjson
 
-from actors.accounts.api import AccountsClient, OwnerUnavailable
-from actors.calls import SessionProof
+from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.replies import Response
 from actors.gateway.terms import Terms
-from actors.identity import keys
 from actors.settlements import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
-from actors.units import routing_bytes
-
-logger = logging.getLogger(__name__)
 
 HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
 HEADERS = frozenset((HEADER_V2, HEADER_V1))
 _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
-_PRIVATE = (b"cache-control", b"private, no-store")  # A receipt may carry a session.
+_PRIVATE = (b"cache-control", b"private, no-store")  # A receipt tells the payer's balance.
 _TRANSACTION_BYTES_MAX = 1_232
-_PAID_BUT = Refusal(
-    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the payment is credited; the call could not be made, and is not charged"
-)
 Refuse = Callable[[Refusal, Terms], Response]
 # HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
@@ -56,28 +50,32 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 class Paid(msgspec.Struct, frozen=True):
-    """proof: of the payer, for this call. headers: the receipt, for whatever answer the call gets."""
+    """A payment that was settled for this request, which is the only one it is good for.
 
-    proof: SessionProof
-    token: str
+    proof: of the payer's account. credits: the most that the calls of this request may cost together. headers: the
+    receipt, for whatever answer the calls get.
+    """
+
+    proof: ProvenProof
+    credits: int
     headers: HeaderList
 
 
 class PaymentDoor:
     """desk None: no payments are taken, and their headers are not looked at."""
 
-    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None, accounts: AccountsClient) -> None:
-        self._payments, self._desk, self._accounts = payments, desk, accounts
+    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None) -> None:
+        self._payments, self._desk = payments, desk
         self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
 
     @property
     def takes_payments(self) -> bool:
         return self._desk is not None and self._payments.sponsor_pubkey is not None
 
-    async def take(self, sent: list[tuple[bytes, bytes]], page: Terms, refuse: Refuse) -> Paid | Response:
+    async def take(self, sent: list[tuple[bytes, bytes]], address: str, page: Terms, refuse: Refuse) -> Paid | Response:
         """Settle what the headers of this request offer. A response when the call cannot be made under it.
 
-        refuse: gives a refusal the body that the route's clients expect, with these terms.
+        address: of the client. refuse: gives a refusal the body that the route's clients expect, with these terms.
         """
         assert self._desk is not None, "asked without payments"
         offered = read_offer(sent, self._payments)
@@ -86,17 +84,13 @@ class PaymentDoor:
             if response.status == 400 and page.header:
                 response.headers.append((b"payment-required", page.header))
             return response
-        settled = await self._desk.pay(offered.transaction, offered.least_base_units)
+        settled = await self._desk.pay(offered.transaction, offered.least_base_units, address)
         if isinstance(settled, NotSettled):
             return self._refused(offered.version, settled, page, refuse)
-        return await self._under_session(offered.version, settled, page, refuse)
-
-    async def _under_session(self, version: int, settled: Settled, page: Terms, refuse: Refuse) -> Paid | Response:
-        """Opened once for each payment: the message's hash is burned like a challenge that was signed."""
-        receipt: dict[str, Any] = {
+        receipt = {
             "success": True,
             "transaction": settled.signature,
-            "network": self._networks[version],
+            "network": self._networks[offered.version],
             "payer": settled.payer,
             "amount": str(settled.amount_base_units),
             "extra": {
@@ -105,20 +99,7 @@ class PaymentDoor:
                 "balance": settled.balance,
             },
         }
-        try:
-            answer = await self._accounts.open_session(settled.pubkey, settled.message_hash)
-        except OwnerUnavailable:
-            answer = None
-        if answer is None or answer.body is None:
-            logger.warning("payment %s is credited, and no session could be opened for its call", settled.signature)
-            response = refuse(_PAID_BUT, page)
-            response.headers += self._receipt(version, receipt)
-            return response
-        token = str(answer.body["token"])
-        if self._payments.x402_session_in_receipt:
-            receipt["extra"] |= {"session_token": token, "expires_in": answer.body["expires_in"]}
-        proof = SessionProof(keys.token_hash(token), routing_bytes(settled.pubkey))
-        return Paid(proof, token, self._receipt(version, receipt))
+        return Paid(ProvenProof(settled.pubkey), settled.worth, self._receipt(offered.version, receipt))
 
     def _refused(self, version: int, lack: NotSettled, page: Terms, refuse: Refuse) -> Response:
         receipt: dict[str, Any] = {
@@ -133,7 +114,8 @@ class PaymentDoor:
         status = _STATUS.get(lack.lack, 402)
         err = {503: Err.SERVICE_TEMPORARILY_UNAVAILABLE, 429: Err.RATE_LIMITED}.get(status, Err.PAYMENT_REQUIRED)
         # Fresh terms would ask for the same money again while the first payment may still land.
-        response = refuse(Refusal(err, lack.message), page.bare() if lack.may_land else page)
+        no_offer = lack.may_land or lack.lack is Lack.NOT_SPONSORED  # A new payment would be refused as this one was.
+        response = refuse(Refusal(err, lack.message), page.bare() if no_offer else page)
         response.headers += self._receipt(version, receipt, private=False)
         return response
 
@@ -143,15 +125,15 @@ class PaymentDoor:
 
     # --- POST /x402/settle
 
-    async def settle(self, body: bytes) -> Response:
-        """Interface, "Payment settlement"."""
+    async def settle(self, body: bytes, address: str) -> Response:
+        """Interface, "Payment settlement". address: of the client."""
         if not self.takes_payments:
             return self._settle_answer(503, "settlement_not_configured", "this service settles no payments")
         assert self._desk is not None
         transaction = _read_settle_body(body)
         if isinstance(transaction, str):
             return self._settle_answer(400, "invalid_request", transaction)
-        settled = await self._desk.relay(transaction)
+        settled = await self._desk.relay(transaction, address)
         if isinstance(settled, Settled):
             document = {
                 "success": True,
@@ -170,7 +152,7 @@ class PaymentDoor:
                 "message": settled.message,
             }
             return Response(202, orjson.dumps(document), [headers.NO_STORE])
-        status = {Lack.INVALID: 400, Lack.DUPLICATE: 400, Lack.REJECTED: 502}.get(settled.lack)
+        status = {Lack.INVALID: 400, Lack.DUPLICATE: 400, Lack.NOT_SPONSORED: 400, Lack.REJECTED: 502}.get(settled.lack)
         status = status or _STATUS.get(settled.lack, 503)
         return self._settle_answer(status, settled.reason, settled.message, settled.signature)
 

@@ -18,7 +18,7 @@ from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import headers, replies, terms
-from actors.gateway.payments import PaymentDoor
+from actors.gateway.payments import HEADERS, PaymentDoor
 from actors.gateway.replies import Response
 from actors.gateway.requests import Request, counted_address
 from actors.gateway.sign_in import SignIn
@@ -37,6 +37,11 @@ _REF_CODE_CHARACTERS_MAX = 64
 # What /.well-known/x402.json lists: where a call can be paid for as it is made.
 _PAYABLE = (("POST", "/"), ("POST", "/rpc"), *(("POST", f"/{row.name}") for row in catalog.BULK))
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
+_NOT_BY_PAYMENT = Refusal(
+    Err.PAYMENT_REQUIRED,
+    "a payment does not open its payer's account, and this one was not taken; sign in with the wallet (sign-in-with-x, "
+    "/auth/challenge or a signed request)",
+)
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _BAD_DEPOSIT_BODY = Refusal(
     Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
@@ -122,10 +127,14 @@ class Routes:
         except OwnerUnavailable:
             return replies.plain(_OWNER_GONE, request.id)
 
+    def address_of(self, request: Request) -> str:
+        """The name under which requests of this client address are counted."""
+        return counted_address(request, self._trusted)
+
     async def over_limit(self, request: Request) -> Response | None:
         """Count this request against its address. A response when there were too many, else None."""
         now = self._clock.now()
-        name = counted_address(request, self._trusted)
+        name = self.address_of(request)
         try:
             total = await self._store.count_address(name, minute_of(now), 1)
         except IdentityStoreUnavailable:
@@ -216,7 +225,7 @@ class Routes:
     # --- payments
 
     async def _settle(self, request: Request) -> Response:
-        return await self._payments.settle(request.body)
+        return await self._payments.settle(request.body, self.address_of(request))
 
     async def _discovery(self, request: Request) -> Response:
         return _json(terms.discovery(self._payment_settings, self._public_url, _PAYABLE))
@@ -250,9 +259,13 @@ class Routes:
             proof = self._sign_in.proof(request.headers, self._clock.now())
         if isinstance(proof, Refusal):
             return replies.plain(proof, request.id)
-        # Where only a wallet's signature or a session's end is taken, a payment could not stand in for it.
+        if proof is not None:
+            return proof
         page = self._terms(request.path)
-        return proof or replies.plain(_NO_CREDENTIALS, request.id, page if accept is Accept.ANY else page.bare())
+        if any(name in HEADERS for name, _ in request.headers):
+            return replies.plain(_NOT_BY_PAYMENT, request.id, page.bare())
+        # The offer is there for the sign-in that it carries. Where that is not taken either, there is no offer.
+        return replies.plain(_NO_CREDENTIALS, request.id, page if accept is Accept.ANY else page.bare())
 
     def _shaped(self, answer: Answer, request: Request, body: dict[str, Any] | None = None) -> Response:
         if answer.refusal is not None:

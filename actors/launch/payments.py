@@ -15,6 +15,7 @@ from actors.config import Config
 from actors.deposits.x402_network import Node, PaymentNetwork
 from actors.deposits.x402_settler import Limits, Settler
 from actors.deposits.x402_sponsor import Sponsor, parse_key
+from actors.deposits.x402_sponsoring import Budgets
 from actors.deposits.x402_store import PostgresPaymentStore
 from actors.deposits.x402_svm import Rules
 from actors.deposits.x402_upkeep import Upkeep
@@ -63,8 +64,11 @@ async def assemble_payments(
     )
     limits = Limits(
         payments.x402_wait_ms,
-        payments.x402_attempts_per_minute,
-        payments.x402_failures_per_hour,
+        Budgets(
+            payments.x402_attempts_per_minute,
+            payments.x402_failures_per_hour,
+            payments.x402_failures_per_address_per_hour,
+        ),
         payments.x402_commitment == "finalized",
     )
     store, network = PostgresPaymentStore(pool), PaymentNetwork(node, singly)

@@ -16,6 +16,7 @@ from solders.keypair import Keypair
 
 from bench.product import Product
 from tests.clients.test_readme import example
+from tests.customers import Answer, Wallet, request
 from tests.npm import Npm
 
 NETWORK = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
@@ -52,14 +53,18 @@ class Payer:
         assert (receipt["success"], receipt["payer"], receipt["network"]) == (True, self.pubkey, network)
         assert receipt["amount"] == "100000" and receipt["extra"]["credits_added"] == 10_000
         assert found["remaining"] == "9999"
-        token = receipt["extra"]["session_token"]
-        with httpx.Client(base_url=self.product.http_url, headers={"Authorization": f"Bearer {token}"}) as client:
-            account = client.get("/account/info").json()
-            assert (account["pubkey"], account["balance"]) == (self.pubkey, 9_999)
-            entries = client.get("/account/ledger").json()["entries"]
-            assert [entry["type"] for entry in entries] == ["debit", "deposit"]
-            again = client.post("/", json={"jsonrpc": "2.0", "id": 8, "method": "getSlot"})
-            assert (again.status_code, again.headers["x-credits-remaining"]) == (200, "9998")
+        assert set(receipt["extra"]) == {"account", "credits_added", "balance"}, "no session for a payment"
+        account = self.ask("GET", "/account/info").body
+        assert (account["pubkey"], account["balance"]) == (self.pubkey, 9_999)
+        entries = self.ask("GET", "/account/ledger").body["entries"]
+        assert [entry["type"] for entry in entries] == ["debit", "deposit"]
+        again = self.ask("POST", "/", b'{"jsonrpc":"2.0","id":8,"method":"getSlot"}')
+        assert (again.status, again.headers["x-credits-remaining"]) == (200, "9998")
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
+        """Signed by the wallet: the account is the payer's, and no payment opens it."""
+        headers = Wallet(str(self.keypair)).headers(method, path, body)
+        return request(self.product.http_url + path, headers, body or None)
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +116,7 @@ def test_python_x402_onboards_a_fresh_wallet(product: Product, python_of_x402: P
 
 
 def test_the_readmes_x402_client_runs_as_printed(product: Product, python_of_x402: Path, tmp_path: Path) -> None:
-    """One payment, two calls, no library of ours."""
+    """One payment, two calls, the second under a signature of the wallet; no library of ours."""
     code = example("paying-client")
     assert "actors" not in code
     script = tmp_path / "client.py"

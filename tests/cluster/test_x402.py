@@ -17,6 +17,7 @@ from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
+from solders.transaction import VersionedTransaction
 
 from actors.deposits.x402_svm import LIGHTHOUSE
 from bench.product import Product
@@ -26,20 +27,24 @@ from tests.deposits.x402_making import half_signed, memo, message_of, standard, 
 
 
 class Payer:
-    """A fresh wallet with one USDC, who builds what a test wants on the chain's newest blockhash."""
+    """A fresh wallet with one USDC, who builds what a test wants on the chain's newest blockhash.
 
-    def __init__(self, product: Product, lamports: int = 0) -> None:
+    offer: which of the terms' offers it takes; the first asks for $0.10, the second for the least deposit.
+    """
+
+    def __init__(self, product: Product, lamports: int = 0, offer: int = 0) -> None:
         self.product, self.keypair = product, Keypair()
         self.node_url = str(product.ready["node_url"])
         fund = {"pubkey": str(self.keypair.pubkey()), "lamports": lamports, "usdc_base_units": 1_000_000}
         assert httpx.post(f"{self.node_url}/admin/fund", json=fund).json()["ok"]
         terms = httpx.post(product.http_url, content=rpc_body("getSlot"))
         assert terms.status_code == 402
-        self.accept = json.loads(base64.b64decode(terms.headers["payment-required"]))["accepts"][0]
+        self.accept = json.loads(base64.b64decode(terms.headers["payment-required"]))["accepts"][offer]
         self.sponsor = Pubkey.from_string(self.accept["extra"]["feePayer"])
         mint = Pubkey.from_string(self.accept["asset"])
         deposit = get_associated_token_address(Pubkey.from_string(self.accept["payTo"]), mint)
-        self.transfer = transfer_checked(100_000, self.keypair.pubkey(), deposit, mint)
+        self.transfer = transfer_checked(int(self.accept["amount"]), self.keypair.pubkey(), deposit, mint)
+        self.drain = transfer_checked(1_000_000, self.keypair.pubkey(), deposit, mint)
 
     def standard(self, *more: Instruction, price: int = 1) -> list[Instruction]:
         return [*standard(price=price)[:2], self.transfer, memo(str(self.keypair.pubkey())), *more]
@@ -59,9 +64,21 @@ class Payer:
         }
         return base64.b64encode(json.dumps(payload).encode()).decode()
 
-    def pay(self, raw: bytes) -> httpx.Response:
+    def pay(self, raw: bytes, body: bytes = b"") -> httpx.Response:
+        """For one call, or for what `body` asks."""
         headers = {"PAYMENT-SIGNATURE": self.header(raw)}
-        return httpx.post(self.product.http_url, content=rpc_body("getSlot"), headers=headers, timeout=10)
+        return httpx.post(self.product.http_url, content=body or rpc_body("getSlot"), headers=headers, timeout=20)
+
+    def take_the_money_away(self) -> None:
+        """By a transaction of its own, whose fee it pays."""
+        message = MessageV0.try_compile(self.keypair.pubkey(), [self.drain], [], self.blockhash())
+        whole = base64.b64encode(bytes(VersionedTransaction(message, [self.keypair]))).decode()
+        config = {"encoding": "base64", "skipPreflight": True}
+        assert "result" in httpx.post(self.node_url, content=rpc_body("sendTransaction", whole, config)).json()
+
+    def account(self, path: str = "/account/info") -> Any:
+        """A page of the payer's account, by a request that its wallet signs."""
+        return request(self.product.http_url + path, Wallet(str(self.keypair)).headers("GET", path, b"")).body
 
     def settle(self, raw: bytes) -> httpx.Response:
         body = {"transaction": base64.b64encode(raw).decode()}
@@ -164,6 +181,84 @@ def test_a_relayed_payment_is_credited_when_its_payer_confirms_it(product: Produ
     assert answer.status == 200, answer
     assert answer.body["new_balance"] == 10_000
     assert answer.body["credits_added"] == (0 if answer.body["already_processed"] else 10_000)
+
+
+def test_a_payment_in_a_strangers_hands_opens_nothing(product: Product) -> None:
+    """Hostile input 51: the payer's account holds ten times more. Whoever has the half-signed payment gets the answers
+    that it pays for, and neither a session nor a page of the account nor another credit."""
+    payer = Payer(product, offer=1)
+    rich = payer.sponsored(*standard()[:2], transfer_checked(100_000, *_transfer_keys(payer)), memo("earlier"))
+    assert payer.pay(rich).status_code == 200
+    half_signed_payment = payer.sponsored(*payer.standard())
+    headers = {"PAYMENT-SIGNATURE": payer.header(half_signed_payment)}
+    for path in ("/account/info", "/account/ledger", "/account/history"):
+        page = httpx.get(product.http_url + path, headers=headers)
+        assert page.status_code == 402 and "payment-response" not in page.headers
+    key = httpx.post(f"{product.http_url}/account/api-key", content=b"{}", headers=headers)
+    assert key.status_code == 402 and "api_key" not in key.text
+    before = payer.account()
+    slot = httpx.post(payer.node_url, content=rpc_body("getSlot")).json()["result"]
+    block = json.loads(rpc_body("getBlock", slot, {"transactionDetails": "none", "rewards": False}))
+    paid = payer.pay(half_signed_payment, json.dumps([block] * 100).encode())
+    told = receipt(paid)
+    assert told["success"] is True and set(told["extra"]) == {"account", "credits_added", "balance"}
+    assert [item.get("error", {}).get("code") for item in paid.json()][40:] == [-32010] * 60
+    after = payer.account()
+    assert after["total_consumed_credits"] - before["total_consumed_credits"] <= 1_000
+    assert after["balance"] >= before["balance"]
+    again = payer.pay(half_signed_payment)
+    assert again.status_code == 402 and receipt(again)["errorReason"] == "duplicate_settlement"
+
+
+def _transfer_keys(payer: Payer) -> tuple[Pubkey, Pubkey, Pubkey]:
+    return payer.keypair.pubkey(), payer.transfer.accounts[2].pubkey, payer.transfer.accounts[1].pubkey
+
+
+async def test_payments_that_fail_on_the_chain_cost_their_own_wallets_alone(product: Product) -> None:
+    """Hostile input 52: four poor wallets at once, whose payments simulate well and fail on the chain, at both
+    replicas. Each loses its right to sponsored payments; a wallet that was never seen pays as before."""
+    poor = [Payer(product, lamports=10**9) for _ in range(4)]
+    set_faults(product, {"sends": {"rpc": {"delay_share": 1.0, "delay_slots": 4}}})
+    try:
+        # Held in the node in this order: the payment is simulated while the money is still there.
+        for payer in poor:
+            payer.take_the_money_away()
+        raws = [payer.sponsored(*payer.standard()) for payer in poor]
+        failed = await asyncio.gather(
+            *(asyncio.to_thread(payer.pay, raw) for payer, raw in zip(poor, raws, strict=True))
+        )
+    finally:
+        set_faults(product, {"sends": None})
+    assert {receipt(answer)["errorReason"] for answer in failed} <= {"settlement_failed", "settlement_pending"}
+    for payer in poor:
+        fund(product, payer)
+        assert payer.usdc() == 1_000_000
+        assert await refused_for(payer) == "sponsorship_refused"
+        assert payer.usdc() == 1_000_000
+    honest = Payer(product)
+    assert honest.pay(honest.sponsored(*honest.standard())).status_code == 200
+
+
+async def refused_for(payer: Payer) -> str:
+    """Why its next payment is refused, once the fate of the one under way is known."""
+    for _ in range(60):
+        told = receipt(
+            await asyncio.to_thread(payer.pay, payer.sponsored(*payer.standard(), memo(str(Pubkey.new_unique()))))
+        )
+        assert told["success"] is False
+        if told["errorReason"] != "rate_limited":
+            break
+        await asyncio.sleep(0.5)
+    return str(told["errorReason"])
+
+
+def set_faults(product: Product, plan: dict[str, Any]) -> None:
+    assert httpx.post(f"{product.ready['node_url']}/admin/faults", json=plan).json()["ok"]
+
+
+def fund(product: Product, payer: Payer) -> None:
+    wanted = {"pubkey": str(payer.keypair.pubkey()), "lamports": 0, "usdc_base_units": 1_000_000}
+    assert httpx.post(f"{product.ready['node_url']}/admin/fund", json=wanted).json()["ok"]
 
 
 def test_health_says_how_the_sponsor_is(product: Product) -> None:

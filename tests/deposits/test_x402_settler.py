@@ -10,7 +10,7 @@ import pytest
 from solders.hash import Hash
 
 from actors.deposits import transfers
-from actors.deposits.x402_core import State
+from actors.deposits.x402_core import Sighting, State
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
 from actors.deposits.x402_store import MemoryPaymentStore
@@ -40,7 +40,7 @@ def lack(found: Settled | NotSettled) -> Lack:
 
 async def test_a_payment_is_settled_and_credited_to_its_payer(world):
     """Decisions 3.6: on confirmed commitment, to the transfer's authority, at the published rate."""
-    found = await world.settler.pay(world.standard(100_000), 100_000)
+    found = await world.settler.pay(world.standard(100_000), 100_000, "")
     assert isinstance(found, Settled), found
     assert (found.payer, found.amount_base_units) == (str(world.payer.pubkey()), 100_000)
     assert (found.credits_added, found.balance) == (10_000, 10_000)
@@ -53,7 +53,7 @@ async def test_a_payment_is_settled_and_credited_to_its_payer(world):
 
 async def test_the_watcher_finds_the_very_transfer_that_was_credited(world):
     """One name for one deposit: what the chain tells of the payment has the index under which it was credited."""
-    found = await world.settler.pay(world.standard(100_000), 100_000)
+    found = await world.settler.pay(world.standard(100_000), 100_000, "")
     assert isinstance(found, Settled)
     world.chain.finalize()
     told = world.chain.call(
@@ -69,7 +69,7 @@ async def test_the_watcher_finds_the_very_transfer_that_was_credited(world):
 async def test_the_sponsor_pays_the_fee_and_the_payer_none(world):
     """A wallet that has no SOL at all can pay."""
     poor = world.chain.wallet(lamports=0, usdc_base_units=USDC)
-    found = await world.settler.pay(world.standard(payer=poor), 10_000)
+    found = await world.settler.pay(world.standard(payer=poor), 10_000, "")
     assert isinstance(found, Settled), found
     assert world.chain.call("getBalance", str(poor.pubkey()))["value"] == 0
 
@@ -77,11 +77,12 @@ async def test_the_sponsor_pays_the_fee_and_the_payer_none(world):
 async def test_the_same_payment_twenty_times_is_settled_once(world):
     """Hostile input 24: before it confirms, through two replicas at once; signed once, sent once, credited once."""
     raw, other = world.standard(), world.new_settler()
-    found = await asyncio.gather(*((world.settler, other)[n % 2].pay(raw, 100_000) for n in range(20)))
+    found = await asyncio.gather(*((world.settler, other)[n % 2].pay(raw, 100_000, "") for n in range(20)))
     settled = [one for one in found if isinstance(one, Settled)]
     assert len(settled) == 1
     assert {one.reason for one in found if isinstance(one, NotSettled)} == {"duplicate_settlement"}
     assert len(world.sponsor.signed) == 1
+    assert world.node.count("simulateTransaction") == 1
     assert len(world.accounts.credits) == 1
     assert world.received() == 100_000
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
@@ -90,9 +91,9 @@ async def test_the_same_payment_twenty_times_is_settled_once(world):
 async def test_a_repeat_after_the_end_tells_the_signature(world):
     """Once landed a payment is public: repeating it proves nothing about who does, and earns nothing."""
     raw = world.standard()
-    first = await world.settler.pay(raw, 100_000)
+    first = await world.settler.pay(raw, 100_000, "")
     assert isinstance(first, Settled)
-    again = await world.new_settler().pay(raw, 100_000)
+    again = await world.new_settler().pay(raw, 100_000, "")
     assert lack(again) is Lack.DUPLICATE
     assert again.signature == first.signature and not again.may_land
     assert len(world.sponsor.signed) == 1
@@ -102,17 +103,17 @@ async def test_a_repeat_while_it_is_under_way_tells_the_signature_that_there_is(
     """Nobody signs a second time to find it out."""
     raw = world.standard()
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
-    first = asyncio.create_task(world.settler.pay(raw, 100_000))
+    first = asyncio.create_task(world.settler.pay(raw, 100_000, ""))
     while not (sent := [record for record in world.store.records.values() if record.signature]):
         await world.sponsor.has_signed.wait()
         await asyncio.sleep(0)
-    again = await world.settler.pay(raw, 100_000)
+    again = await world.settler.pay(raw, 100_000, "")
     assert lack(again) is Lack.DUPLICATE
     assert base58.b58decode(again.signature) == sent[0].signature
     assert len(world.sponsor.signed) == 1
     assert lack(await first) is Lack.PENDING
     # Hostile input 25: while it may land, nobody is asked for another one.
-    later = await world.settler.pay(raw, 100_000)
+    later = await world.settler.pay(raw, 100_000, "")
     assert lack(later) is Lack.DUPLICATE
     assert again.may_land and later.may_land
 
@@ -120,17 +121,51 @@ async def test_a_repeat_while_it_is_under_way_tells_the_signature_that_there_is(
 async def test_what_is_no_payment_is_neither_asked_about_nor_signed(world):
     """The rules come before any question to the node."""
     asked = len(world.node.asked)
-    assert lack(await world.settler.pay(world.bare(), 10_000)) is Lack.INVALID
-    assert lack(await world.settler.pay(b"nonsense", 10_000)) is Lack.INVALID
-    assert lack(await world.settler.pay(world.self_paid(), 10_000)) is Lack.INVALID
+    assert lack(await world.settler.pay(world.bare(), 10_000, "")) is Lack.INVALID
+    assert lack(await world.settler.pay(b"nonsense", 10_000, "")) is Lack.INVALID
+    assert lack(await world.settler.pay(world.self_paid(), 10_000, "")) is Lack.INVALID
     assert len(world.node.asked) == asked and world.sponsor.signed == []
 
 
+async def test_a_payment_is_claimed_before_a_node_sees_it(world):
+    """A payment that nobody has claimed must not be shown around: its simulation is its claimer's alone."""
+    call, kept = world.node.call, {}
+
+    async def looking(method, params, timeout_ms):
+        kept.setdefault(method, [record.state for record in world.store.records.values()])
+        return await call(method, params, timeout_ms)
+
+    world.node.call = looking
+    assert isinstance(await world.settler.pay(world.standard(), 10_000, ""), Settled)
+    assert kept["getLatestBlockhash"] == [], "asked before, and says nothing of the payment"
+    assert (kept["simulateTransaction"], kept["sendTransaction"]) == ([State.CLAIMED], [State.SENT])
+
+
 async def test_a_payer_without_the_money_is_refused_unsigned(world):
-    """The simulation says so, and nothing is kept."""
-    found = await world.settler.pay(world.standard(11 * USDC), 10_000)
+    """The simulation says so; the payment is done with, and its wallet pays again at once when it has the money."""
+    raw = world.standard(11 * USDC)
+    found = await world.settler.pay(raw, 10_000, "")
     assert lack(found) is Lack.REJECTED and found.reason == "insufficient_funds"
-    assert world.sponsor.signed == [] and world.store.records == {}
+    (record,) = world.store.records.values()
+    assert (record.state, record.reason, world.sponsor.signed) == (State.ABANDONED, "insufficient_funds", [])
+    simulated = world.node.count("simulateTransaction")
+    again = await world.new_settler().pay(raw, 10_000, "")
+    assert lack(again) is Lack.DUPLICATE and not again.may_land
+    assert world.node.count("simulateTransaction") == simulated
+    assert isinstance(await world.settler.pay(world.standard(), 10_000, ""), Settled)
+
+
+async def test_a_payment_is_worth_what_it_brought_whoever_credited_it(world):
+    """Its call may cost so much: the watcher may have been first, and an operator may have given it to another."""
+    assert (await world.settler.pay(world.standard(), 10_000, "")).worth == 10_000
+    (record,) = world.store.records.values()
+    sighting = Sighting(7, None, confirmed=True, finalized=True)
+    later = await world.settler.landed(record, sighting)
+    assert (later.credits_added, later.worth) == (0, 10_000)
+    someone = replace(record, payer=bytes(32))
+    assert (await world.settler.landed(someone, sighting)).worth == 0
+    await world.accounts.take_back_deposit(record.payer, record.signature, TRANSFER_INDEX, "never final")
+    assert (await world.settler.landed(record, sighting)).worth == 0
 
 
 async def test_a_blockhash_that_the_node_has_not_seen_yet_is_waited_for(world):
@@ -141,9 +176,9 @@ async def test_a_blockhash_that_the_node_has_not_seen_yet_is_waited_for(world):
         return answers.pop() if answers else await simulate(transaction)
 
     world.network.simulate = behind
-    assert isinstance(await world.settler.pay(world.standard(), 10_000), Settled)
+    assert isinstance(await world.settler.pay(world.standard(), 10_000, ""), Settled)
     unknown = world.standard(text="unknown", blockhash=Hash.new_unique())
-    found = await world.settler.pay(unknown, 10_000)
+    found = await world.settler.pay(unknown, 10_000, "")
     assert lack(found) is Lack.REJECTED and "BlockhashNotFound" in found.message
     assert len(world.sponsor.signed) == 1
 
@@ -151,25 +186,26 @@ async def test_a_blockhash_that_the_node_has_not_seen_yet_is_waited_for(world):
 async def test_an_empty_sponsor_signs_nothing(world):
     """503 rather than a payment that could not land."""
     world.chain.land(world.chain.transfer(world.sponsor_keys, world.payer.pubkey(), 10**9 - 5_000))
-    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.UNAVAILABLE
+    assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.UNAVAILABLE
     assert world.sponsor.signed == []
 
 
 async def test_a_silent_node_is_no_reason_to_sign(world):
-    """Nothing was tried, and the caller may try again at once."""
+    """Nothing was signed; the payer makes a new payment, and may do so at once."""
     world.node.before["simulateTransaction"] = replies.UNREACHABLE
     raw = world.standard()
-    assert lack(await world.settler.pay(raw, 10_000)) is Lack.UNAVAILABLE
-    assert world.sponsor.signed == [] and world.store.records == {}
+    assert lack(await world.settler.pay(raw, 10_000, "")) is Lack.UNAVAILABLE
+    assert world.sponsor.signed == []
     world.node.before.clear()
-    assert isinstance(await world.settler.pay(raw, 10_000), Settled)
+    assert lack(await world.settler.pay(raw, 10_000, "")) is Lack.DUPLICATE
+    assert isinstance(await world.settler.pay(world.standard(text="a new one"), 10_000, ""), Settled)
 
 
 @pytest.mark.parametrize("lost", [replies.TIMED_OUT, replies.UNREACHABLE, replies.GARBAGE])
 async def test_a_lost_answer_to_the_send_is_not_a_failure(world, lost):
     """Hostile input 25: it was sent all the same, so it is looked for, found and credited."""
     world.node.after["sendTransaction"] = lost
-    found = await world.settler.pay(world.standard(), 10_000)
+    found = await world.settler.pay(world.standard(), 10_000, "")
     assert isinstance(found, Settled), found
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
 
@@ -177,7 +213,7 @@ async def test_a_lost_answer_to_the_send_is_not_a_failure(world, lost):
 async def test_an_unknown_verdict_is_pending_with_the_signature(world):
     """Hostile input 25: neither failed nor credited; the follow-up finds it and credits it once."""
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
-    found = await world.settler.pay(world.standard(), 10_000)
+    found = await world.settler.pay(world.standard(), 10_000, "")
     assert lack(found) is Lack.PENDING and found.reason == "settlement_pending"
     assert base58.b58decode(found.signature) and world.accounts.credits == []
     world.node.before.clear()
@@ -190,14 +226,14 @@ async def test_the_wait_ends_in_time(world):
     """Decisions 3.6: an answer inside about four seconds, whatever the network does."""
     world.node.before["sendTransaction"] = replies.TIMED_OUT
     began = world.clock.monotonic()
-    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.PENDING
+    assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.PENDING
     assert world.clock.monotonic() - began <= 4
 
 
 async def test_a_transaction_that_the_node_refuses_is_closed(world):
     """It was not passed on, and it is not sent again behind the caller's back."""
     world.node.before["sendTransaction"] = REFUSED
-    found = await world.settler.pay(world.standard(), 10_000)
+    found = await world.settler.pay(world.standard(), 10_000, "")
     assert lack(found) is Lack.REJECTED
     (record,) = world.store.records.values()
     assert record.state is State.FAILED
@@ -219,7 +255,7 @@ async def test_a_payment_that_fails_on_the_chain_earns_nothing(world):
         return tried
 
     world.network.simulate = then_drain
-    found = await world.settler.pay(raw, 10_000)
+    found = await world.settler.pay(raw, 10_000, "")
     assert lack(found) is Lack.REJECTED and found.signature
     assert world.accounts.credits == []
     await world.rounds(3)
@@ -230,35 +266,10 @@ async def test_a_payment_that_fails_on_the_chain_earns_nothing(world):
 async def test_an_owner_that_is_away_credits_later(world):
     """The money is there: the caller hears pending, and the follow-up credits it."""
     world.accounts.down = True
-    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.PENDING
+    assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.PENDING
     world.accounts.down = False
     await world.rounds(2)
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
-
-
-async def test_sponsored_attempts_of_one_wallet_are_limited(tmp_path):
-    """Each costs the sponsor a fee; self-paid ones cost it nothing and are not counted."""
-    world = await a_payment_world(tmp_path, limits=with_limits(attempts_per_minute=2))
-    for text in ("a", "b"):
-        assert isinstance(await world.settler.pay(world.standard(text=text), 10_000), Settled)
-    assert lack(await world.settler.pay(world.standard(text="c"), 10_000)) is Lack.TOO_MANY
-    assert lack(await world.settler.relay(world.bare())) is Lack.TOO_MANY
-    assert isinstance(await world.settler.relay(world.self_paid()), Settled)
-    assert len(world.sponsor.signed) == 2
-    world.clock.advance(61)
-    assert isinstance(await world.settler.pay(world.standard(text="d"), 10_000), Settled)
-    await world.close()
-
-
-async def test_attempts_that_come_at_once_are_counted_too(tmp_path):
-    """One balance, signed away many times: all pass the trial, one lands, and the sponsor pays for those that fail."""
-    world = await a_payment_world(tmp_path, limits=with_limits(attempts_per_minute=3))
-    settlers = (world.settler, world.new_settler())
-    raws = [world.standard(10_000_000, text=str(number)) for number in range(12)]
-    found = await asyncio.gather(*(settlers[n % 2].pay(raw, 10_000) for n, raw in enumerate(raws)))
-    assert len(world.sponsor.signed) <= 3
-    assert [lack(one) for one in found if isinstance(one, NotSettled)].count(Lack.TOO_MANY) >= 9
-    await world.close()
 
 
 async def test_what_was_given_up_as_never_signed_is_not_sent(tmp_path):
@@ -271,7 +282,7 @@ async def test_what_was_given_up_as_never_signed_is_not_sent(tmp_path):
             return done
 
     world = await a_payment_world(tmp_path, store=Slow())
-    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.UNAVAILABLE
+    assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.UNAVAILABLE
     assert world.node.count("sendTransaction") == 0
     (kept,) = world.store.records.values()
     assert kept.state is State.ABANDONED
@@ -281,7 +292,7 @@ async def test_what_was_given_up_as_never_signed_is_not_sent(tmp_path):
 async def test_finalized_can_be_waited_for(tmp_path):
     """The operator's choice of who bears the risk: with it, nothing is credited that could still be taken back."""
     world = await a_payment_world(tmp_path, limits=with_limits(wait_for_finalized=True, wait_ms=30_000))
-    found = await world.settler.pay(world.standard(), 10_000)
+    found = await world.settler.pay(world.standard(), 10_000, "")
     assert isinstance(found, Settled)
     status = world.chain.call("getSignatureStatuses", [found.signature])["value"][0]
     assert status["confirmationStatus"] == "finalized"
@@ -294,7 +305,7 @@ async def test_without_a_claim_nothing_is_signed(tmp_path, fail, signed):
     store = FailingPayments()
     store.fail = fail
     world = await a_payment_world(tmp_path, store=store)
-    assert lack(await world.settler.pay(world.standard(), 10_000)) is Lack.UNAVAILABLE
+    assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.UNAVAILABLE
     assert len(world.sponsor.signed) == signed and world.received() == 0
     await world.close()
 
@@ -305,7 +316,7 @@ async def test_what_may_be_kept_as_signed_is_pending(tmp_path, failure):
     store = FailingPayments()
     store.fail = ["", failure]
     world = await a_payment_world(tmp_path, store=store)
-    found = await world.settler.pay(world.standard(), 10_000)
+    found = await world.settler.pay(world.standard(), 10_000, "")
     assert lack(found) is Lack.PENDING and found.signature
     assert world.node.count("sendTransaction") == 0
     await world.rounds(5)
@@ -316,7 +327,7 @@ async def test_what_may_be_kept_as_signed_is_pending(tmp_path, failure):
 
 async def test_a_caller_who_leaves_changes_nothing(world):
     """From the claim on the payment goes its way without its payer."""
-    task = asyncio.create_task(world.settler.pay(world.standard(), 10_000))
+    task = asyncio.create_task(world.settler.pay(world.standard(), 10_000, ""))
     await world.sponsor.has_signed.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -327,9 +338,9 @@ async def test_a_caller_who_leaves_changes_nothing(world):
 
 async def test_the_relay_sends_and_credits_nothing(world):
     """Interface, "Payment settlement": sponsored and self-paid; the caller confirms the deposit afterwards."""
-    sponsored = await world.settler.relay(world.bare(20_000))
+    sponsored = await world.settler.relay(world.bare(20_000), "")
     assert isinstance(sponsored, Settled) and sponsored.credits_added == 0
-    own = await world.settler.relay(world.self_paid(30_000))
+    own = await world.settler.relay(world.self_paid(30_000), "")
     assert isinstance(own, Settled), own
     assert world.received() == 50_000
     assert world.accounts.credits == [] and await world.accounts.balance(world.payer.pubkey()) is None
@@ -339,8 +350,8 @@ async def test_the_relay_sends_and_credits_nothing(world):
 async def test_the_relay_repeats_nothing(world):
     """duplicate_settlement with the first signature, for both kinds."""
     for raw in (world.bare(), world.self_paid()):
-        first = await world.settler.relay(raw)
-        again = await world.settler.relay(raw)
+        first = await world.settler.relay(raw, "")
+        again = await world.settler.relay(raw, "")
         assert isinstance(first, Settled) and lack(again) is Lack.DUPLICATE
         assert again.signature == first.signature
 
@@ -353,13 +364,13 @@ async def test_a_self_paid_transaction_that_has_landed_already_is_found(world):
         b'{"jsonrpc":"2.0","id":1,"method":"sendTransaction","params":["%b"]}' % base58.b58encode(raw)
     )
     world.chain.beat(2)
-    assert isinstance(await world.settler.relay(raw), Settled)
+    assert isinstance(await world.settler.relay(raw, ""), Settled)
     assert world.received() == 40_001
 
 
 async def test_an_unfunded_self_paid_transaction_is_rejected_by_the_network(world):
     """502 at the door: the transaction is a payment, and the network would not have it."""
-    assert lack(await world.settler.relay(world.self_paid(11 * USDC))) is Lack.REJECTED
+    assert lack(await world.settler.relay(world.self_paid(11 * USDC), "")) is Lack.REJECTED
 
 
 async def test_without_a_sponsor_settlement_is_off(world):
@@ -367,8 +378,8 @@ async def test_without_a_sponsor_settlement_is_off(world):
     off = Settler(
         replace(world.rules, sponsor=None), world.limits, None, world.store, world.network, world.accounts, world.clock
     )
-    assert lack(await off.pay(world.standard(), 10_000)) is Lack.NOT_CONFIGURED
-    assert lack(await off.relay(world.self_paid())) is Lack.NOT_CONFIGURED
+    assert lack(await off.pay(world.standard(), 10_000, "")) is Lack.NOT_CONFIGURED
+    assert lack(await off.relay(world.self_paid(), "")) is Lack.NOT_CONFIGURED
 
 
 async def test_the_hint_is_fresh_or_none(world):

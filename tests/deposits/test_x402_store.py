@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_sponsoring import Standing
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable, PostgresPaymentStore
 from actors.storage import connect_postgres, migrate, read_migrations
 
@@ -63,7 +64,7 @@ async def test_a_late_word_moves_nothing_back(store):
         kept = await store.find(RECORD.message_hash)
         assert (kept.state, kept.signature, kept.transaction) == (come, b"s" * 64, b"half")
         await store.move(replace(kept, state=State.FAILED), 0)
-        await store.forget(RECORD.created_at_ms + 1)
+        await store.forget(RECORD.created_at_ms + 1, RECORD.created_at_ms + 1)
 
 
 async def test_due_payments_are_given_to_one_at_a_time(store):
@@ -85,41 +86,99 @@ async def test_at_most_so_many_are_given(store):
     assert {one.message_hash[0] for one in await store.due(10, 20, 2)} == {3, 4}
 
 
+async def test_one_sponsored_payment_of_a_payer_and_of_a_source_is_under_way(store):
+    """Hostile input 52: of ten at once one is claimed; it makes room when it has landed, failed or was given up."""
+    claims = [record(number, source=b"s" * 32) for number in range(10)]
+    done = await asyncio.gather(*(store.claim(one, 0) for one in claims))
+    assert sum(done) == 1
+    claimed, others = claims[done.index(True)], [one for one in claims if one is not claims[done.index(True)]]
+    other_payer, other_source = (
+        replace(others[0], payer=b"q" * 32),
+        replace(others[1], source=b"t" * 32),
+    )
+    for state in (State.SENT, State.SENT, State.CREDITED):
+        assert not await store.claim(other_payer, 0) and not await store.claim(other_source, 0)
+        assert await store.move(replace(claimed, state=state, fee_lost=True), 0)
+    assert await store.claim(other_payer, 0)
+    assert not await store.claim(replace(others[2], payer=b"z" * 32), 0), "the token account is the same"
+    assert await store.move(replace(other_payer, state=State.ABANDONED), 0)
+    assert await store.claim(others[2], 0)
+    assert await store.claim(replace(others[3], kind=Kind.SELF_PAID), 0), "it costs the sponsor nothing"
+    assert await store.claim(replace(others[4], payer=b"q" * 32, source=b"t" * 32), 0)
+
+
 async def test_attempts_are_counted_by_payer_and_time(store):
-    """The limit of one wallet does not touch another's."""
+    """The limit of one wallet does not touch another's, and what pays its own fee is no attempt."""
     await store.claim(record(1, created_at_ms=100), 0)
     await store.claim(record(2, created_at_ms=200), 0)
     await store.claim(record(3, created_at_ms=200, payer=b"q" * 32), 0)
-    assert await store.attempts(RECORD.payer, 100) == 2
-    assert await store.attempts(RECORD.payer, 101) == 1
-    assert await store.attempts(b"z" * 32, 0) == 0
+    await store.claim(record(4, created_at_ms=200, kind=Kind.SELF_PAID), 0)
+    found = [(await standing(store, minute_ms=minute_ms)).attempts for minute_ms in (100, 101, 201)]
+    assert found == [2, 1, 0]
+    assert (await standing(store, payer=b"z" * 32)).attempts == 0
 
 
-async def test_lost_fees_are_counted_over_all_payers(store):
-    """Open or ended, paid for by the sponsor; what a payer pays for is its own loss."""
-    await store.claim(record(1, created_at_ms=100), 0)
-    await store.claim(record(2, created_at_ms=200, payer=b"q" * 32, kind=Kind.SPONSORED), 0)
-    await store.claim(record(3, created_at_ms=200, kind=Kind.SELF_PAID), 0)
-    await store.claim(record(4, created_at_ms=200), 0)
-    assert await store.fees_lost(0) == 0
+async def test_failures_stay_with_the_wallet_and_its_token_account(store):
+    """Open or ended, of any age, paid for by the sponsor; what a payer pays for is its own loss."""
+    await store.claim(record(1, source=b"s" * 32), 0)
     await store.move(record(1, state=State.SENT, fee_lost=True), 0)
+    await store.claim(record(2, payer=b"q" * 32, source=b"t" * 32, kind=Kind.SELF_PAID), 0)
     await store.move(record(2, state=State.FAILED, fee_lost=True), 0)
-    await store.move(record(3, state=State.FAILED, fee_lost=True), 0)
-    assert (await store.find(record(1).message_hash)).fee_lost
-    assert [await store.fees_lost(since_ms) for since_ms in (100, 101, 201)] == [2, 1, 0]
-    await store.move(record(1, state=State.FINAL), 0)
-    assert await store.fees_lost(100) == 1
+    for mine in ({}, {"payer": b"z" * 32}, {"source": b"z" * 32}):
+        assert (await standing(store, **{"source": b"s" * 32, **mine})).lost == 1
+    assert (await standing(store, payer=b"q" * 32, source=b"t" * 32)).lost == 0
+    await store.move(record(1, state=State.FAILED, fee_lost=True), 0)
+    assert (await standing(store)).lost == 1
+
+
+async def test_landed_payments_are_counted_as_far_as_they_matter(store):
+    """Of the wallet alone, of either kind: one where nothing was lost, and one more than was lost."""
+    assert (await standing(store)).landed == 0 and (await standing(store)).is_newcomer
+    for number, state in enumerate([State.CREDITED, State.FINAL, State.FINAL, State.TAKEN_BACK, State.ABANDONED]):
+        await store.claim(record(number, state=state, kind=Kind(number % 3)), 0)
+    assert (await standing(store)).landed == 1
+    await store.claim(record(7, state=State.FAILED, fee_lost=True), 0)
+    assert ((await standing(store)).landed, (await standing(store)).lost) == (2, 1)
+    for number in (8, 9, 10):
+        await store.claim(record(number, state=State.FAILED, fee_lost=True), 0)
+    assert ((await standing(store)).landed, (await standing(store)).lost) == (3, 4)
+    assert (await standing(store, payer=b"q" * 32)).landed == 0
+
+
+async def test_newcomers_are_counted_together_and_by_address(store):
+    """Failures of the last hour; under an address also what is under way, as it may fail yet. No address: none."""
+    newcomers = {"newcomer": True, "brought_by": "9.9.9.9"}
+    await store.claim(record(1, payer=b"1" * 32, created_at_ms=100, state=State.FAILED, fee_lost=True, **newcomers), 0)
+    await store.claim(record(2, payer=b"2" * 32, created_at_ms=200, state=State.SENT, **newcomers), 0)
+    await store.claim(record(3, payer=b"3" * 32, created_at_ms=200, state=State.SENT, fee_lost=True, newcomer=True), 0)
+    await store.claim(record(4, payer=b"4" * 32, created_at_ms=200, state=State.FINAL, **newcomers), 0)
+    await store.claim(record(5, payer=b"5" * 32, created_at_ms=200, state=State.FAILED, fee_lost=True), 0)
+
+    async def counted(address: str, hour_ms: int) -> tuple[int, int]:
+        found = await standing(store, address=address, hour_ms=hour_ms)
+        return found.newcomers, found.at_address
+
+    assert [await counted("9.9.9.9", since) for since in (100, 101, 201)] == [(2, 2), (1, 1), (0, 0)]
+    assert [await counted(address, 100) for address in ("9.9.9.8", "")] == [(2, 0), (2, 0)]
+
+
+async def standing(store: PaymentStore, **about) -> Standing:
+    asked = {"payer": RECORD.payer, "source": b"?" * 32, "address": "", "minute_ms": 0, "hour_ms": 0} | about
+    return await store.standing(**asked)
 
 
 async def test_old_ends_are_forgotten_and_what_is_open_never(store):
-    """Hostile input 24: the memory of duplicates is bounded, and no payment under way falls out of it."""
+    """Hostile input 24: the memory of duplicates is bounded, and no payment under way falls out of it. Payments that
+    were never signed cost their senders nothing, so they are kept for a shorter time."""
     await store.claim(record(1, state=State.FINAL, created_at_ms=10), 0)
     await store.claim(record(2, state=State.CREDITED, created_at_ms=10), 0)
     await store.claim(record(3, state=State.FAILED, created_at_ms=99), 0)
-    assert await store.forget(50) == 1
-    assert await store.find(record(1).message_hash) is None
-    assert await store.find(record(2).message_hash) is not None
-    assert await store.find(record(3).message_hash) is not None
+    await store.claim(record(4, state=State.ABANDONED, created_at_ms=99), 0)
+    await store.claim(record(5, state=State.CLAIMED, created_at_ms=10), 0)
+    await store.claim(record(6, state=State.ABANDONED, created_at_ms=300), 0)
+    assert await store.forget(50, 200) == 2
+    kept = [number for number in range(1, 7) if await store.find(record(number).message_hash) is not None]
+    assert kept == [2, 3, 5, 6]
 
 
 async def test_a_lost_database_is_said_so(postgres_url):
@@ -132,8 +191,8 @@ async def test_a_lost_database_is_said_so(postgres_url):
         store.claim(RECORD, 0),
         store.move(RECORD, 0),
         store.due(0, 0, 1),
-        store.fees_lost(0),
-        store.forget(0),
+        standing(store),
+        store.forget(0, 0),
     ):
         with pytest.raises(PaymentsUnavailable):
             await ask

@@ -8,6 +8,7 @@ from typing import Any
 
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
+from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
@@ -19,6 +20,7 @@ from actors.deposits.x402_core import Record
 from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_settler import Limits, Settler
 from actors.deposits.x402_sponsor import Sponsor
+from actors.deposits.x402_sponsoring import Budgets
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Rules
 from actors.deposits.x402_upkeep import Upkeep
@@ -32,7 +34,7 @@ from tests.devnode.local_node import LocalNode
 
 from .x402_making import half_signed, memo, message_of, transfer_checked
 
-LIMITS = Limits(wait_ms=3_500, attempts_per_minute=20, failures_per_hour=60, wait_for_finalized=False)
+LIMITS = Limits(wait_ms=3_500, budgets=Budgets(20, 60, 5), wait_for_finalized=False)
 USDC = 1_000_000
 
 
@@ -177,12 +179,28 @@ class PaymentWorld:
             await self.upkeep.carry_on()
 
     def standard(
-        self, amount: int = 100_000, payer: Keypair | None = None, text: str = "memo", blockhash: Hash | None = None
+        self,
+        amount: int = 100_000,
+        payer: Keypair | None = None,
+        text: str = "memo",
+        blockhash: Hash | None = None,
+        more: tuple[Instruction, ...] = (),
     ) -> bytes:
         """A stock client's payment on this chain's newest blockhash."""
         payer = payer or self.payer
-        instructions = [set_compute_unit_limit(20_000), set_compute_unit_price(1), self.transfer(amount, payer)]
-        return self._sponsored([*instructions, memo(text)], payer, blockhash)
+        return self.framed(self.transfer(amount, payer), payer, text, blockhash, more)
+
+    def framed(
+        self,
+        transfer: Instruction,
+        payer: Keypair,
+        text: str = "memo",
+        blockhash: Hash | None = None,
+        more: tuple[Instruction, ...] = (),
+    ) -> bytes:
+        """This transfer in a stock client's frame."""
+        frame = [set_compute_unit_limit(20_000), set_compute_unit_price(1)]
+        return self._sponsored([*frame, transfer, memo(text), *more], payer, blockhash)
 
     def bare(self, amount: int = 100_000) -> bytes:
         """As the service's own clients build it for the relay."""
@@ -231,7 +249,9 @@ async def a_payment_world(folder: Path, **settings: Any) -> PaymentWorld:
 
 
 def with_limits(**changes: Any) -> Limits:
-    return replace(LIMITS, **changes)
+    """changes: of limits, or of the budgets in them."""
+    budgets = {name: changes.pop(name) for name in list(changes) if hasattr(LIMITS.budgets, name)}
+    return replace(LIMITS, budgets=replace(LIMITS.budgets, **budgets), **changes)
 
 
 async def _for_ever(seconds: float) -> None:

@@ -24,14 +24,16 @@ class Desk:
         self.lack: NotSettled | None = None
         self.paid: list[tuple[bytes, int]] = []
         self.relayed: list[bytes] = []
+        self.addresses: list[str] = []
         self.amount = 100_000
         self.hinted: BlockhashHint | None = None
 
     def hint(self) -> BlockhashHint | None:
         return self.hinted
 
-    async def pay(self, transaction: bytes, least_base_units: int) -> Settled | NotSettled:
+    async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
         self.paid.append((transaction, least_base_units))
+        self.addresses.append(address)
         if self.lack is not None:
             return self.lack
         assert self.world is not None and self.payer is not None
@@ -40,8 +42,9 @@ class Desk:
         assert answer.body is not None, answer
         return self._settled(transaction, int(answer.body["amount"]), int(answer.body["balance"]))
 
-    async def relay(self, transaction: bytes) -> Settled | NotSettled:
+    async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
         self.relayed.append(transaction)
+        self.addresses.append(address)
         return self._settled(transaction, 0, 0) if self.lack is None else self.lack
 
     def _settled(self, transaction: bytes, added: int, balance: int) -> Settled:
@@ -53,7 +56,7 @@ class Desk:
             self.amount,
             added,
             balance,
-            hashlib.sha256(transaction).digest(),
+            added,
         )
 
 

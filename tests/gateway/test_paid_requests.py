@@ -1,18 +1,17 @@
 """What is looked at before money moves."""
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
-from actors.gateway import jsonrpc
-from actors.gateway.paid_requests import (
-    has_credentials,
-    is_offer,
-    refused_for_free,
-    under_session,
-    without_credentials,
-)
-from actors.gateway.replies import Response
-from actors.gateway.requests import Request
+from actors.gateway import bulk_requests, jsonrpc
+from actors.gateway.admission import Admitted, admit
+from actors.gateway.paid_requests import NOT_BOUGHT, refused_for_free, within
+
+CHEAP = b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+DEAR = b'{"jsonrpc":"2.0","id":2,"method":"getBlock","params":[7]}'
+BAD = b'{"jsonrpc":"2.0","id":3,"method":"getBlock","params":["x"]}'  # Dear, and refused for free.
+ROW = bulk_requests.ROWS[b"/bulk/getTokenBalances"]
 
 
 def parsed(body: bytes):
@@ -38,24 +37,26 @@ def test_what_would_be_refused_anyway_is_refused_first():
     assert [reply.id for reply in found.items] == [b"2", b"null"]
 
 
-@pytest.mark.parametrize(
-    ("status", "added", "offer"), [(402, [(b"payment-required", b"x")], True), (402, [], False), (200, [], False)]
-)
-def test_an_offer_is_a_402_with_terms(status, added, offer):
-    """A 402 without them could not be paid."""
-    assert is_offer(Response(status, b"", added)) is offer
+def test_a_payment_buys_calls_in_order_up_to_what_it_brought():
+    """Hostile input 51: a dear call in the middle is refused, and a cheaper one behind it is bought."""
+    calls = parsed(b"[%b]" % b",".join([CHEAP, DEAR, BAD, b"7", CHEAP]))
+    bought = within(calls, 2)
+    assert [one is call for one, call in zip(bought, calls, strict=True)] == [True, False, True, True, True]
+    assert (bought[1].id, bought[1].refusal.err) == (calls[1].id, Err.INSUFFICIENT_CREDITS)
+    assert within(calls, 27) == list(calls)
+    assert within([calls[0]], 0)[0].refusal.err is Err.INSUFFICIENT_CREDITS
 
 
-def test_credentials_leave_and_a_session_takes_their_place():
-    """All of them, in headers and in the URL; what else was sent stays."""
-    sent = [
-        *((b"x-api-key", b"k"), (b"x-pubkey", b"p"), (b"x-signature", b"s"), (b"x-timestamp", b"1")),
-        *((b"x-nonce", b"n"), (b"authorization", b"Bearer t"), (b"accept", b"*/*")),
-    ]
-    request = Request("POST", b"/bulk/getBalances", b"api-key=k&limit=2", sent, b"{}", "id", None)
-    assert has_credentials(request)
-    bare = without_credentials(request)
-    assert (bare.headers, bare.query, bare.body) == ([(b"accept", b"*/*")], b"limit=2", b"{}")
-    assert not has_credentials(bare)
-    assert under_session(request, "token").headers == [(b"accept", b"*/*"), (b"authorization", b"Bearer token")]
-    assert len(request.headers) == 7
+def test_a_list_is_bought_whole_or_not():
+    """Hostile input 51: its price is that of all its entries."""
+    listed = bulk_requests.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
+    assert within([listed], 5) == [listed]
+    assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT)]
+
+
+@given(credits=st.integers(0, 200), kinds=st.lists(st.sampled_from([CHEAP, DEAR, BAD, b"7"]), min_size=1, max_size=20))
+def test_no_mixture_of_calls_costs_more_than_its_payment(credits, kinds):
+    """Hostile input 51: whatever is admitted of what is left, its prices add up to at most the credits."""
+    bought = within(parsed(b"[%b]" % b",".join(kinds)), credits)
+    verdicts = [admit(call) for call in bought if isinstance(call, jsonrpc.Call)]
+    assert sum(verdict.plan.ceiling for verdict in verdicts if isinstance(verdict, Admitted)) <= credits

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
 from actors.gateway.payments import HEADER_V1, HEADER_V2, Offered, read_offer
 from actors.settlements import Lack, NotSettled
@@ -43,22 +44,44 @@ async def test_a_stranger_pays_and_is_answered(world, desk):
     assert desk.paid == [(b"a transaction", 100_000)]
 
 
-async def test_the_receipt_carries_a_session_of_the_payer(world, desk):
-    """What a stock client has no other way to get: further calls without further payments."""
+async def test_a_payment_leaves_no_session(world, desk):
+    """Hostile input 51: neither in the receipt nor in the store, so nothing of it is good for another call."""
     told = receipt(await world.rpc(None, call(), **{V2: header_v2()}))["extra"]
-    again = await world.rpc(None, call(), Authorization=f"Bearer {told['session_token']}")
-    assert again.status_code == 200
-    assert again.headers["x-credits-remaining"] == "9998"
-    assert told["expires_in"] == 3_600
+    assert set(told) == {"account", "credits_added", "balance"}
+    assert world.identity_store._sessions == {}
+    assert world.accounts.holds[-1].proof == ProvenProof(desk.payer.pubkey)
 
 
-async def test_the_session_stays_out_of_the_receipt_where_the_operator_says_so(desk):
-    """The call is made all the same."""
-    async with a_world(desk=desk, payments={"x402_session_in_receipt": False}) as world:
-        desk.world, desk.payer = world, await world.customer(account=False)
-        response = await world.rpc(None, call(), **{V2: header_v2()})
-        assert response.status_code == 200
-        assert "session_token" not in receipt(response)["extra"]
+async def test_a_payment_spends_nothing_else_of_its_payers_account(world, desk):
+    """Hostile input 51: a call that costs more than was paid is not made, though the account could pay for it."""
+    desk.payer = await world.customer(credits=1_000)
+    desk.amount = 40  # Four credits.
+    for body, paths in [
+        (call("getBlock", 1), ("/",)),
+        ({"owners": ["11111111111111111111111111111111"]}, ("/bulk/getTokenBalances",)),
+    ]:
+        response = await world.rpc(None, body, *paths, **{V2: header_v2(str(body).encode())})
+        assert response.status_code == 402 and constant(response) == "INSUFFICIENT_CREDITS"
+        assert receipt(response)["success"] is True
+    assert world.node.calls == []
+    batch = [call(id=number) for number in range(6)]
+    response = await world.rpc(None, batch, **{V2: header_v2(b"a batch")})
+    assert ["result" in item for item in response.json()] == [True] * 4 + [False] * 2
+    assert await world.balance(desk.payer) == 1_000 + 3 * 4 - 4
+
+
+async def test_a_paid_call_whose_account_does_not_answer_is_credited(world, desk):
+    """503 with the receipt: the money is there, and the call is not charged."""
+    world.accounts.down = True
+    response = await world.rpc(None, call(), **{V2: header_v2()})
+    assert response.status_code == 503 and receipt(response)["success"] is True
+
+
+async def test_the_desk_is_told_the_clients_address(world, desk):
+    """As requests are counted: failures of new wallets are, too."""
+    await world.rpc(None, call(), **{V2: header_v2()})
+    await world.http.post("/x402/settle", json={"transaction": "AAAA"})
+    assert desk.addresses == ["127.0.0.1", "127.0.0.1"]
 
 
 async def test_version_1_is_answered_in_version_1(world, desk):
@@ -182,6 +205,7 @@ async def test_a_payment_header_that_comes_twice_is_refused(world, desk):
         (NotSettled(Lack.PENDING, "settlement_pending", "why", "sent", may_land=True), 402, False),
         (NotSettled(Lack.UNAVAILABLE, "settlement_unavailable", "why"), 503, False),
         (NotSettled(Lack.TOO_MANY, "rate_limited", "why"), 429, False),
+        (NotSettled(Lack.NOT_SPONSORED, "sponsorship_refused", "why"), 402, False),
     ],
 )
 async def test_what_was_not_settled_is_told_with_a_receipt(world, desk, lack, status, offers):
@@ -197,21 +221,26 @@ async def test_what_was_not_settled_is_told_with_a_receipt(world, desk, lack, st
     assert world.node.calls == []
 
 
-async def test_a_session_is_opened_once_for_each_payment(world, desk):
-    """Whatever the desk says the second time, a repeated payment makes no second call and no second token."""
-    assert (await world.rpc(None, call(), **{V2: header_v2()})).status_code == 200
-    again = await world.rpc(None, call(), **{V2: header_v2()})
-    assert again.status_code == 503
-    assert "session_token" not in receipt(again)["extra"]
-    assert len(world.node.calls) == 1
+ACCOUNT_PAGES = [("GET", "/account/info"), ("GET", "/account/ledger"), ("GET", "/account/history")]
 
 
-async def test_other_paths_take_payments_where_they_ask_for_them(world, desk):
-    """GET /account/info of a stranger is an offer; the retry is answered under the payer's account."""
-    assert (await world.http.get("/account/info")).status_code == 402
-    response = await world.http.get("/account/info", headers={V2: header_v2()})
-    assert response.status_code == 200 and response.json()["pubkey"] == desk.payer.text
-    assert receipt(response)["success"] is True
+@pytest.mark.parametrize(("method", "path"), [*ACCOUNT_PAGES, ("POST", "/account/confirm-deposit")])
+async def test_a_payment_opens_no_page_of_an_account(world, desk, method, path):
+    """Hostile input 51: it is not taken there, and the answer says how the account is reached. Credentials are good
+    as ever; the offer to strangers is there for the sign-in that it carries."""
+    desk.payer = await world.customer(credits=50)
+    body = b'{"signature": "%b"}' % (b"1" * 64)
+    paid = await world.http.request(method, path, content=body, headers={V2: header_v2()})
+    assert paid.status_code == 402 and "sign in" in paid.json()["error"]["message"]
+    assert "payment-required" not in paid.headers and "payment-response" not in paid.headers
+    keyed = await world.http.request(
+        method, path, content=body, headers={V2: header_v2(), "x-api-key": desk.payer.api_key}
+    )
+    assert keyed.status_code != 402
+    stranger = await world.http.request(method, path, content=body)
+    offer = orjson.loads(base64.b64decode(stranger.headers["payment-required"]))
+    assert stranger.status_code == 402 and "sign-in-with-x" in offer["extensions"]
+    assert desk.paid == []
 
 
 async def test_paths_that_ask_for_no_payment_take_none(world, desk):
@@ -282,6 +311,7 @@ async def test_settle_refuses_bodies_that_are_none(world, desk, body):
         (NotSettled(Lack.UNAVAILABLE, "r", "why"), 503),
         (NotSettled(Lack.NOT_CONFIGURED, "r", "why"), 503),
         (NotSettled(Lack.TOO_MANY, "r", "why"), 429),
+        (NotSettled(Lack.NOT_SPONSORED, "r", "why"), 400),
     ],
 )
 async def test_settle_errors(world, desk, lack, status):
