@@ -34,8 +34,8 @@ class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):
 
 
 class ProvenProof(msgspec.Struct, frozen=True, array_like=True, tag="p"):
-    """The edge has proven this account in the same request, and now asks for what had to wait in it. Never made of
-    anything that a client sends."""
+    """The edge has proven this account in the same request: by a credential whose calls had to wait, or by a payment of
+    the account that was settled for these calls alone. Never made of anything that a client sends."""
 
     pubkey: bytes
 
