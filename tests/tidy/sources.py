@@ -1,13 +1,17 @@
 """The project's own files, parsed once for all tidiness tests."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 ROOT = Path(__file__).parents[2]
 _NOT_OURS = {"node_modules", "__pycache__", "build", "results"}
+
+
+Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,25 @@ def imports(source: Source) -> Iterator[str]:
 def _is_module(package: str, name: str) -> bool:
     folder = ROOT.joinpath(*package.split("."))
     return (folder / f"{name}.py").exists() or (folder / name).is_dir()
+
+
+def over(subjects: Iterable[Subject]) -> Callable[[Callable[[Subject], None]], Callable[[], None]]:
+    """Make one test of a rule about many subjects; it names every subject that breaks the rule.
+
+    One test for each file would be four thousand of them, and pytest's own work for a test takes longer than a rule.
+    """
+
+    def decorate(rule: Callable[[Subject], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = []
+            for subject in subjects:
+                try:
+                    rule(subject)
+                except AssertionError as error:
+                    broken.append(f"{getattr(subject, 'path', subject)}: {error}")
+            assert broken == [], "\n".join(broken)
+
+        test.__name__, test.__doc__, test.__module__ = rule.__name__, rule.__doc__, rule.__module__
+        return test
+
+    return decorate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tidy.sources import ROOT, Source, imports, product
+from tests.tidy.sources import ROOT, Source, imports, over, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
@@ -96,7 +96,7 @@ def _complaint(module: str, target: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+@over(product())
 def test_arrows_point_down(source: Source) -> None:
     """Design, section 3: serve_app, features, accounts, identity and upstream, shared files."""
     assert complaints(source) == []

@@ -2,9 +2,7 @@
 
 import ast
 
-import pytest
-
-from tests.tidy.sources import Source, imports, product
+from tests.tidy.sources import Source, imports, over, product
 
 # Modules that wait, act, or are different every time.
 IMPURE = {
@@ -48,14 +46,14 @@ def is_pure(source: Source) -> bool:
 PURE = tuple(source for source in product() if is_pure(source))
 
 
-@pytest.mark.parametrize("source", PURE, ids=lambda source: source.path)
+@over(PURE)
 def test_pure_files_import_nothing_that_acts(source: Source) -> None:
     """House style, 3: synchronous code that takes time as an argument and touches nothing."""
     for name in imports(source):
         assert not any(name == banned or name.startswith(f"{banned}.") for banned in IMPURE), name
 
 
-@pytest.mark.parametrize("source", PURE, ids=lambda source: source.path)
+@over(PURE)
 def test_pure_files_wait_for_nothing(source: Source) -> None:
     """An await in a rule is a place where another message could see half of it."""
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -76,7 +74,7 @@ def test_there_are_pure_files() -> None:
     assert {"actors/accounts/core.py", "actors/accounts/credits.py", "actors/catalog.py"} <= {s.path for s in PURE}
 
 
-@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+@over(product())
 def test_time_is_read_in_one_place(source: Source) -> None:
     """House style, 3: time is an argument; a test that moves the clock must move all of it."""
     if source.path in CLOCKS:
@@ -96,7 +94,7 @@ def _reads_time(node: ast.AST) -> bool:
     return False
 
 
-@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+@over(product())
 def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
     """House style, 6: one tree, built once, passed down; nothing else reads the environment."""
     if any(source.path.startswith(allowed) for allowed in ENVIRONMENT):
@@ -112,7 +110,7 @@ def test_the_environment_is_read_by_wiring_alone(source: Source) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+@over(product())
 def test_no_bare_except(source: Source) -> None:
     """House style, 5: a failure is caught where it is understood."""
     found = [n.lineno for n in ast.walk(source.tree) if isinstance(n, ast.ExceptHandler) and n.type is None]

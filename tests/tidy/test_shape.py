@@ -4,10 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from actors.errors import Err
-from tests.tidy.sources import ROOT, Source, everything, files, product
+from tests.tidy.sources import ROOT, Source, everything, files, over, product
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -41,13 +39,13 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("source", everything(), ids=lambda source: source.path)
+@over(everything())
 def test_modules_are_read_in_one_sitting(source: Source) -> None:
     """House style, 1: 400 lines at most."""
     assert source.text.count("\n") <= LONGER_MODULES.get(source.path, MODULE_LINES_MAX)
 
 
-@pytest.mark.parametrize("source", everything(), ids=lambda source: source.path)
+@over(everything())
 def test_functions_fit_on_a_screen(source: Source) -> None:
     """House style, 1: 60 lines at most."""
     for node in ast.walk(source.tree):
@@ -72,7 +70,7 @@ MIRRORED = tuple(
 )
 
 
-@pytest.mark.parametrize("source", MIRRORED, ids=lambda source: source.path)
+@over(MIRRORED)
 def test_every_module_has_its_test(source: Source) -> None:
     """House style, 8: actors/x/y.py has tests/x/test_y.py."""
     inside = Path(source.path).relative_to("actors")
@@ -80,7 +78,7 @@ def test_every_module_has_its_test(source: Source) -> None:
     assert mirror.exists(), mirror.relative_to(ROOT)
 
 
-@pytest.mark.parametrize("source", product(), ids=lambda source: source.path)
+@over(product())
 def test_modules_say_what_they_are(source: Source) -> None:
     """House style, 7: what a module implements, and what may not live there; and no drawers for odds and ends."""
     assert source.stem not in FORBIDDEN_NAMES
@@ -88,9 +86,7 @@ def test_modules_say_what_they_are(source: Source) -> None:
         assert source.docstring, "no docstring"
 
 
-@pytest.mark.parametrize(
-    "source", [s for s in everything() if Path(s.path).name.startswith("test_")], ids=lambda source: source.path
-)
+@over([s for s in everything() if Path(s.path).name.startswith("test_")])
 def test_tests_name_the_rule_they_guard(source: Source) -> None:
     """Whoever breaks a test reads why it was there: in its docstring, or in a name that is a whole sentence."""
     silent = [
@@ -104,7 +100,7 @@ def test_tests_name_the_rule_they_guard(source: Source) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("path", sorted(set(files(*TEXTS))), ids=lambda path: path.relative_to(ROOT).as_posix())
+@over(sorted(set(files(*TEXTS))))
 def test_no_banned_words(path: Path) -> None:
     """Nothing half done, and nothing of the machine it was written on."""
     text = path.read_text(encoding="utf-8")
@@ -113,7 +109,7 @@ def test_no_banned_words(path: Path) -> None:
         assert found is None, f"{found.group()!r}: {reason}"
 
 
-@pytest.mark.parametrize("err", Err, ids=lambda err: err.name)
+@over(Err)
 def test_every_error_is_documented(err: Err) -> None:
     """A client that meets an error finds it in the README."""
     assert re.search(rf"\b{err.name}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
