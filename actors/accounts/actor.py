@@ -20,6 +20,7 @@ from actors.accounts.api import Answer, OwnerUnavailable
 from actors.accounts.commits import GroupCommit, LowBalances
 from actors.accounts.core import (
     Settlement,
+    decide_edge_gone,
     decide_hold,
     decide_recall,
     decide_settle,
@@ -50,7 +51,6 @@ _DAY_SECONDS = 86_400
 _TRIES_MAX = 3  # How often an account may be dropped under one request before that is given up.
 _LOOK_BACK_SECONDS = 3_600  # A void or late settle looks at least so far back for its operation.
 _LOOK_BACK_SECONDS_MAX = 2 * _DAY_SECONDS
-_NONCE_REUSED = Err.NONCE_REUSED.name
 _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
@@ -159,9 +159,9 @@ class AccountShard:
     def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call or batch. The reply itself when all it needs is in memory; an awaitable otherwise."""
         steady = self._turns.steady()
-        if not self._commits.admits(steady):
-            return self._refused(_UNAVAILABLE)
         account = self._credentials.known(request.proof)
+        if not self._commits.admits(steady):
+            return self._unavailable(account)
         if account is None:
             return self._hold_slowly(request)
         try:
@@ -189,6 +189,13 @@ class AccountShard:
             return self._end_slowly(request, decide_void)
         return self._end_now(account, request, decide_void)
 
+    def release_holds(self, edge: bytes) -> None:
+        """This edge is gone for good: what it holds is free again at once, slots included."""
+        moment = self._turns.moment()
+        for account in self._accounts.values():
+            for ended in decide_edge_gone(account, edge, moment):
+                apply(account, ended)
+
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         account.used_at = moment.steady
         if is_due(account, moment):
@@ -198,9 +205,7 @@ class AccountShard:
         refusal, verdicts, event = decide_hold(account, request, nonce, moment)
         if event is not None:
             apply(account, event)
-        # Whoever replays a message that somebody else signed learns nothing about the account.
-        told = None if refusal == _NONCE_REUSED else figures(account, moment)
-        reply = HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, told)
+        reply = HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, figures(account, moment))
         if event is not None and event.nonce is not None:
             return self._admit_safely(account, event, reply)
         return reply
@@ -210,7 +215,7 @@ class AccountShard:
         try:
             await self._credentials.keep_nonce(account, event)
         except IdentityStoreUnavailable:
-            return self._refused(_UNAVAILABLE, account.pubkey)
+            return self._unavailable(account)
         return reply
 
     async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
@@ -229,6 +234,13 @@ class AccountShard:
 
     def _refused(self, refusal: str, pubkey: bytes = b"") -> HoldReply:
         return HoldReply(pubkey, self._commits.epoch, refusal, (), None)
+
+    def _unavailable(self, account: Account | None) -> HoldReply:
+        """Admit nothing for now. An account that is in memory has its figures told, as every refusal tells them."""
+        if account is None:
+            return self._refused(_UNAVAILABLE)
+        told = figures(account, self._turns.moment())
+        return HoldReply(account.pubkey, self._commits.epoch, _UNAVAILABLE, (), told)
 
     def _end_now(self, account: Account, request: SettleRequest, decide: Decide) -> Settled | Awaitable[SettleReply]:
         try:

@@ -93,6 +93,15 @@ def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...
     return tuple(ended)
 
 
+def decide_edge_gone(account: Account, edge: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
+    """End every hold that this edge was granted, as time would: the edge is gone, so nothing else will end them.
+
+    Should the edge come back and settle one of them, that is judged like a settle of an expired hold.
+    """
+    held = [operation for operation in account.holds if operation.startswith(edge)]
+    return tuple(HoldEnded(operation, moment.steady, expired=True) for operation in held)
+
+
 def decide_credit_expiry(account: Account, moment: Moment) -> tuple[Moved, ...]:
     moves = plan_expiry(account.purse, moment.wall_ms // 1000)
     if not moves:

@@ -6,6 +6,7 @@ the answer; whatever is read is at least as old as the answer says and durable t
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -109,10 +110,9 @@ class Desk:
             account = await self.open_account(proof.pubkey, referral, signed=True)
         if not account.nonces_known:
             await self._credentials.recall_nonces(account)
-        operation = self._random_bytes(OPERATION_BYTES)
-        refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
+        refusal = await self._refused_nonce(account, proof)
         if refusal is not None:
-            return refused(refusal)
+            return refusal
         self.check_current(account)
         earlier = account.profile.key_hash
         text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
@@ -138,10 +138,17 @@ class Desk:
     async def close_session(self, proof: Proof) -> Answer:
         if not isinstance(proof, SessionProof):
             return refused(Err.AUTH_FAILED, "logging out needs the bearer token")
-        if not self._sessions.is_ending(proof.token_hash) and await self._sessions.find(proof.token_hash) is None:
+        is_ending = self._sessions.is_ending(proof.token_hash)
+        pubkey = None if is_ending else await self._sessions.find(proof.token_hash)
+        if pubkey is None and not is_ending:
             return refused(Err.AUTH_FAILED)
         await self._sessions.close(proof.token_hash)
-        return Answer(body={"status": "ok"})
+        account = None
+        if pubkey is not None:
+            with contextlib.suppress(OwnerUnavailable):  # The session has ended, whether or not figures can be told.
+                account = await self._activations.peek(pubkey)
+        body: dict[str, object] = {"status": "ok"}
+        return Answer(body=body) if account is None else self.answer(account, body)
 
     @answering
     async def identify(self, proof: Proof) -> Answer:
@@ -210,9 +217,17 @@ class Desk:
         if isinstance(account, Err):
             return refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         account.used_at = self._turns.steady()
+        return await self._refused_nonce(account, proof) or account
+
+    async def _refused_nonce(self, account: Account, proof: Proof) -> Answer | None:
+        """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""
         operation = self._random_bytes(OPERATION_BYTES)
-        refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
-        return account if refusal is None else refused(refusal)
+        try:
+            refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
+        except IdentityStoreUnavailable as error:
+            logger.info("a nonce was not taken: %s", error)
+            refusal = Err.SERVICE_TEMPORARILY_UNAVAILABLE
+        return None if refusal is None else self.refusal(account, refusal)
 
     async def _shown(self, account: Account) -> Answer:
         """What is shown was decided before now; it is shown when all that was decided before now is durable."""
@@ -229,7 +244,7 @@ class Desk:
             return account
         mistake = endpoints.page_error(offset, limit)
         if mistake is not None:
-            return refused(Err.INVALID_REQUEST, mistake)
+            return self.refusal(account, Err.INVALID_REQUEST, mistake)
         await self.until_written(account)
         entries = await self._store.entries(account.pubkey, offset, limit, debits_only) if limit else []
         shape = endpoints.history_body if debits_only else endpoints.ledger_body
@@ -286,5 +301,14 @@ class Desk:
             await asyncio.shield(pending)
 
     def answer(self, account: Account, body: dict[str, object]) -> Answer:
+        return self._told(account, None, "", body)
+
+    def refusal(self, account: Account, err: Err, detail: str = "") -> Answer:
+        """To a caller whose account is known: refusals carry its figures too."""
+        return self._told(account, err.name, detail, None)
+
+    def _told(self, account: Account, refusal: str | None, detail: str, body: dict[str, object] | None) -> Answer:
         told = figures(account, self._turns.moment())
-        return Answer(None, "", body, told.credits_remaining, told.rate_limit, told.rate_remaining, told.rate_reset)
+        return Answer(
+            refusal, detail, body, told.credits_remaining, told.rate_limit, told.rate_remaining, told.rate_reset
+        )

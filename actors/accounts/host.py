@@ -40,7 +40,7 @@ def fingerprint(config: Config) -> str:
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
-    """The owner's side of the hot links; charges that a dead edge never delivered are voided."""
+    """The owner's side of the hot links. A dead edge's holds are released, and charges it never delivered are voided."""
     deliveries = Deliveries()
 
     def settle(request: SettleRequest) -> Any:
@@ -66,6 +66,7 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
         return Noted()
 
     def gone(edge: bytes) -> None:
+        shard.release_holds(edge)
         undelivered = deliveries.gone(edge)
         if undelivered:
             logger.warning("an edge is gone: %d charges that it did not deliver are voided", len(undelivered))

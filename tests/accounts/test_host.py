@@ -3,8 +3,13 @@
 import asyncio
 from typing import Any
 
-from actors.accounts.host import AccountShardActor
+from actors.accounts.api import DELIVERED, SETTLE
+from actors.accounts.host import AccountShardActor, serve_links
+from actors.accounts.ledger import EntryType
+from actors.calls import DeliveredNotice, HoldItem, HoldRequest
 from actors.config import Config
+from tests.accounts.making import ALICE, hold, operation, settle
+from tests.accounts.shards import World, answered, ask, settle_down
 
 
 class _Shard:
@@ -27,6 +32,35 @@ async def test_many_askers_share_one_start() -> None:
     answers = await asyncio.gather(*(actor.address() for _ in range(20)), actor.health())
     assert starts == 1
     assert set(answers[:20]) == {("127.0.0.1", 1)}
+
+
+async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_is_refunded() -> None:
+    """Hostile input 54: of a batch, the delivered stays charged, the posted is refunded and the held is free, at once;
+    another edge's calls go on."""
+    world = World()
+    shard = await world.shard()
+    proof = await world.customer(shard, ALICE, 100)
+    server = serve_links(shard, b"secret")
+    settled, delivered = server.handlers[SETTLE.number][0], server.handlers[DELIVERED.number][0]
+    await ask(shard.hold_now, hold(1, *[10] * 5, proof=proof))
+    other = HoldRequest(b"edge-two" + bytes(8), proof, (HoldItem("getBalance", 10),))
+    await ask(shard.hold_now, other)
+    for number in (1, 2, 3):
+        (result,) = settled([settle(number, 10)])
+        assert (await answered(result)).ok
+    delivered([DeliveredNotice((operation(1),))])
+    server._on_gone(b"edge-one")
+    await settle_down()
+    kinds = [entry.type for entry, _ in world.store.rows[ALICE].entries]
+    assert [kinds.count(kind) for kind in (EntryType.DEBIT, EntryType.REFUND)] == [3, 2]
+    info = await shard.info(proof)
+    assert info.body is not None and info.body["balance"] == 90
+    assert info.credits_remaining == 80
+    # Should the edge come back after all, its late settle is judged like one of an expired hold.
+    (late,) = settled([settle(4, 10)])
+    assert (await answered(late)).ok
+    assert (await shard.info(proof)).credits_remaining == 70
+    await shard.stop()
 
 
 async def test_an_asker_that_leaves_does_not_stop_the_start() -> None:
