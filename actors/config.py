@@ -90,9 +90,11 @@ class GatewayConfig(Branch):
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="how long a call waits for the owner of its account")
-    settle_wait_ms: int = Field(
-        15_000, ge=100, le=15_000, description="how long an answer waits for its place in the ledger"
+    account_refusals_per_second: int = Field(
+        500, ge=1, description="refused calls of an account, per replica; then 429"
     )
+    address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without a good credential")
+    settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="how long an answer waits for the ledger")
 
     def replicas_on(self, cores: int) -> int:
         """How many replicas on a machine with so many cores.

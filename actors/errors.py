@@ -50,10 +50,12 @@ class Refusal:
     """A client-caused no. A value, because values cross processes unharmed.
 
     detail: one sentence for the client, never a secret, never an exception's text.
+    hint: in place of the table's, where the interface fixes the message and there is more to say.
     """
 
     err: Err
     detail: str = ""
+    hint: str = ""
 
     @property
     def message(self) -> str:

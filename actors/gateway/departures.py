@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from actors.gateway.requests import ClientLeftError, Receive
+from actors.gateway.requests import AsgiCaller, ClientLeftError, Receive
 
 LOOK_AFTER_SECONDS = 0.1
 
@@ -21,9 +21,9 @@ class Departure:
     The body must have been read whole: from then on the only thing left to receive is the disconnect.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, caller: AsgiCaller | None = None) -> None:
         self.noticed = False
-        self._receive = receive
+        self._receive, self._caller = receive, caller
         self._task = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER_SECONDS, self._begin)
         self._watcher: asyncio.Task[None] | None = None
@@ -46,16 +46,18 @@ class Departure:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.noticed = True
+        if self._caller is not None:
+            self._caller.disconnected = True
         assert self._task is not None
         self._task.cancel()
 
 
-async def while_there(receive: Receive, work: Awaitable[_Result]) -> _Result:
-    """What the work gives. Raises ClientLeftError when its client leaves first, with the work cancelled.
+async def while_there(receive: Receive, work: Awaitable[_Result], caller: AsgiCaller | None = None) -> _Result:
+    """The result of the work. Raises ClientLeftError when the client leaves first, with the work cancelled.
 
-    receive: of a request whose body was read whole.
+    receive: of a request whose body was read whole. caller: is marked as disconnected before the work is cancelled.
     """
-    departure = Departure(receive)
+    departure = Departure(receive, caller)
     try:
         return await work
     except asyncio.CancelledError:

@@ -9,21 +9,19 @@ from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
 from actors.config import Config
-from actors.errors import Err, Refusal
+from actors.errors import Refusal
 from actors.gateway import bulk_requests, headers, jsonrpc, replies
 from actors.gateway.admission import Admitted
 from actors.gateway.answers import served_by
 from actors.gateway.departures import while_there
+from actors.gateway.entrance import Entrance
 from actors.gateway.paid_requests import within
 from actors.gateway.payments import Paid
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks, Receive, Scope, read_body
-from actors.gateway.sign_in import SignIn
+from actors.gateway.requests import AsgiCaller, Looks, Receive, Scope, peer_of, read_body
 from actors.gateway.terms import Terms
-from actors.identity.proofs import prove, uses_url_key
-
-_NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
+from actors.identity.proofs import uses_url_key
 
 Pay = Callable[[Scope, bytes, str], Awaitable[Paid | Response | None]]
 
@@ -34,15 +32,15 @@ class BulkDoor:
     def __init__(
         self,
         config: Config,
+        entrance: Entrance,
         pipeline: Pipeline,
         clock: Clock,
         terms: Callable[[bytes], Terms],
         pay: Pay,
-        sign_in: SignIn,
     ) -> None:
-        self._identity, self._body_bytes_max = config.identity, config.gateway.body_bytes_max
-        self._pipeline, self._clock, self._terms, self._pay = pipeline, clock, terms, pay
-        self._sign_in = sign_in
+        self._body_bytes_max = config.gateway.body_bytes_max
+        self._entrance, self._pipeline, self._clock = entrance, pipeline, clock
+        self._terms, self._pay = terms, pay
 
     async def answer(self, scope: Scope, receive: Receive, path: bytes, looks: Looks, request_id: str) -> Response:
         """To a POST on one of bulk_requests.ROWS. Raises ClientLeftError."""
@@ -58,18 +56,17 @@ class BulkDoor:
         paid = await self._pay(scope, path, request_id) if payable else None
         if isinstance(paid, Response):
             return paid
-        proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
-        proof = proof or self._sign_in.proof(sent, self._clock.now())
-        if proof is None:
-            return replies.plain(_NO_CREDENTIALS, request_id, self._terms(path))
-        if isinstance(proof, Refusal):
-            return replies.plain(proof, request_id)
-        admitted = bulk_requests.admit(body, row)
-        # A list that is refused for free proves its credential all the same, as a call does.
-        call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
-        if paid:
-            (call,) = within([call], paid.credits)
-        done = await while_there(receive, self._pipeline.single(proof, call))
+        caller = AsgiCaller(sent, peer_of(scope))
+        entered = paid.proof if paid else self._entrance.enter(sent, query, path, body, caller)
+        if isinstance(entered, Replies):
+            done = entered
+        else:
+            admitted = bulk_requests.admit(body, row)
+            # A list that is refused for free proves its credential all the same, as a call does.
+            call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
+            if paid:
+                (call,) = within([call], paid.credits)
+            done = await while_there(receive, self._pipeline.single(entered, call, caller), caller)
         response = self._response(done, path, request_id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())

@@ -23,11 +23,15 @@ from actors.errors import Err, Refusal
 from actors.gateway import answers, bulk_requests, headers, jsonrpc, replies, terms
 from actors.gateway.departures import while_there
 from actors.gateway.door_bulk import BulkDoor
+from actors.gateway.entrance import Entrance
 from actors.gateway.paid_requests import refused_for_free, within
 from actors.gateway.payments import Paid, PaymentDoor, Refuse
 from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies
+from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.replies import Response
 from actors.gateway.requests import (
+    AsgiCaller,
+    Caller,
     ClientLeftError,
     Looks,
     Receive,
@@ -36,23 +40,24 @@ from actors.gateway.requests import (
     Send,
     answer_other,
     look,
+    peer_of,
     raw_path,
     read_body,
+    request_of,
     too_long,
 )
-from actors.gateway.routes import DepositDesk, Routes, StatusPages
+from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
-from actors.identity.proofs import prove, uses_url_key
+from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
 from actors.settlements import BlockhashHint, PaymentDesk
 
 logger = logging.getLogger(__name__)
 
 _RPC_PATHS = (b"/", b"/rpc")
-_NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
-_STRANGERS_BODY_MAX = 4_096  # Of a request without credentials, only a small one is read to give back its id.
+_STRANGERS_BODY_MAX = 4_096  # Of a request that goes no further, only a small one is read to give back its id.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,6 @@ class HttpDoor:
         edge = dependencies.edge or dependencies.randomness(EDGE_BYTES)
         self._clock = dependencies.clock
         self._ids_from_edge = dependencies.ids_from_edge
-        self._identity = config.identity
         self.body_bytes_max = config.gateway.body_bytes_max
         self._payments = config.payments
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
@@ -91,9 +95,6 @@ class HttpDoor:
         self._sign_in = SignIn(config.payments, self._public_url)
         self._randomness = dependencies.randomness
         self._terms_by_path: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
-        self._pipeline = Pipeline(
-            dependencies.accounts, dependencies.node, self._clock, edge, config.gateway.calls_in_flight_max
-        )
         self._routes = Routes(
             config,
             dependencies.accounts,
@@ -106,7 +107,15 @@ class HttpDoor:
             self._sign_in,
             dependencies.deposits,
         )
-        self._bulk = BulkDoor(config, self._pipeline, self._clock, self._terms, self._pay_for_list, self._sign_in)
+        gateway = config.gateway
+        limits = RefusalLimits(
+            gateway.account_refusals_per_second, gateway.address_refusals_per_second, self._routes.address_of
+        )
+        self._entrance = Entrance(config.identity, self._clock, self._sign_in, limits)
+        self._pipeline = Pipeline(
+            dependencies.accounts, dependencies.node, self._clock, edge, gateway.calls_in_flight_max, limits
+        )
+        self._bulk = BulkDoor(config, self._entrance, self._pipeline, self._clock, self._terms, self._pay_for_list)
         self._request_prefix = edge.hex()[:10] + "-"
         self._requests = 0
 
@@ -132,7 +141,7 @@ class HttpDoor:
         except Exception:  # Whatever it was, the client gets an answer with an id to ask about.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
-        self._complete(response, request_id, looks)
+        self._complete(response, request_id, looks, path not in PUBLIC_PAGES)
         await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
         if response.parts:
             await answers.send_parts(send, response.parts, request_id)
@@ -147,7 +156,9 @@ class HttpDoor:
         """Whether calls are posted to this request target, which may carry a query."""
         return target in _RPC_PATHS or (b"#" not in target and target.partition(b"?")[0] in _RPC_PATHS)
 
-    async def answer_calls(self, target: bytes, sent: headers.HeaderList, body: bytes, looks: Looks) -> Response:
+    async def answer_calls(
+        self, target: bytes, sent: headers.HeaderList, body: bytes, looks: Looks, caller: Caller
+    ) -> Response:
         """To a POST of calls that carries no payment and whose body is whole: ready to be written.
 
         Whoever calls this cancels it when the client leaves, and says so to delivered() when the answer has left.
@@ -155,7 +166,7 @@ class HttpDoor:
         path, _, query = target.partition(b"?")
         request_id = self._next_id()
         try:
-            response = await self._calls(sent, query, path, body, request_id)
+            response = await self._calls(sent, query, path, body, request_id, caller)
         except Exception:
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
@@ -175,11 +186,11 @@ class HttpDoor:
 
     # --- both ways
 
-    def _complete(self, response: Response, request_id: str, looks: Looks) -> None:
-        """Add the headers that every answer has."""
+    def _complete(self, response: Response, request_id: str, looks: Looks, shows_id: bool = True) -> None:
+        """Add the headers that every answer has. shows_id: X-Request-Id too, which public pages do without."""
         response.id = request_id
         added = response.headers
-        if not (self._ids_from_edge and looks.edge_id):
+        if shows_id and not (self._ids_from_edge and looks.edge_id):
             added.append((b"x-request-id", request_id.encode()))
         if looks.browser:
             added += headers.CORS
@@ -206,10 +217,11 @@ class HttpDoor:
         body = looks.fault or await read_body(receive, self.body_bytes_max)
         if isinstance(body, Refusal):
             return self._closing(body, request_id)
-        paid = await self._pay_for_calls(scope, path, body, request_id) if looks.pays else None
+        caller = AsgiCaller(sent, peer_of(scope))
+        paid = await self._pay_for_calls(scope, path, body, request_id, caller) if looks.pays else None
         if isinstance(paid, Response):
             return paid
-        return await self._calls(sent, scope["query_string"], path, body, request_id, paid, receive)
+        return await self._calls(sent, scope["query_string"], path, body, request_id, caller, paid, receive)
 
     async def _calls(
         self,
@@ -218,61 +230,58 @@ class HttpDoor:
         path: bytes,
         body: bytes,
         request_id: str,
+        caller: Caller,
         paid: Paid | None = None,
         receive: Receive | None = None,
     ) -> Response:
         """receive: where it is to be noticed here that the client has left; then raises ClientLeftError."""
-        proof = paid.proof if paid else prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
-        proof = proof or self._sign_in.proof(sent, self._clock.now())
-        if proof is None:
-            return self._without_credentials(path, body, request_id)
-        if isinstance(proof, Refusal):
-            return replies.plain(proof, request_id)
-        parsed = jsonrpc.parse(body)
-        if isinstance(parsed, list):
-            calls = within(parsed, paid.credits) if paid else parsed
-            done = await _there(receive, self._pipeline.batch(proof, calls))
-            response = self._batch_response(done, path, request_id)
+        entered = paid.proof if paid else self._entrance.enter(sent, query, path, body, caller)
+        raw_id: bytes | None = None
+        if isinstance(entered, Replies):
+            done, raw_id = entered, jsonrpc.id_of(body, _STRANGERS_BODY_MAX)
         else:
-            call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
-            if paid:
-                (call,) = within([call], paid.credits)
-            done = await _there(receive, self._pipeline.single(proof, call))
-            response = self._single_response(done, call.id, path, request_id)
-        if done.figures is not None:
-            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+            parsed = jsonrpc.parse(body)
+            if isinstance(parsed, list):
+                calls = within(parsed, paid.credits) if paid else parsed
+                done = await _there(receive, self._pipeline.batch(entered, calls, caller), caller)
+            else:
+                call = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+                if paid:
+                    (call,) = within([call], paid.credits)
+                raw_id = call.id
+                done = await _there(receive, self._pipeline.single(entered, call, caller), caller)
+        response = self._response(done, raw_id, path, request_id)
         if paid:
             response.headers += paid.headers
         elif query and uses_url_key(sent, query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response
 
-    async def _pay_for_calls(self, scope: Scope, path: bytes, body: bytes, request_id: str) -> Paid | Response | None:
+    async def _pay_for_calls(
+        self, scope: Scope, path: bytes, body: bytes, request_id: str, caller: Caller
+    ) -> Paid | Response | None:
         """The payment that came with these calls, settled. None: payments are not taken, credentials decide."""
         if not self._payment_door.takes_payments:
             return None
         parsed = jsonrpc.parse(body)
-        if isinstance(parsed, Refusal):
-            return replies.plain(parsed, request_id)
-        raw_id = jsonrpc.NO_ID if isinstance(parsed, list) else parsed.id
-        free = refused_for_free(parsed)
-        if free is not None and isinstance(parsed, list):
-            return self._batch_response(free, path, request_id)
+        calls = jsonrpc.BadCall(jsonrpc.NO_ID, parsed) if isinstance(parsed, Refusal) else parsed
+        raw_id = None if isinstance(calls, list) else calls.id
+        free = refused_for_free(calls)
         if free is not None:
-            return self._single_response(free, raw_id, path, request_id)
+            return self._response(self._entrance.refuse(free, caller), raw_id, path, request_id)
 
         def refuse(refusal: Refusal, page: Terms) -> Response:
-            if isinstance(parsed, list):
+            if raw_id is None:
                 return replies.plain(refusal, request_id, page)
             return replies.single(refusal, raw_id, request_id, page)
 
-        return await self._pay(_request(scope, path, request_id), refuse)
+        return await self._pay(request_of(scope, path, request_id), refuse)
 
     async def _pay_for_list(self, scope: Scope, path: bytes, request_id: str) -> Paid | Response | None:
         """As _pay_for_calls, for a path whose errors are plain ones."""
         if not self._payment_door.takes_payments:
             return None
-        request = _request(scope, path, request_id)
+        request = request_of(scope, path, request_id)
         return await self._pay(request, lambda refusal, page: replies.plain(refusal, request_id, page))
 
     async def _pay(self, request: Request, refuse: Refuse) -> Paid | Response:
@@ -293,7 +302,7 @@ class HttpDoor:
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
         query: bytes = scope["query_string"]
-        request = _request(scope, path, request_id)
+        request = request_of(scope, path, request_id)
         if self._routes.is_limited(path):
             refused = await self._routes.over_limit(request)
             if refused is not None:
@@ -312,34 +321,28 @@ class HttpDoor:
             response.headers += headers.DEPRECATED_URL_KEY
         return response
 
-    def _single_response(self, done: Replies, raw_id: bytes, path: bytes, request_id: str) -> Response:
-        if done.refusal is None:
-            reply = done.items[0]
-            if reply.answer is not None:
-                return answers.single(reply, raw_id)
-            assert reply.refusal is not None
-            return self._refusal(reply.refusal, raw_id, path, request_id)
-        return self._refusal(done.refusal, raw_id, path, request_id)
+    def _response(self, done: Replies, raw_id: bytes | None, path: bytes, request_id: str) -> Response:
+        """The answer made of these replies, with the account's figures wherever they are known.
 
-    def _refusal(self, refusal: Refusal, raw_id: bytes, path: bytes, request_id: str) -> Response:
-        page = self._terms(path) if refusal.err.row.http == 402 else self._page(path)
-        return replies.single(refusal, raw_id, request_id, page)
-
-    def _batch_response(self, done: Replies, path: bytes, request_id: str) -> Response:
-        if done.refusal is not None:
-            return replies.plain(done.refusal, request_id, self._terms(path))
-        return answers.batch(done.items, request_id, self._page(path))
-
-    def _without_credentials(self, path: bytes, body: bytes, request_id: str) -> Response:
-        """402 with the terms; a single call gets it under its own id, anything else as a plain error."""
-        page = self._terms(path)
-        if len(body) > _STRANGERS_BODY_MAX:
-            return replies.plain(_NO_CREDENTIALS, request_id, page)
-        parsed = jsonrpc.parse(body)
-        if isinstance(parsed, list):
-            return replies.plain(_NO_CREDENTIALS, request_id, page)
-        raw_id = jsonrpc.NO_ID if isinstance(parsed, Refusal) else parsed.id
-        return replies.single(_NO_CREDENTIALS, raw_id, request_id, page)
+        raw_id: of the single call; None: the request was a batch, or was not read.
+        """
+        refusal = done.refusal
+        if refusal is None and raw_id is None:
+            response = answers.batch(done.items, request_id, self._page(path))
+        elif refusal is None and done.items[0].answer is not None:
+            assert raw_id is not None
+            response = answers.single(done.items[0], raw_id)
+        else:
+            refusal = refusal or done.items[0].refusal
+            assert refusal is not None
+            page = self._terms(path) if refusal.err.row.http == 402 else self._page(path)
+            if raw_id is None:
+                response = replies.plain(refusal, request_id, page)
+            else:
+                response = replies.single(refusal, raw_id, request_id, page)
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        return response
 
     @staticmethod
     def _closing(refusal: Refusal, request_id: str) -> Response:
@@ -370,10 +373,8 @@ def build_app(dependencies: Dependencies) -> HttpDoor:
     return HttpDoor(dependencies)
 
 
-def _there(receive: Receive | None, work: Coroutine[Any, Any, Replies]) -> Coroutine[Any, Any, Replies]:
-    return work if receive is None else while_there(receive, work)
-
-
-def _request(scope: Scope, path: bytes, request_id: str) -> Request:
-    peer = scope["client"][0] if scope.get("client") else None
-    return Request(scope["method"], path, scope["query_string"], scope["headers"], b"", request_id, peer)
+def _there(receive: Receive | None, work: Coroutine[Any, Any, Replies], caller: Caller) -> Coroutine[Any, Any, Replies]:
+    if receive is None:
+        return work
+    assert isinstance(caller, AsgiCaller)
+    return while_there(receive, work, caller)

@@ -44,21 +44,25 @@ NO_STORE = (b"cache-control", b"no-store")
 CLOSE = (b"connection", b"close")  # After a request of which not everything was read.
 
 
-def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int, now: int) -> None:
-    """now: Unix seconds. credits_remaining: newer than the hold's own figure where the call has ended since."""
+def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:
+    """now: Unix seconds. credits_remaining: newer than the hold's own figure where the call has ended since.
+
+    None: the caller is not known, so only its rate can be told.
+    """
     reset, remaining = figures.rate_reset, figures.rate_remaining
     limit, policy = _of_limit(figures.rate_limit)
     left = reset - now
+    if credits_remaining is not None:
+        headers.append((b"x-credits-remaining", b"%d" % credits_remaining))
+        if credits_remaining < LOW_CREDITS:
+            headers.append(_LOW)
     headers += (
-        (b"x-credits-remaining", b"%d" % credits_remaining),
         limit,
         (b"x-ratelimit-remaining", b"%d" % remaining),
         (b"x-ratelimit-reset", b"%d" % reset),
         policy,
         (b"ratelimit", b'"account";r=%d;t=%d' % (remaining, left if left > 0 else 0)),
     )
-    if credits_remaining < LOW_CREDITS:
-        headers.append(_LOW)
 
 
 @functools.lru_cache(maxsize=256)  # Limits are the operator's: few.

@@ -97,10 +97,12 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall] | Refusal:
         return _NOT_JSON
 
 
-def readable_id(body: bytes) -> bytes:
-    """The id of a request that is refused before it is read, where there is one: for the refusal's own body."""
-    call = parse(body)
-    return call.id if isinstance(call, Call | BadCall) else NO_ID
+def id_of(body: bytes, bytes_max: int) -> bytes | None:
+    """The id that a request is refused with before it is worked on. None: it is a batch, or longer than bytes_max."""
+    parsed = parse(body) if len(body) <= bytes_max else []
+    if isinstance(parsed, list):
+        return None
+    return NO_ID if isinstance(parsed, Refusal) else parsed.id
 
 
 def _effort(body: bytes) -> tuple[bool, bool]:

@@ -54,7 +54,8 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Re
 def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
     """A plain HTTP error. terms: of the path, where it takes credentials. http: where the table's status is not it."""
     row = refusal.err.row
-    message = refusal.message + (f" ({row.hint})" if row.hint and not refusal.detail else "")
+    hint = refusal.hint or row.hint
+    message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
     body: dict[str, Any] = {"error": {"code": refusal.err.name, "message": message, "requestId": request_id}}
     if terms is not None and refusal.err in _WITH_TERMS:
         body["error"]["data"] = terms.deposit
@@ -67,8 +68,8 @@ def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms,
     """The whole JSON-RPC error response. alone: not one of a batch, where a hundred x402 terms would be no help."""
     row = refusal.err.row
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
-    if row.hint:
-        data["hint"] = row.hint
+    if hint := refusal.hint or row.hint:
+        data["hint"] = hint
     if row.retry_seconds is not None:
         data["retry_after_secs"] = row.retry_seconds
     if refusal.err in _WITH_TERMS:

@@ -5,7 +5,7 @@ The framing checks are pure; read_body awaits the server. Nothing here knows wha
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,6 +31,33 @@ class Request(msgspec.Struct):
     body: bytes
     id: str
     peer: str | None
+
+
+class Sender(Protocol):
+    """Where a request came from: its headers, and the address of the peer that sent it (None: it has none)."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]: ...
+
+    @property
+    def peer(self) -> str | None: ...
+
+
+class Caller(Sender, Protocol):
+    """The client of a request, as the server sees it while the request is worked on."""
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the client has closed its connection. False while this server itself gives the request up."""
+        ...
+
+
+class AsgiCaller(msgspec.Struct):
+    """A Caller whose departure departures.py notices."""
+
+    headers: list[tuple[bytes, bytes]]
+    peer: str | None
+    disconnected: bool = False
 
 
 class ClientLeftError(Exception):
@@ -102,7 +129,18 @@ def too_long(bytes_max: int) -> Refusal:
     return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
 
 
-def counted_address(request: Request, trusted: TrustedProxies) -> str:
+def request_of(scope: Scope, path: bytes, request_id: str) -> Request:
+    """The request without its body, which is read later."""
+    sent, query = scope["headers"], scope["query_string"]
+    return Request(scope["method"], path, query, sent, b"", request_id, peer_of(scope))
+
+
+def peer_of(scope: Scope) -> str | None:
+    """The address of the peer that sent this request."""
+    return scope["client"][0] if scope.get("client") else None
+
+
+def counted_address(request: Sender, trusted: TrustedProxies) -> str:
     """The name under which this request counts against the limit of its address."""
     forwarded = [value for name, value in request.headers if name == b"x-forwarded-for"]
     return allowance_name(client_address(request.peer, forwarded, trusted))

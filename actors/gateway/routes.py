@@ -13,14 +13,14 @@ import orjson
 
 from actors import catalog
 from actors.accounts.api import AccountsClient, Answer, OwnerUnavailable
-from actors.calls import Figures, Proof
+from actors.calls import Figures, Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import headers, replies, terms
 from actors.gateway.payments import HEADERS, PaymentDoor
 from actors.gateway.replies import Response
-from actors.gateway.requests import Request, counted_address
+from actors.gateway.requests import Request, Sender, counted_address
 from actors.gateway.sign_in import SignIn
 from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
@@ -47,6 +47,10 @@ _BAD_DEPOSIT_BODY = Refusal(
     Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
 )
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
+# What the owner says against the credential itself; it goes before what is wrong with the rest of the request.
+_CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
+# Interface, "Limits": these carry neither credit nor rate headers nor X-Request-Id, whatever is sent along.
+PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/.well-known/x402.json"))
 _BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
 
 
@@ -127,7 +131,7 @@ class Routes:
         except OwnerUnavailable:
             return replies.plain(_OWNER_GONE, request.id)
 
-    def address_of(self, request: Request) -> str:
+    def address_of(self, request: Sender) -> str:
         """The name under which requests of this client address are counted."""
         return counted_address(request, self._trusted)
 
@@ -160,7 +164,7 @@ class Routes:
             return proof
         window = parse_window(request.query)
         if isinstance(window, Refusal):
-            return replies.plain(window, request.id)
+            return await self._refused(proof, window, request)
         return self._shaped(await ask(proof, *window), request)
 
     async def _api_key(self, request: Request) -> Response:
@@ -169,7 +173,7 @@ class Routes:
             return proof
         ref_code = parse_ref_code(request.body)
         if isinstance(ref_code, Refusal):
-            return replies.plain(ref_code, request.id)
+            return await self._refused(proof, ref_code, request)
         response = self._shaped(await self._accounts.issue_key(proof, ref_code), request)
         response.headers.append(headers.NO_STORE)
         return response
@@ -181,15 +185,18 @@ class Routes:
             return proof
         signature = parse_deposit_signature(request.body)
         if isinstance(signature, Refusal):
-            return replies.plain(signature, request.id)
+            return await self._refused(proof, signature, request)
         if self._deposits is None:
-            return replies.plain(_NO_DEPOSITS, request.id)
+            return await self._refused(proof, _NO_DEPOSITS, request)
         caller = await self._accounts.identify(proof)
         if caller.body is None:
             return self._shaped(caller, request)
         pubkey = parse_pubkey(caller.body["pubkey"])
         assert pubkey is not None, caller
-        return self._shaped(await self._deposits.confirm(signature, pubkey, caller.body["balance"]), request)
+        answer = await self._deposits.confirm(signature, pubkey, caller.body["balance"])
+        if answer.refusal is None:  # Credits may have been added: the figures are those after it.
+            caller = await self._accounts.identify(ProvenProof(pubkey))
+        return self._shaped(_with_figures(answer, caller), request)
 
     # --- sessions
 
@@ -219,7 +226,7 @@ class Routes:
             return proof
         fault = endpoints.parse_logout_request(request.body)
         if fault is not None:
-            return replies.plain(fault, request.id)
+            return await self._refused(proof, fault, request)
         return self._shaped(await self._accounts.close_session(proof), request, endpoints.logout_reply())
 
     # --- payments
@@ -266,6 +273,17 @@ class Routes:
             return replies.plain(_NOT_BY_PAYMENT, request.id, page.bare())
         # The offer is there for the sign-in that it carries. Where that is not taken either, there is no offer.
         return replies.plain(_NO_CREDENTIALS, request.id, page if accept is Accept.ANY else page.bare())
+
+    async def _refused(self, proof: Proof, refusal: Refusal, request: Request) -> Response:
+        """The answer to a request whose form is refused. As for a call that is refused for free, its credential has to
+        be good all the same, its nonce is taken, and the answer carries the account's figures."""
+        try:
+            caller = await self._accounts.identify(proof)
+        except OwnerUnavailable:
+            return replies.plain(refusal, request.id)
+        if caller.refusal in _CREDENTIAL_REFUSALS:
+            return self._shaped(caller, request)
+        return self._shaped(_with_figures(Answer(refusal.err.name, refusal.detail), caller), request)
 
     def _shaped(self, answer: Answer, request: Request, body: dict[str, Any] | None = None) -> Response:
         if answer.refusal is not None:
@@ -322,6 +340,19 @@ def parse_ref_code(body: bytes) -> str | Refusal | None:
     if not isinstance(ref_code, str) or len(ref_code) > _REF_CODE_CHARACTERS_MAX:
         return _BAD_KEY_BODY
     return ref_code or None
+
+
+def _with_figures(answer: Answer, caller: Answer) -> Answer:
+    """The same answer with the caller's figures, where the caller has an account."""
+    return Answer(
+        answer.refusal,
+        answer.detail,
+        answer.body,
+        caller.credits_remaining,
+        caller.rate_limit,
+        caller.rate_remaining,
+        caller.rate_reset,
+    )
 
 
 def _json(body: Any, http: int = 200) -> Response:

@@ -23,7 +23,7 @@ from actors.calls import SettleRequest
 from actors.gateway import answers
 from actors.gateway.headers import CLOSE, HeaderList
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks, look
+from actors.gateway.requests import Caller, Looks, look
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,9 @@ class SwiftDoor(Protocol):
         """Whether calls are posted to this request target."""
         ...
 
-    async def answer_calls(self, target: bytes, sent: HeaderList, body: bytes, looks: Looks) -> Response:
+    async def answer_calls(
+        self, target: bytes, sent: HeaderList, body: bytes, looks: Looks, caller: Caller
+    ) -> Response:
         """The whole answer, headers included. Raises nothing but the cancellation of one whose client left."""
         ...
 
@@ -62,17 +64,27 @@ def open_to(door: SwiftDoor | None) -> None:
 
 
 class _Exchange:
-    """One request on the short way, with what uvicorn wants to know of whatever it calls a cycle."""
+    """One request on the short way, with what uvicorn wants to know of whatever it calls a cycle.
 
-    __slots__ = ("body", "bytes", "disconnected", "door", "headers", "keep_alive", "looks", "response_complete", "task")
+    It is the door's Caller too. client: host and port of the peer, where it has them.
+    """
 
-    def __init__(self, door: SwiftDoor, headers: HeaderList, looks: Looks) -> None:
-        self.door, self.headers, self.looks = door, headers, looks
+    __slots__ = (
+        *("body", "bytes", "client", "disconnected", "door", "headers", "keep_alive", "looks", "response_complete"),
+        "task",
+    )
+
+    def __init__(self, door: SwiftDoor, headers: HeaderList, looks: Looks, client: tuple[str, int] | None) -> None:
+        self.door, self.headers, self.looks, self.client = door, headers, looks, client
         self.body: list[bytes] = []
         self.bytes = 0
         self.keep_alive = True
         self.disconnected = self.response_complete = False
         self.task: asyncio.Task[None] | None = None  # While the answer is being worked on.
+
+    @property
+    def peer(self) -> str | None:
+        return None if self.client is None else self.client[0]
 
     @property
     def message_event(self) -> "_Exchange":
@@ -123,7 +135,7 @@ class SwiftHttp(HttpToolsProtocol):
             looks = look(self.headers)
             looks.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
             if looks.fault is None and not looks.pays:
-                self.cycle = self._exchange = _Exchange(door, self.headers, looks)  # type: ignore[assignment]
+                self.cycle = self._exchange = _Exchange(door, self.headers, looks, self.client)  # type: ignore[assignment]
                 return
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
@@ -227,7 +239,7 @@ class SwiftHttp(HttpToolsProtocol):
         parts = exchange.body
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         try:
-            response = await exchange.door.answer_calls(target, exchange.headers, body, exchange.looks)
+            response = await exchange.door.answer_calls(target, exchange.headers, body, exchange.looks, exchange)
         except asyncio.CancelledError:
             if exchange.disconnected:
                 return  # The client left, and the pipeline has seen to what that means.

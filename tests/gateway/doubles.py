@@ -15,6 +15,7 @@ from actors.calls import Figures, HoldReply, HoldRequest, KeyProof, SettleReply,
 from actors.clock import ManualClock
 from actors.gateway.jsonrpc import Call
 from actors.gateway.pipeline import Pipeline
+from actors.gateway.refusal_limits import RefusalLimits
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 
@@ -135,7 +136,7 @@ async def unavailable(request) -> None:
 
 
 def pipeline_of(account: OneAccount, node: ScriptedNode, in_flight_max: int = 100) -> Pipeline:
-    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max)
+    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max, RefusalLimits(500, 500, lambda caller: "here"))
 
 
 def a_call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:

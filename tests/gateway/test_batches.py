@@ -8,7 +8,7 @@ import pytest
 from actors.errors import Err
 from actors.upstream import replies
 
-from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, pipeline_of, unavailable
+from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, node_error, pipeline_of, unavailable
 from .world import a_world, call
 
 
@@ -49,6 +49,56 @@ async def test_a_hundred_calls_on_64_slots_are_all_answered():
         assert len(node.calls) == 100
         assert await world.balance(customer) == 900
         assert len(await world.debits(customer)) == 100
+
+
+async def test_a_batch_tells_the_rate_that_is_left_after_its_last_call():
+    """Interface, "Limits": 100 calls on 64 slots take all 100 units of the second, so none remain."""
+    async with a_world(BusyNode()) as world:
+        customer = await world.customer(1_000)
+        response = await world.rpc(customer, batch(100))
+        assert codes(response) == ["ok"] * 100
+        assert response.headers["x-ratelimit-remaining"] == "0"
+        assert response.headers["x-credits-remaining"] == "900"
+
+
+async def test_a_batch_tells_the_rate_of_the_second_in_which_its_last_call_was_held():
+    """Windows are whole seconds: calls that were held in the next second left the first one's figures behind."""
+    node = BusyNode()
+    async with a_world(node, accounts={"concurrency": 2}) as world:
+
+        def answer(method, params):
+            if len(node.calls) == 2:
+                world.clock.advance(1)
+            return RESULT
+
+        node.answer = answer
+        customer = await world.customer(1_000)
+        response = await world.rpc(customer, batch(6))
+        assert codes(response) == ["ok"] * 6
+        assert int(response.headers["x-ratelimit-reset"]) == world.clock.now() + 1
+        assert response.headers["x-ratelimit-remaining"] == "96"
+
+
+async def test_a_batch_tells_the_credits_that_are_left_after_a_release():
+    """A call that was held and then cost nothing has given its credits back by the time the answer leaves."""
+    released = asyncio.Event()
+    purged = node_error(-32004, "Block 5 cleaned up, does not exist on node.")
+
+    class Purged(ScriptedNode):
+        async def call(self, method, params, timeout_ms):
+            if method == "getBlock":
+                await released.wait()
+                return purged
+            return RESULT
+
+    async with a_world(Purged()) as world:
+        customer = await world.customer(100)
+        running = asyncio.create_task(world.rpc(customer, [call("getBlock", 5), call("getSlot")]))
+        while not world.accounts.settles:  # noqa: ASYNC110  # Until the other call is being posted.
+            await asyncio.sleep(0)
+        released.set()
+        assert (await running).headers["x-credits-remaining"] == "99"
+        assert await world.balance(customer) == 99
 
 
 async def test_a_wallets_batch_needs_no_second_signature():

@@ -85,6 +85,7 @@ async def test_a_wallet_that_was_never_seen_confirms_and_calls() -> None:
         answer = await confirm(world, paid(desk, wallet, 25_000), wallet)
         told = {"ok": True, "credits_added": 2_500, "new_balance": 2_500, "already_processed": False}
         assert (answer.status_code, answer.json()) == (200, told)
+        assert answer.headers["x-credits-remaining"] == "2500"
         again = await world.http.get("/account/info", headers=wallet.headers("GET", "/account/info", b""))
         shown = again.json()
         assert (shown["balance"], shown["last_deposit"]["amount_usdc"]) == (2_500, "0.025")
@@ -188,6 +189,7 @@ async def test_row_23_what_is_not_there_or_not_final_is_404_and_may_be_asked_aga
         missing = await confirm(world, sent, wallet)
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "DEPOSIT_NOT_FOUND")
         assert missing.headers["retry-after"] == "5"
+        assert missing.headers["x-credits-remaining"] == "0"  # Interface, "Limits": errors carry the figures too.
         desk.chain.pending.append((1_001, sent))
         pending = await confirm(world, sent, wallet)
         assert (pending.status_code, pending.json()["error"]["code"]) == (404, "DEPOSIT_NOT_FINAL")

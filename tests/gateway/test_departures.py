@@ -4,7 +4,7 @@ import pytest
 
 from actors.gateway import departures
 from actors.gateway.departures import Departure
-from actors.gateway.requests import ClientLeftError
+from actors.gateway.requests import AsgiCaller, ClientLeftError
 
 from .world import a_world, call
 
@@ -109,17 +109,20 @@ async def test_work_is_done_while_its_client_is_there():
 
 async def test_work_ends_when_its_client_has_left(at_once):
     """And only then: the task goes on as if never cancelled."""
-    client = Client()
+    client, caller = Client(), AsgiCaller([], None)
     client.gone.set()
     with pytest.raises(ClientLeftError):
-        await departures.while_there(client.receive, asyncio.Event().wait())
+        await departures.while_there(client.receive, asyncio.Event().wait(), caller)
+    assert caller.disconnected
     assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_cancellation_from_elsewhere_is_passed_on(at_once):
     """A replica that shuts down is no client that left."""
-    task = asyncio.ensure_future(departures.while_there(Client().receive, asyncio.Event().wait()))
+    caller = AsgiCaller([], None)
+    task = asyncio.ensure_future(departures.while_there(Client().receive, asyncio.Event().wait(), caller))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert not caller.disconnected

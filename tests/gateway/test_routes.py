@@ -23,14 +23,15 @@ async def login(world: World, customer: Wallet) -> dict[str, str]:
 
 @pytest.mark.parametrize(("path", "status"), [("/health", 503), ("/pricing", 200), ("/capabilities", 200)])
 async def test_public_pages_need_nothing_and_measure_nobody(path, status):
-    """Interface: no auth, no credit or rate headers, whatever credentials come along."""
+    """Interface, "Limits": no auth, no credit or rate headers and no X-Request-Id, whatever credentials come along."""
     async with a_world() as world:
         customer = await world.customer(10)
         for headers in ({}, {"x-api-key": customer.api_key}, {"x-api-key": "nonsense"}):
             response = await world.http.get(path, headers=headers)
             assert response.status_code == status
             assert response.headers["content-type"] == "application/json"
-            assert not [name for name in response.headers if name.startswith(("x-credits", "x-ratelimit", "ratelimit"))]
+            figures = ("x-credits", "x-ratelimit", "ratelimit", "x-request-id")
+            assert not [name for name in response.headers if name.startswith(figures)]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ async def test_a_key_is_issued_to_a_wallet_signature_only():
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"ref_code":7}', b'{"ref_code":"%b"}' % (b"x" * 65)])
 async def test_a_key_request_of_the_wrong_shape_is_400(body):
-    """And the nonce is not the owner's business yet."""
+    """400 for a wallet that has no account yet, too."""
     async with a_world() as world:
         customer = await world.customer(account=False)
         headers = customer.headers("POST", "/account/api-key", body)
@@ -127,6 +128,81 @@ async def test_reads_take_any_credential_and_carry_figures():
                 assert response.headers["x-ratelimit-limit"] == "100"
         body = (await world.http.get("/account/ledger", headers=session)).json()
         assert [entry["type"] for entry in body["entries"]] == ["debit", "adjustment"]
+
+
+REFUSED = [
+    ("GET", "/account/ledger?limit=501", b"", 400),
+    ("GET", "/account/history?offset=-1", b"", 400),
+    ("POST", "/account/api-key", b"[]", 400),
+    ("POST", "/account/confirm-deposit", b"{}", 400),
+    ("POST", "/account/confirm-deposit", b'{"signature":"%b"}' % (b"5" * 87), 503),  # No deposit wallet is watched.
+    ("POST", "/", b"{", 400),
+    ("POST", "/bulk/getBalances", b'{"addresses":[]}', 400),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), REFUSED)
+async def test_refusals_of_a_known_account_carry_its_figures(method, path, body, status):
+    """Interface, "Limits": credit and rate headers are on authenticated responses, errors included. What is wrong with
+    the credential goes before what is wrong with the request, and the credential's nonce is taken."""
+    async with a_world() as world:
+        customer = await world.customer(50)
+        signed = customer.headers(method, path.partition("?")[0], body)
+        first, again = [await world.http.request(method, path, content=body, headers=signed) for _ in range(2)]
+        assert [first.status_code, again.status_code] == [status, 403]
+        assert again.json()["error"]["code"] == "NONCE_REUSED"
+        for response in (first, again):
+            assert response.headers["x-credits-remaining"] == "50"
+            assert response.headers["x-credits-low"] == "true"
+            assert response.headers["x-ratelimit-limit"] == response.headers["x-ratelimit-remaining"] == "100"
+            assert int(response.headers["x-ratelimit-reset"]) == world.clock.now() + 1
+            assert response.headers["x-request-id"]
+
+
+async def test_a_dead_credential_is_told_before_a_bad_form():
+    """A bad key gets 401 and no figures, whatever else is wrong with its request."""
+    async with a_world() as world:
+        customer = await world.customer(50)
+        customer.api_key = customer.api_key[:-2] + ("AA" if not customer.api_key.endswith("AA") else "BB")
+        response = await world.http.get("/account/ledger?limit=501", headers={"x-api-key": customer.api_key})
+        assert (response.status_code, response.json()["error"]["code"]) == (401, "AUTH_FAILED")
+        assert "x-credits-remaining" not in response.headers
+
+
+async def test_a_bad_form_is_told_while_the_owner_is_away():
+    """As for calls: such a refusal serves nothing on trust, so it needs no owner, and has no figures then."""
+    async with a_world() as world:
+        customer = await world.customer(50)
+        world.accounts.down = True
+        response = await world.http.get("/account/ledger?limit=501", headers={"x-api-key": customer.api_key})
+        assert (response.status_code, "x-credits-remaining" in response.headers) == (400, False)
+
+
+async def test_logging_out_carries_figures_whether_or_not_the_body_is_good():
+    """Interface, "Limits": the token authenticates, so the account's figures are told; a wallet without account has
+    none, and can log out all the same."""
+    async with a_world() as world:
+        customer, stranger = await world.customer(50), await world.customer(account=False)
+        session, none = await login(world, customer), await login(world, stranger)
+        statuses = []
+        for headers, body in ((session, b"["), (session, b"{}"), (none, b"["), (none, b"{}")):
+            response = await world.http.post("/auth/logout", content=body, headers=headers)
+            statuses.append(response.status_code)
+            assert response.headers.get("x-credits-remaining") == ("50" if headers is session else None)
+        assert statuses == [400, 200, 400, 200]
+
+
+async def test_a_replay_is_told_the_figures_on_every_path():
+    """Interface, "Limits": 403 NONCE_REUSED is an authenticated response too."""
+    async with a_world() as world:
+        customer = await world.customer(50)
+        for method, path in (("GET", "/account/info"), ("POST", "/account/api-key"), ("POST", "/rpc")):
+            signed = customer.headers(method, path, b"{}" if method == "POST" else b"")
+            sent = {"headers": signed} | ({"content": b"{}"} if method == "POST" else {})
+            await world.http.request(method, path, **sent)
+            response = await world.http.request(method, path, **sent)
+            assert (response.status_code, response.json()["error"]["code"]) == (403, "NONCE_REUSED")
+            assert response.headers["x-credits-remaining"] == "50"
 
 
 async def test_reads_without_credentials_are_402_with_the_terms_of_their_path():

@@ -317,7 +317,7 @@ class _Broken:
     def takes(self, target: bytes) -> bool:
         return target == b"/"
 
-    async def answer_calls(self, target: bytes, sent: Any, body: bytes, looks: Looks) -> Response:
+    async def answer_calls(self, target: bytes, sent: Any, body: bytes, looks: Looks, caller: Any) -> Response:
         return Response(200, b"{}", [(b"content-length", b"2"), (b"x-node", b"a\r\nset-cookie: b")])
 
     def too_long(self, looks: Looks) -> Response:

@@ -1,18 +1,19 @@
 """Clients who take nothing and connections that end early, on the short way: nothing is kept, and nothing charged."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from actors.gateway import answers, swift_http
+from actors.gateway import answers, departures, swift_http
 from actors.gateway.answers import LARGE_BYTES
 from actors.upstream import replies
 
-from .doubles import ScriptedNode
+from .doubles import RESULT, ScriptedNode
 from .test_swift_http import Client, first, large_node, numbered, under_way
-from .test_wire import both_ways, serving
-from .world import a_world
+from .test_wire import both_ways, listening, post, serving
+from .world import a_world, call
 
 
 async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_them():
@@ -31,6 +32,35 @@ async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_th
         await world.door.close()
         assert (node.abandoned, await world.balance(customer), await world.debits(customer)) == (1, 10, [])
         client.writer.close()
+
+
+@both_ways
+async def test_row_54_leaving_a_batch_half_way_is_decided_at_once(swift, monkeypatch: pytest.MonkeyPatch):
+    """Hostile input 54: the call that was answered stays charged and its owner is told so; the other one is free."""
+    monkeypatch.setattr(departures, "LOOK_AFTER_SECONDS", 0)
+    node = ScriptedNode(lambda method, params: RESULT)
+    slow, answer = asyncio.Event(), node.call
+
+    async def call_node(method, params, timeout_ms):
+        if method == "getVersion":
+            node.gate = slow
+        return await answer(method, params, timeout_ms)
+
+    node.call = call_node
+    async with a_world(node) as world, listening(world.door, swift) as port:
+        customer = await world.customer(10)
+        client = await Client.connect(port)
+        client.send(post(customer.api_key, json.dumps([call("getSlot", id=1), call("getVersion", id=2)]).encode()))
+        async with asyncio.timeout(10):
+            while await world.debits(customer) == [] or len(node.calls) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            client.writer.close()
+            while not node.abandoned:  # noqa: ASYNC110  # Until the socket's end is seen.
+                await asyncio.sleep(0)
+        await world.door.close()
+        (charged,) = [settle.operation for settle in world.accounts.settles if settle.charged]
+        assert world.accounts.delivered_operations == [charged]
+        assert (await world.balance(customer), await world.debits(customer)) == (9, [("getSlot", 1)])
 
 
 async def test_a_server_that_waits_no_longer_ends_the_connection_too():

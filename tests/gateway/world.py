@@ -41,6 +41,7 @@ class InProcessAccounts:
         self.down = False
         self.holds: list[HoldRequest] = []
         self.settles: list[SettleRequest] = []
+        self.delivered_operations: list[bytes] = []
         self._background: set[asyncio.Task[Any]] = set()
 
     async def hold(self, request: HoldRequest) -> HoldReply:
@@ -55,7 +56,8 @@ class InProcessAccounts:
         return await self._settled(self._shard.settle_now(request))
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
-        """Nothing dies here, so nobody asks."""
+        """Nothing dies here, so it is only noted."""
+        self.delivered_operations.append(operation)
 
     def void(self, request: SettleRequest) -> None:
         task = asyncio.ensure_future(self._settled(self._shard.void_now(request)))

@@ -1,0 +1,129 @@
+"""Ends the holds and charges of requests that ended without their answer: their client left, or this server gave up.
+
+Implements: decisions, money rule 2; hostile inputs 36 and 54.
+A shell: it settles in the background, since nobody waits any more. pipeline.py says at which point each call was.
+
+Each call is decided at the moment of the departure, and by itself:
+
+| The call                               | The client left                     | This server gave the request up |
+|----------------------------------------|-------------------------------------|---------------------------------|
+| is not answered by the node yet        | released                            | released                        |
+| is answered, and is being posted       | charged; the entry says CLIENT_GONE | voided                          |
+| is posted; others of its batch are not | charged; its entry stays as it is   | voided: refunded                |
+
+A send that the node has is carried to its end in both cases, and charged if it is answered: the node acts on it anyway.
+The owner is told that a charged answer is delivered, as there is nobody left to deliver it to: so the end of this
+replica, whenever it comes, refunds none of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import HoldRequest, Outcome, SettleRequest, operation_at
+from actors.clock import Clock
+from actors.gateway import outcomes
+from actors.gateway.requests import Caller
+from actors.upstream.replies import NodeAnswer
+
+logger = logging.getLogger(__name__)
+
+_RELEASED = int(Outcome.RELEASED)
+_GONE = int(Outcome.CLIENT_GONE)
+
+
+class Abandoned:
+    """caller, of a request: None where a cancelled request always means that its client left."""
+
+    def __init__(self, accounts: AccountsClient, clock: Clock) -> None:
+        self._accounts, self._clock = accounts, clock
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def drain(self) -> None:
+        """Wait for what is still being settled."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def hold(self, request: HoldRequest) -> None:
+        """The owner was asked for these holds, and has not answered."""
+        self._in_background(self._unhold(request))
+
+    def call(self, release: SettleRequest) -> None:
+        """Held, and not answered by the node."""
+        self._in_background(self._settle(release))
+
+    def send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
+        """The node has this send; its answer decides."""
+        self._in_background(self._settle_send(answer, ceiling, release))
+
+    def post(self, settle: SettleRequest, caller: Caller | None) -> None:
+        """Answered by the node; the owner was asked to post the charge, and has not answered."""
+        if has_left(caller):
+            # The request to post may be on its way already; asked again it changes nothing.
+            self._in_background(self._settle(ended(settle, settle.charged, _GONE)))
+        else:
+            self._accounts.void(settle)
+
+    def answers(self, charges: Sequence[SettleRequest], caller: Caller | None) -> None:
+        """Posted, and not delivered."""
+        for charge in charges:
+            if has_left(caller):
+                self._accounts.delivered(charge.pubkey, charge.operation)
+            else:
+                self._accounts.void(charge)
+
+    async def _unhold(self, request: HoldRequest) -> None:
+        """Asked again, the hold names its account; then it is released."""
+        try:
+            held = await self._accounts.hold(request)
+        except OwnerUnavailable:
+            return  # The holds, if there are any, expire by themselves.
+        for index, verdict in enumerate(held.verdicts):
+            if verdict is None and held.refusal is None:
+                item, operation = request.items[index], operation_at(request.operation, index)
+                now = self._clock.now()
+                await self._settle(
+                    SettleRequest(operation, held.pubkey, held.epoch, item.method, item.ceiling, 0, _RELEASED, now)
+                )
+
+    async def _settle_send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
+        settle = release
+        try:
+            ending = outcomes.judge(release.method, ceiling, await answer)
+            settle = ended(release, ending.charged, _GONE if ending.charged else _RELEASED)
+        finally:
+            await self._settle(settle)
+
+    async def _settle(self, settle: SettleRequest) -> None:
+        try:
+            settled = await self._accounts.settle(settle)
+            if settled.ok and settle.charged:
+                self._accounts.delivered(settle.pubkey, settle.operation)  # There is nobody left to deliver it to.
+        except OwnerUnavailable:
+            logger.warning("operation %s is left to the expiry of its hold", settle.operation.hex())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def has_left(caller: Caller | None) -> bool:
+    """Whether a request was cancelled because its client left, and not because this server gives it up."""
+    return caller is None or caller.disconnected
+
+
+def ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:
+    """The same operation with another end."""
+    return SettleRequest(
+        settle.operation,
+        settle.pubkey,
+        settle.epoch,
+        settle.method,
+        settle.ceiling,
+        charged,
+        outcome,
+        settle.held_at,
+    )

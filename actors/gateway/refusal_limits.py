@@ -1,0 +1,161 @@
+"""How many refused calls one account, and one client address, may cause in a second before it is told to wait.
+
+Implements: hostile inputs 35 and 50; decisions, "rate limit shape" (fixed windows of one second).
+Pure: time is an argument; doors and pipeline count here, entrance.py turns callers away.
+
+A refused call is free, so neither credits nor the account's rate limit bounds it. It is counted here, in the replica,
+and not by the account's owner: a caller over its limit is then refused without a message to the owner, which is the one
+process that a flood must not reach. The price of this choice is that each replica counts for itself, so an account may
+cause as many refusals as the limit times the number of replicas. Admitted calls are never counted.
+
+Refusals of a known account count for that account. A refusal that proves nothing about the caller (no credential, a bad
+one, no account behind it, a signature sent again) counts for the client's address: anybody can send those, and nobody
+must be able to use up another account's limit. An address that is over its limit still gets calls through under
+credentials that the owner has confirmed before, so one bad neighbour does not stop the customers of the same network.
+
+What happens when full: names beyond NAMES_MAX in one second are not counted. Of the confirmed credentials the older
+half is forgotten; a caller whose credential was forgotten is confirmed again by its next admitted call.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from actors.calls import Figures, KeyProof, Proof, SessionProof
+from actors.errors import Err
+from actors.gateway.requests import Caller
+from actors.identity.addresses import UNKNOWN
+from actors.units import routing_bytes
+
+NAMES_MAX = 20_000  # Accounts and addresses in one second: more than one replica can refuse in that time.
+CONFIRMED_MAX = 50_000  # Credentials in each half of the memory.
+
+# Refusals that a caller can avoid. What fails on our side (502, 503, 504) and our own faults are not held against it.
+COUNTED = frozenset(
+    (
+        *(Err.METHOD_NOT_FOUND, Err.METHOD_NOT_ALLOWED, Err.SERVICE_PROFILE_DISABLED),
+        *(Err.INVALID_REQUEST, Err.INVALID_PARAMS, Err.INSUFFICIENT_CREDITS, Err.PAYMENT_REQUIRED),
+        *(Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED, Err.AUTH_FAILED, Err.NONCE_REUSED),
+    )
+)
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The limit is used up until figures.rate_reset. credits_remaining: as last told; None: of a caller not known."""
+
+    figures: Figures
+    credits_remaining: int | None
+
+
+class RefusalLimits:
+    """per_account, per_address: refused calls a second. address_of: the name under which a caller's address counts.
+
+    An account that may make more requests a second than per_account may have as many refused.
+    Addresses that cannot be known share one name and are not limited: one of them must not lock out the others.
+    """
+
+    def __init__(self, per_account: int, per_address: int, address_of: Callable[[Caller], str]) -> None:
+        self._per_account, self._per_address, self._address_of = per_account, per_address, address_of
+        self.waiting: dict[
+            bytes | str, Wait
+        ] = {}  # Who is over its limit; read on every call, and nearly always empty.
+        self._totals: dict[bytes | str, int] = {}
+        self._second = 0
+        self._confirmed: set[bytes] = set()
+        self._confirmed_before: set[bytes] = set()
+
+    def wait(self, proof: Proof | None, caller: Caller | None, now: int) -> Wait | None:
+        """What this caller is told when it has to wait; None: it may go on. proof None: it has shown no credential."""
+        self._turn(now)
+        if not self.waiting:
+            return None
+        if proof is not None:
+            confirmed = self._is_confirmed(_credential(proof))
+            if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature speaks for itself.
+                found = self.waiting.get(_account(proof))
+                if found is not None:
+                    return found
+            if confirmed:
+                return None
+        return None if caller is None else self.waiting.get(self._address_of(caller))
+
+    def confirmed(self, proof: Proof) -> None:
+        """The owner of the account took this credential. On the path of every admitted call."""
+        credential = proof.key_hash if type(proof) is KeyProof else _credential(proof)
+        if credential not in self._confirmed:
+            self._confirm(credential)
+
+    def count(
+        self,
+        proof: Proof | None,
+        caller: Caller | None,
+        errs: Iterable[Err],
+        figures: Figures | None,
+        credits_remaining: int,
+        now: int,
+    ) -> None:
+        """Count the refusals of one request. figures: of the account, None where the owner told none.
+
+        proof None: the caller has shown no credential, or a bad one.
+        """
+        found = [err for err in errs if err in COUNTED]
+        if not found:
+            return
+        self._turn(now)
+        if proof is None or figures is None or Err.NONCE_REUSED in found:
+            self._count_stranger(proof, caller, found)
+            return
+        self._confirm(_credential(proof))
+        told = Figures(credits_remaining, figures.rate_limit, 0, now + 1)
+        self._add(
+            _account(proof), len(found), max(self._per_account, figures.rate_limit), Wait(told, credits_remaining)
+        )
+
+    def _count_stranger(self, proof: Proof | None, caller: Caller | None, found: list[Err]) -> None:
+        if proof is not None:
+            credential = _credential(proof)
+            self._confirmed.discard(credential)
+            self._confirmed_before.discard(credential)
+            if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
+                # The wallet has no account and has proven its key, so it can be counted by itself.
+                self._add(_account(proof), len(found), self._per_account, self._strangers_wait(self._per_account))
+        address = UNKNOWN if caller is None else self._address_of(caller)
+        if address != UNKNOWN:
+            self._add(address, len(found), self._per_address, self._strangers_wait(self._per_address))
+
+    def _strangers_wait(self, limit: int) -> Wait:
+        return Wait(Figures(0, limit, 0, self._second + 1), None)
+
+    def _add(self, name: bytes | str, amount: int, limit: int, wait: Wait) -> None:
+        total = self._totals.get(name, 0) + amount
+        if name in self._totals or len(self._totals) < NAMES_MAX:
+            self._totals[name] = total
+        if total >= limit:
+            self.waiting[name] = wait
+
+    def _turn(self, now: int) -> None:
+        """Any other second is a fresh window. So is an earlier one: a clock that was set back must lock nobody out."""
+        if now != self._second:
+            self._second = now
+            self._totals.clear()
+            self.waiting.clear()
+
+    def _is_confirmed(self, credential: bytes) -> bool:
+        return credential in self._confirmed or credential in self._confirmed_before
+
+    def _confirm(self, credential: bytes) -> None:
+        if len(self._confirmed) >= CONFIRMED_MAX:
+            self._confirmed_before, self._confirmed = self._confirmed, set()
+        self._confirmed.add(credential)
+
+
+def _credential(proof: Proof) -> bytes:
+    """A name that only a caller who holds the credential can bring about."""
+    if isinstance(proof, KeyProof):
+        return proof.key_hash
+    return proof.token_hash if isinstance(proof, SessionProof) else proof.pubkey
+
+
+def _account(proof: Proof) -> bytes:
+    """The account's routing bytes: true for a confirmed credential, since they are part of what was issued."""
+    return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
