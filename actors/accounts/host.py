@@ -40,7 +40,7 @@ def fingerprint(config: Config) -> str:
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
-    """The owner's side of the hot links. A dead edge's holds are released, and charges it never delivered are voided."""
+    """The owner's side of the hot links. A dead edge's holds are released, its undelivered charges voided."""
     deliveries = Deliveries()
 
     def settle(request: SettleRequest) -> Any:

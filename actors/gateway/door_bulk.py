@@ -85,4 +85,5 @@ class BulkDoor:
                 return Response(200, reply.answer.value(), served_by((reply.answer,)), charges)
             refusal = reply.refusal
         assert refusal is not None
-        return replies.plain(refusal, request_id, self._terms(path))
+        page = self._terms(path) if refusal.err.row.http == 402 else None
+        return replies.plain(refusal, request_id, page)

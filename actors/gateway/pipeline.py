@@ -220,7 +220,8 @@ class Pipeline:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
 
         async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
-            operation, held_at, message = self._take_operations(len(items)), self._clock.now(), self._next_message()
+            operation, held_at = self._take_operations(len(items)), self._clock.now()
+            self._messages = message = self._messages + 1
             asked = proof if pubkey is None else ProvenProof(pubkey)
             held = await self._hold(HoldRequest(operation, asked, items))
             if held.figures is not None:
@@ -276,7 +277,7 @@ class Pipeline:
         return await self._post(admitted.id, answer, ended(settle, ending.charged, ending.outcome), caller)
 
     async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, caller: Caller | None) -> Reply:
-        message = self._next_message()
+        self._messages = message = self._messages + 1
         try:
             settled = await self._accounts.settle(settle)
         except OwnerUnavailable:
@@ -295,7 +296,7 @@ class Pipeline:
         """The reply is free, so it may leave even if the release stays unknown; the hold then expires by itself."""
         assert held.figures is not None
         remaining, message = held.figures.credits_remaining, 0
-        number = self._next_message()
+        self._messages = number = self._messages + 1
         try:
             settled = await self._accounts.settle(settle)
             if settled.ok:
@@ -316,10 +317,6 @@ class Pipeline:
         except asyncio.CancelledError:
             self._abandoned.send(call, plan.ceiling, settle)
             raise _TakenOver from None
-
-    def _next_message(self) -> int:
-        self._messages += 1
-        return self._messages
 
     def _take_operations(self, count: int) -> bytes:
         first = self._operations

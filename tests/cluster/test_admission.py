@@ -4,9 +4,11 @@ import asyncio
 import re
 from collections import Counter
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import psutil
+import pytest
 
 from bench.product import Product
 from tests.customers import Customer, Wallet, request, rpc_body
@@ -51,6 +53,45 @@ async def test_500_concurrent_heavy_calls_on_26_credits_admit_one(product: Produ
     assert "result" in next(body for status, body in answers if status == 200)
     assert customer.balance == 1
     assert [entry["amount"] for entry in customer.entries()] == [-25, 26]
+
+
+async def flood(url: str, headers: dict[str, str], per_connection: int = 250, connections: int = 8) -> Counter[int]:
+    """The same call so often, one behind the other on each connection; how many answers had which status."""
+    where, body = urlsplit(url), rpc_body("getSlot")
+    lines = ["POST / HTTP/1.1", f"Host: {where.netloc}", f"Content-Length: {len(body)}"]
+    sent = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items())]).encode()
+    last = sent + b"\r\nConnection: close\r\n\r\n" + body
+
+    async def one() -> bytes:
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        writer.write((sent + b"\r\n\r\n" + body) * (per_connection - 1) + last)
+        answers = await asyncio.wait_for(reader.read(-1), 60)
+        writer.close()
+        return answers
+
+    answers = b"".join(await asyncio.gather(*(one() for _ in range(connections))))
+    return Counter(int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers))
+
+
+@pytest.mark.parametrize("who", ["an account without credits", "nobody"])
+async def test_row_50_a_flood_of_refused_calls_is_turned_away_and_others_go_on(product: Product, who: str) -> None:
+    """Hostile row 50, at a replica's own door: 2,000 refused calls at once meet the limit of 500 a second; a customer
+    from the same address is served meanwhile, and in the next second the flood's sender hears its own reason again."""
+    poor, rich = Customer(product), Customer(product)
+    rich.grant(1_000)
+    url, body = replica_urls(product)[0], rpc_body("getSlot")
+    headers = poor.key_headers if who != "nobody" else {"Content-Type": "application/json"}
+    assert (await post_all([f"{url}/"], rich.key_headers, body))[0][0] == 200
+    for _ in range(5):  # A machine that is busy with other work may not manage 500 in one second.
+        seen, served = await asyncio.gather(flood(url, headers), post_all([f"{url}/"] * 20, rich.key_headers, body))
+        assert set(seen) <= {402, 429} and seen.total() == 2_000
+        assert {status for status, _ in served} == {200}
+        if seen[429]:
+            break
+    assert seen[429], seen
+    assert seen[402] >= 500
+    await asyncio.sleep(1)
+    assert (await post_all([f"{url}/"], headers, body))[0][0] == 402
 
 
 async def test_a_nonce_is_taken_once_whichever_replica_sees_it(product: Product) -> None:
