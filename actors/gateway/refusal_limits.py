@@ -38,6 +38,8 @@ COUNTED = frozenset(
         *(Err.RATE_LIMITED, Err.CONCURRENCY_LIMITED, Err.AUTH_FAILED, Err.NONCE_REUSED),
     )
 )
+# Refusals of the credential itself.
+_DISPROVED = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.PAYMENT_REQUIRED))
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -112,7 +114,7 @@ class RefusalLimits:
         )
 
     def _count_stranger(self, proof: Proof | None, caller: Caller | None, found: list[Err]) -> None:
-        if proof is not None:
+        if proof is not None and not _DISPROVED.isdisjoint(found):
             credential = _credential(proof)
             self._confirmed.discard(credential)
             self._confirmed_before.discard(credential)

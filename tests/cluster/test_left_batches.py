@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +42,8 @@ def slow_node(product: Product) -> Iterator[None]:
     faults = {"getSignaturesForAddress": {"hang_share": 1}, "sendTransaction": {"hang_share": 1, "hang_ms": 1_500}}
     assert request(url, headers, json.dumps({"calls": faults}).encode()).status == 200
     yield
-    assert request(url, headers, b'{"calls": {}}').status == 200
+    with urllib.request.urlopen(urllib.request.Request(url, method="DELETE")) as cleared:
+        assert cleared.status == 200
 
 
 def batch() -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from actors.errors import Err
 
-from .payment_doubles import Desk, header_v2, receipt
+from .payment_doubles import Desk, header_v2
 from .test_swift_http import Client
 from .test_wire import listening, post
 from .world import Wallet, World, a_world, call, constant
@@ -136,8 +136,9 @@ async def test_a_payment_is_never_answered_with_a_wait():
         assert [response.status_code for response in await flood(world, 6, None, call())] == [402] * 5 + [429]
         paid = await world.rpc(None, call(), **{"PAYMENT-SIGNATURE": header_v2()})
         assert (paid.status_code, paid.headers["x-credits-remaining"]) == (200, "9999")
-        session = {"authorization": f"Bearer {receipt(paid)['extra']['session_token']}"}
-        assert (await world.rpc(None, call(), **session)).status_code == 200
+        body = json.dumps(call()).encode()
+        signed = await world.http.post("/", content=body, headers=desk.payer.headers("POST", "/", body))
+        assert signed.status_code == 200, "the payer has an account by now, and its wallet is known to be good"
 
 
 async def test_row_50_a_payment_header_is_no_way_around_the_limit():

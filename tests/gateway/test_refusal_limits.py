@@ -134,6 +134,16 @@ def test_a_credential_that_turned_out_bad_is_no_longer_let_through(err):
     assert limits.wait(signed, HERE, NOW) is not None
 
 
+def test_a_customer_stays_known_while_the_owner_is_away():
+    """A call that is refused for free without figures says nothing against its credential."""
+    limits = limits_of()
+    limits.confirmed(KEY)
+    for _ in range(2):
+        refuse(limits, KEY, HERE, Err.METHOD_NOT_FOUND)
+    assert limits.wait(KEY, HERE, NOW) is None
+    assert limits.wait(OTHER_KEY, HERE, NOW) is not None
+
+
 def test_addresses_that_cannot_be_known_are_not_limited():
     """Rule: they share one name, and one of them must not lock out all the others."""
     limits = limits_of()
