@@ -1,19 +1,16 @@
-"""Connections to PostgreSQL and Redis, and the schema files that are applied to the database.
+"""Connections to PostgreSQL and Redis.
 
 Implements: design, section 3 (storage) and section 5 (both may be away for a minute: everything here has a deadline).
-Not here: what is stored (each context's store.py), the embedded servers (embedded.py).
+Not here: what is stored (each context's store.py), the tables (schema.py), the embedded servers (embedded.py).
 
 Every statement has a time limit on both sides, so that a lost server is an exception within seconds and never a call
 that hangs. Connections keep session state only at their start: a transaction-mode pooler in between is not supported.
 """
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,8 +35,6 @@ _REDIS_SECONDS = 3.0
 _REDIS_RETRIES = 2
 _REDIS_CHECK_SECONDS = 15  # A connection unused for so long is probed before it is trusted.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
-_MIGRATIONS_LOCK = 0x6C65_6467_6572  # "ledger"; any fixed number that nothing else in the database uses.
-_MIGRATIONS_WAIT_SECONDS = 120.0
 # What asking again cannot change: credentials, rights, names.
 _POSTGRES_HOPELESS = (
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -54,10 +49,6 @@ _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.Author
 
 class StoreUnreachable(Exception):
     """A store cannot be used. The text says which, why, and what to do; it never has a password in it."""
-
-
-class SchemaMismatch(Exception):
-    """The database's schema is not one that this version can work with; the text says what to do."""
 
 
 async def connect_postgres(
@@ -274,95 +265,3 @@ def describe_url(url: str) -> str:
 
 def _reason(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One schema file. name: `context/file.sql`, for good: it is how the database remembers the file."""
-
-    name: str
-    sql: str
-
-    @property
-    def context(self) -> str:
-        return self.name.partition("/")[0]
-
-    @property
-    def checksum(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
-
-
-def read_migrations(package: str) -> tuple[Migration, ...]:
-    """The schema files of a context, in the order in which they are applied.
-
-    package: such as "actors.accounts". First `schema.sql`, then `schema_002_<words>.sql` and so on, by name.
-    """
-    context = package.rpartition(".")[2]
-    files = [
-        file
-        for file in resources.files(package).iterdir()
-        if file.name.startswith("schema") and file.name.endswith(".sql")
-    ]
-    files.sort(key=lambda file: (file.name != "schema.sql", file.name))
-    return tuple(Migration(f"{context}/{file.name}", file.read_text(encoding="utf-8")) for file in files)
-
-
-async def migrate(pool: asyncpg.Pool, migrations: Sequence[Migration]) -> tuple[str, ...]:
-    """Bring the database up to these files; returns the names of those applied now. Many processes may call it at once.
-
-    Each file is applied once, in a transaction of its own. Raises SchemaMismatch when a file was changed after it was
-    applied, or when the database has files of these contexts that are not in the list (it is of a newer version).
-    """
-    assert len({migration.name for migration in migrations}) == len(migrations), "a schema file is listed twice"
-    async with pool.acquire() as connection:
-        await connection.execute("SET statement_timeout = 0")  # Building an index on a large table takes its time.
-        try:
-            await connection.execute("SELECT pg_advisory_lock($1)", _MIGRATIONS_LOCK, timeout=_MIGRATIONS_WAIT_SECONDS)
-            try:
-                return await _migrate_locked(connection, migrations)
-            finally:
-                await connection.execute("SELECT pg_advisory_unlock($1)", _MIGRATIONS_LOCK)
-        except TimeoutError as error:
-            raise StoreUnreachable(
-                f"PostgreSQL: another process has held the schema lock for {_MIGRATIONS_WAIT_SECONDS:g} s; "
-                "wait for it, or end the session that pg_locks shows with locktype 'advisory'"
-            ) from error
-        finally:
-            await connection.execute("RESET statement_timeout")
-
-
-async def _migrate_locked(
-    connection: asyncpg.pool.PoolConnectionProxy, migrations: Sequence[Migration]
-) -> tuple[str, ...]:
-    await connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_files ("
-        "name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-    )
-    rows = await connection.fetch("SELECT name, checksum FROM schema_files")
-    applied = {row["name"]: row["checksum"] for row in rows}
-    _check_applied(applied, migrations)
-    news = [migration for migration in migrations if migration.name not in applied]
-    for migration in news:
-        async with connection.transaction():
-            await connection.execute(migration.sql, timeout=None)
-            await connection.execute(
-                "INSERT INTO schema_files (name, checksum) VALUES ($1, $2)", migration.name, migration.checksum
-            )
-        logger.info("database: applied %s", migration.name)
-    return tuple(migration.name for migration in news)
-
-
-def _check_applied(applied: dict[str, str], migrations: Sequence[Migration]) -> None:
-    known = {migration.name: migration for migration in migrations}
-    contexts = {migration.context for migration in migrations}
-    for name, checksum in sorted(applied.items()):
-        if name in known:
-            if known[name].checksum != checksum:
-                raise SchemaMismatch(
-                    f"{name} was changed after this database applied it: put the change into a new file "
-                    f"{name.partition('/')[0]}/schema_<number>_<words>.sql; a local run may start afresh with --fresh"
-                )
-        elif name.partition("/")[0] in contexts:
-            raise SchemaMismatch(
-                f"this database has {name}, which this version does not know: a newer version used it; run that one"
-            )

@@ -1,4 +1,4 @@
-"""Connections and schema files, against the real servers."""
+"""Connections, against the real servers."""
 
 import asyncio
 import logging
@@ -11,10 +11,7 @@ import redis.asyncio
 
 from actors import storage
 from actors.clock import ManualClock
-from actors.storage import Migration, SchemaMismatch, StoreUnreachable
-
-TABLE = Migration("ducks/schema.sql", "CREATE TABLE IF NOT EXISTS ducks (name text PRIMARY KEY);")
-COLUMN = Migration("ducks/schema_002_weight.sql", "ALTER TABLE ducks ADD COLUMN weight_grams integer;")
+from actors.storage import StoreUnreachable
 
 
 @pytest.fixture
@@ -155,83 +152,6 @@ async def test_an_old_redis_is_refused() -> None:
     client = redis.asyncio.Redis()
     with pytest.raises(StoreUnreachable, match=r"6\.2 or newer"):
         await storage._checked_redis(client, {"redis_version": "5.0.14"}, "here")
-
-
-def test_schema_files_are_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first file comes first, the others by number; nothing else in the folder counts."""
-    package = tmp_path / "pond"
-    package.mkdir()
-    for name in ("schema_010_colour.sql", "schema_002_weight.sql", "schema.sql", "queries.sql"):
-        (package / name).write_text(f"-- {name}")
-    monkeypatch.syspath_prepend(tmp_path)
-    found = storage.read_migrations("pond")
-    assert [migration.name for migration in found] == [
-        "pond/schema.sql",
-        "pond/schema_002_weight.sql",
-        "pond/schema_010_colour.sql",
-    ]
-    assert found[0].context == "pond"
-    assert found[0].sql == "-- schema.sql"
-
-
-async def test_each_schema_file_is_applied_once(pool: asyncpg.Pool) -> None:
-    """Starting again changes nothing; a new file is applied alone."""
-    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
-    assert await storage.migrate(pool, [TABLE]) == ()
-    assert await storage.migrate(pool, [TABLE, COLUMN]) == ("ducks/schema_002_weight.sql",)
-    await pool.execute("INSERT INTO ducks VALUES ('donald', 3000)")
-
-
-async def test_many_processes_may_migrate_at_once(pool: asyncpg.Pool) -> None:
-    """One of them applies the file, the others wait and find it applied."""
-    results = await asyncio.gather(*(storage.migrate(pool, [TABLE, COLUMN]) for _ in range(8)))
-    assert sorted(results) == [()] * 7 + [("ducks/schema.sql", "ducks/schema_002_weight.sql")]
-
-
-async def test_a_lock_that_is_never_let_go_is_told(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for somebody says for whom; and the connection goes back as it was."""
-    monkeypatch.setattr(storage, "_MIGRATIONS_WAIT_SECONDS", 0.05)
-    async with pool.acquire() as holder:
-        await holder.execute("SELECT pg_advisory_lock($1)", storage._MIGRATIONS_LOCK)
-        with pytest.raises(StoreUnreachable, match="another process has held the schema lock"):
-            await storage.migrate(pool, [TABLE])
-        await holder.execute("SELECT pg_advisory_unlock($1)", storage._MIGRATIONS_LOCK)
-    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
-
-
-async def test_migrating_leaves_the_connections_as_they_were(postgres_url: str) -> None:
-    """The time limit of statements, which is off while files are applied, is on again."""
-    pool = await storage.connect_postgres(postgres_url, connections_max=1, application="tests")
-    before = await pool.fetchval("SHOW statement_timeout")
-    await storage.migrate(pool, [Migration("swans/schema.sql", "SELECT 1")])
-    assert await pool.fetchval("SHOW statement_timeout") == before != "0"
-    await pool.close()
-
-
-async def test_a_file_that_fails_leaves_nothing(pool: asyncpg.Pool) -> None:
-    """A file is applied whole or not at all, is not recorded, and the lock is let go."""
-    broken = Migration("ducks/schema.sql", "CREATE TABLE ducks (name text); SELECT 1/0;")
-    with pytest.raises(asyncpg.DivisionByZeroError):
-        await storage.migrate(pool, [broken])
-    assert await pool.fetchval("SELECT to_regclass('ducks')") is None
-    assert await storage.migrate(pool, [TABLE]) == ("ducks/schema.sql",)
-
-
-async def test_a_file_changed_after_it_was_applied_is_refused(pool: asyncpg.Pool) -> None:
-    """The database would silently differ from the file."""
-    await storage.migrate(pool, [TABLE])
-    changed = Migration(TABLE.name, TABLE.sql + " -- and more")
-    with pytest.raises(SchemaMismatch, match="was changed"):
-        await storage.migrate(pool, [changed, COLUMN])
-    assert await storage.migrate(pool, [TABLE]) == ()
-
-
-async def test_a_database_of_a_newer_version_is_refused(pool: asyncpg.Pool) -> None:
-    """Old code on a new schema could write rows that the new code misreads; other contexts are no matter."""
-    await storage.migrate(pool, [TABLE, COLUMN])
-    with pytest.raises(SchemaMismatch, match="newer version"):
-        await storage.migrate(pool, [TABLE])
-    assert await storage.migrate(pool, [Migration("geese/schema.sql", "SELECT 1")]) == ("geese/schema.sql",)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """How a group and an account look as rows and JSON of the database.
 
-Implements: the arguments of accounts_write() and accounts_write_entry() (schema_003_groups.sql). Pure.
+Implements: the arguments of accounts_write() and accounts_write_entry() (functions.sql). Pure.
 """
 
 from typing import Any

@@ -1,17 +1,18 @@
--- Accounts: who owns which shard, what each account has, and every credit that ever moved.
--- Amounts are whole credits; *_ms are Unix milliseconds; *_at are Unix seconds. Numbers of kinds are in ledger.py and
--- account.py. One owner writes an account, in groups, through accounts_write(): nothing else may change these tables.
+-- Tables of accounts: the owner of each shard, the state of each account, and every movement of credits.
+-- Amounts are whole credits and base units of USDC; *_ms are Unix milliseconds; *_at are Unix seconds. Numbers of kinds
+-- are in ledger.py and account.py. The owner of an account writes it in groups, through accounts_write() and
+-- accounts_write_entry() in functions.sql. No other program may change these tables.
 
-CREATE TABLE IF NOT EXISTS shard_owner (
+CREATE TABLE shard_owner (
     virtual_shard integer PRIMARY KEY,
     epoch         bigint NOT NULL,
     owner         text   NOT NULL
 );
 
--- Every takeover gets a number of its own: all shards taken together share it, and no two takeovers ever do.
-CREATE SEQUENCE IF NOT EXISTS shard_epoch;
+-- Each takeover takes one number for all its shards. No two takeovers have the same number.
+CREATE SEQUENCE shard_epoch;
 
-CREATE TABLE IF NOT EXISTS accounts (
+CREATE TABLE accounts (
     pubkey              bytea   PRIMARY KEY,
     virtual_shard       integer NOT NULL,
     created_at          bigint  NOT NULL,
@@ -19,6 +20,8 @@ CREATE TABLE IF NOT EXISTS accounts (
     api_key_hash        bytea   UNIQUE,
     key_prefix          text,
     ref_code            text,
+    -- The worth of the referral code when the account captured it, in 1/10,000 of each deposit; NULL without a code.
+    ref_bonus_bps       integer,
     requests_per_second integer,
     concurrency         integer,
     last_deposit        jsonb,
@@ -30,7 +33,7 @@ CREATE TABLE IF NOT EXISTS accounts (
     head_hash           bytea   NOT NULL
 ) WITH (fillfactor = 70);  -- Room on the page: the figures change with every call, the indexed columns never do.
 
-CREATE TABLE IF NOT EXISTS credit_batches (
+CREATE TABLE credit_batches (
     pubkey     bytea   NOT NULL,
     id         integer NOT NULL,
     source     text    NOT NULL,
@@ -41,8 +44,11 @@ CREATE TABLE IF NOT EXISTS credit_batches (
     PRIMARY KEY (pubkey, id)
 ) WITH (fillfactor = 70);
 
+-- The expiry of a batch never changes, so this index costs the updates of every call nothing.
+CREATE INDEX credit_batches_expires_at ON credit_batches (expires_at);
+
 -- Append-only. Partitioned by month of at_ms; accounts_partition() makes the partitions ahead of time.
-CREATE TABLE IF NOT EXISTS ledger (
+CREATE TABLE ledger (
     pubkey       bytea    NOT NULL,
     at_ms        bigint   NOT NULL,
     seq          bigint   NOT NULL,
@@ -58,8 +64,17 @@ CREATE TABLE IF NOT EXISTS ledger (
     PRIMARY KEY (pubkey, at_ms, seq)
 ) PARTITION BY RANGE (at_ms);
 
+-- The product's role has no right to update or delete entries. The trigger stops the slip of a stronger role's hand.
+CREATE FUNCTION ledger_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the ledger is append-only: a correction is a new entry';
+END $$;
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON ledger
+    FOR EACH ROW EXECUTE FUNCTION ledger_is_append_only();
+
 -- Operations that must be unique for ever, whatever month they were made in: voids, refunds, adjustments.
-CREATE TABLE IF NOT EXISTS account_operations (
+CREATE TABLE account_operations (
     pubkey    bytea    NOT NULL,
     kind      smallint NOT NULL,
     operation bytea    NOT NULL,
@@ -68,124 +83,80 @@ CREATE TABLE IF NOT EXISTS account_operations (
     PRIMARY KEY (pubkey, kind, operation)
 );
 
-CREATE OR REPLACE FUNCTION ledger_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'the ledger is append-only: a correction is a new entry';
-END $$;
+CREATE TABLE referral_codes (
+    code       text    PRIMARY KEY,
+    bonus_bps  integer NOT NULL CHECK (bonus_bps BETWEEN 1 AND 10000),
+    created_at bigint  NOT NULL,
+    expires_at bigint,           -- NULL: never.
+    note       text    NOT NULL
+);
 
-CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE ON ledger
-    FOR EACH ROW EXECUTE FUNCTION ledger_is_append_only();
+-- Token transfers that became credits, each once among all accounts. operation: 64 bytes of signature, four of the
+-- transfer's number in its transaction.
+CREATE TABLE account_deposits (
+    operation        bytea   PRIMARY KEY,
+    pubkey           bytea   NOT NULL,
+    base_units       bigint  NOT NULL CHECK (base_units > 0),
+    credits_per_usdc bigint  NOT NULL,
+    credits          bigint  NOT NULL CHECK (credits > 0),
+    bonus            bigint  NOT NULL CHECK (bonus >= 0),
+    slot             bigint  NOT NULL,
+    at_ms            bigint  NOT NULL,
+    assigned         boolean NOT NULL,
+    -- Of a payment that never became final: the credits taken back, and those that the account did not have any more.
+    returned_ms      bigint,
+    taken            bigint CHECK (taken >= 0),
+    uncollected      bigint CHECK (uncollected >= 0)
+);
 
--- The partition of the month that begins at first_ms, unless it is there.
-CREATE OR REPLACE FUNCTION accounts_partition(name text, first_ms bigint, next_ms bigint)
-RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF to_regclass(name) IS NULL THEN
-        PERFORM pg_advisory_xact_lock(1667851873, 0);
-        EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF ledger FOR VALUES FROM (%s) TO (%s)',
-                       name, first_ms, next_ms);
-    END IF;
-END $$;
+-- Events for webhooks. Each is written together with the change that it tells, and told to the sink afterwards, at
+-- least once.
+CREATE TABLE account_events (
+    id            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    virtual_shard integer NOT NULL,
+    pubkey        bytea   NOT NULL,
+    kind          text    NOT NULL,
+    subject       bytea   NOT NULL,  -- With kind and account it names one event, such as the end of this batch.
+    at_ms         bigint  NOT NULL,
+    body          jsonb   NOT NULL,
+    told          boolean NOT NULL DEFAULT false,
+    UNIQUE (pubkey, kind, subject)
+);
+CREATE INDEX account_events_untold ON account_events (id) WHERE NOT told;
 
--- Take these shards. taker: a name that no other process ever had. renew: only when all of them are the taker's still.
--- Gives the new epoch, or NULL when they are not.
--- The lock on an epoch orders takeovers against writes: a write that began earlier ends first, and one that begins
--- later sees the new epoch and is refused. So whoever returns from here knows that no older write can still appear.
-CREATE OR REPLACE FUNCTION accounts_take_over(taker text, shards integer[], renew boolean)
-RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    earlier bigint;
-    taken   bigint;
-BEGIN
-    PERFORM pg_advisory_xact_lock(1667851874, 0);  -- One takeover at a time.
-    FOR earlier IN SELECT DISTINCT epoch FROM shard_owner WHERE virtual_shard = ANY (shards) ORDER BY epoch LOOP
-        PERFORM pg_advisory_xact_lock(1667851875, (earlier % 2147483647)::integer);
-    END LOOP;
-    IF renew AND (
-        SELECT count(*) FROM shard_owner WHERE virtual_shard = ANY (shards) AND shard_owner.owner = taker
-    ) <> cardinality(shards) THEN
-        RETURN NULL;
-    END IF;
-    taken := nextval('shard_epoch');
-    INSERT INTO shard_owner (virtual_shard, epoch, owner) SELECT shard, taken, taker FROM unnest(shards) AS shard
-        ON CONFLICT (virtual_shard) DO UPDATE SET epoch = EXCLUDED.epoch, owner = EXCLUDED.owner;
-    RETURN taken;
-END $$;
+-- Rows of a group: one argument of a row type costs less than an array for each column.
 
--- One group of an owner, whole or not at all. my_shards: the shards of the accounts in it. rare: NULL in most groups,
--- else {"profiles": [...], "batches": [...], "marks": [...]}: accounts that are new or whose profile changed, new
--- batches, operations that are unique for ever (bytes in hex). As JSON, because every further array costs each group.
--- SQLSTATE LG001: the shards have another owner now. LG002: memory and tables disagree; the owner must load again.
-CREATE OR REPLACE FUNCTION accounts_write(
-    my_epoch bigint, my_shards integer[], rare jsonb,
-    -- accounts whose credits moved
-    h_pubkey bytea[], h_seq_before bigint[], h_seq bigint[], h_balance bigint[], h_consumed bigint[],
-    h_last_batch integer[], h_last_ms bigint[], h_hash bytea[],
-    -- entries
-    l_pubkey bytea[], l_at bigint[], l_seq bigint[], l_type smallint[], l_outcome smallint[], l_amount bigint[],
-    l_balance bigint[], l_operation bytea[], l_method text[], l_description text[], l_parcels text[], l_hash bytea[],
-    -- what batches have left
-    b_pubkey bytea[], b_id integer[], b_remaining bigint[]
-) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    touched bigint;
-BEGIN
-    PERFORM pg_advisory_xact_lock_shared(1667851875, (my_epoch % 2147483647)::integer);
-    IF (SELECT count(*) FROM shard_owner WHERE virtual_shard = ANY (my_shards) AND epoch = my_epoch)
-        <> cardinality(my_shards) THEN
-        RAISE EXCEPTION 'the shards have another owner' USING ERRCODE = 'LG001';
-    END IF;
+-- State of an account after its newest entry. seq_before: the sequence that the tables must have it at.
+CREATE TYPE accounts_head AS (
+    pubkey     bytea,
+    seq_before bigint,
+    seq        bigint,
+    balance    bigint,
+    consumed   bigint,
+    last_batch integer,
+    last_ms    bigint,
+    hash       bytea
+);
 
-    IF rare IS NOT NULL THEN
-        PERFORM accounts_write_rare(rare);
-    END IF;
+-- A line of the ledger: its columns, in their order there.
+CREATE TYPE accounts_entry AS (
+    pubkey       bytea,
+    at_ms        bigint,
+    seq          bigint,
+    type         smallint,
+    outcome      smallint,
+    amount       bigint,
+    balance      bigint,
+    operation_id bytea,
+    method       text,
+    description  text,
+    parcels      text,
+    hash         bytea
+);
 
-    IF cardinality(h_pubkey) > 0 THEN
-        UPDATE accounts AS a SET
-            seq = h.seq, balance = h.balance, total_consumed = h.consumed, last_batch = h.last_batch,
-            last_ms = h.last_ms, head_hash = h.hash
-        FROM unnest(h_pubkey, h_seq_before, h_seq, h_balance, h_consumed, h_last_batch, h_last_ms, h_hash)
-            AS h (pubkey, seq_before, seq, balance, consumed, last_batch, last_ms, hash)
-        WHERE a.pubkey = h.pubkey AND a.seq = h.seq_before;
-        GET DIAGNOSTICS touched = ROW_COUNT;
-        IF touched <> cardinality(h_pubkey) THEN
-            RAISE EXCEPTION 'an account is not where its owner left it' USING ERRCODE = 'LG002';
-        END IF;
-
-        INSERT INTO ledger (pubkey, at_ms, seq, type, outcome, amount, balance, operation_id, method, description,
-                            parcels, hash)
-        SELECT * FROM unnest(l_pubkey, l_at, l_seq, l_type, l_outcome, l_amount, l_balance, l_operation, l_method,
-                             l_description, l_parcels, l_hash);
-
-        UPDATE credit_batches AS c SET remaining = b.remaining
-        FROM unnest(b_pubkey, b_id, b_remaining) AS b (pubkey, id, remaining)
-        WHERE c.pubkey = b.pubkey AND c.id = b.id;
-        GET DIAGNOSTICS touched = ROW_COUNT;
-        IF touched <> cardinality(b_pubkey) THEN
-            RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
-        END IF;
-    END IF;
-END $$;
-
-CREATE OR REPLACE FUNCTION accounts_write_rare(rare jsonb) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO accounts (pubkey, virtual_shard, created_at, status, api_key_hash, key_prefix, ref_code,
-                          requests_per_second, concurrency, head_hash)
-    SELECT decode(pubkey, 'hex'), virtual_shard, created_at, status, decode(api_key_hash, 'hex'), key_prefix, ref_code,
-           requests_per_second, concurrency, decode(genesis, 'hex')
-    FROM jsonb_to_recordset(rare -> 'profiles') AS p (
-        pubkey text, virtual_shard integer, created_at bigint, status text, api_key_hash text, key_prefix text,
-        ref_code text, requests_per_second integer, concurrency integer, genesis text)
-    ON CONFLICT (pubkey) DO UPDATE SET
-        status = EXCLUDED.status, api_key_hash = EXCLUDED.api_key_hash, key_prefix = EXCLUDED.key_prefix,
-        requests_per_second = EXCLUDED.requests_per_second, concurrency = EXCLUDED.concurrency;
-
-    INSERT INTO credit_batches (pubkey, id, source, credits, remaining, created_at, expires_at)
-    SELECT decode(pubkey, 'hex'), id, source, credits, credits, created_at, expires_at
-    FROM jsonb_to_recordset(rare -> 'batches') AS b (
-        pubkey text, id integer, source text, credits bigint, created_at bigint, expires_at bigint);
-
-    INSERT INTO account_operations (pubkey, kind, operation, at_ms, amount)
-    SELECT decode(pubkey, 'hex'), kind, decode(operation, 'hex'), at_ms, amount
-    FROM jsonb_to_recordset(rare -> 'marks') AS m (
-        pubkey text, kind smallint, operation text, at_ms bigint, amount bigint);
-$$;
+-- Credits that are left in a batch.
+CREATE TYPE accounts_left AS (
+    pubkey    bytea,
+    id        integer,
+    remaining bigint
+);

@@ -1,13 +1,12 @@
 """What must survive of accounts: groups in, accounts out. The port, and PostgreSQL behind it.
 
 Implements: decisions, money rules 2, 5, 6 and 12; design, section 5. Decides nothing.
-One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (schema_003_groups.sql): one
+One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one
 round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. memory.py
 is the other store; one suite says what both must do.
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +21,8 @@ from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.rows import entry_arguments, group_arguments, stored_account
 from actors.accounts.writes import Credited, Stored, Write
-from actors.storage import AWAY_AT_WORK, away_as, borrowed, migrate, read_migrations
+from actors.schema import migrate, read_layout
+from actors.storage import AWAY_AT_WORK, away_as, borrowed
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
@@ -147,11 +147,11 @@ class PostgresAccountStore:
     async def prepare(self, now_ms: int) -> None:
         if not self._migrated:
             with away_as(StoreUnavailable):
-                await migrate(self._pool, read_migrations("actors.accounts"))
+                await migrate(self._pool, [read_layout("actors.accounts")])
             self._migrated = True
         async with self._reading() as connection:
-            for name, first_ms, next_ms in partitions(now_ms):
-                await connection.execute("SELECT accounts_partition($1, $2, $3)", name, first_ms, next_ms)
+            for first_ms in months(now_ms):
+                await connection.execute("SELECT accounts_partition($1)", first_ms)
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
         async with self._reading() as connection:
@@ -343,15 +343,9 @@ class PostgresAccountStore:
         return borrowed(self._pool, WRITE_SECONDS, StoreUnavailable)
 
 
-def partitions(now_ms: int) -> list[tuple[str, int, int]]:
-    """Name, first and next millisecond of the monthly partitions that entries of about this time may need."""
+def months(now_ms: int) -> list[int]:
+    """First milliseconds of the months whose partitions entries of about this time may need."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC)
     month = today.year * 12 + today.month - 1
-    bounds = [
-        datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
-        for number in range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 2)
-    ]
-    return [
-        (f"ledger_{first:%Y_%m}", int(first.timestamp()) * 1000, int(following.timestamp()) * 1000)
-        for first, following in itertools.pairwise(bounds)
-    ]
+    numbers = range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 1)
+    return [int(datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()) * 1000 for number in numbers]

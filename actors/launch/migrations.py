@@ -4,18 +4,19 @@ Implements: design, section 3 (storage). Wiring: each context keeps its own sche
 """
 
 from actors.config import Config
-from actors.storage import connect_postgres, migrate, read_migrations
+from actors.schema import migrate, read_layout
+from actors.storage import connect_postgres
 
 CONTEXTS = ("actors.accounts", "actors.deposits")
 
 
 async def migrate_all(config: Config) -> None:
-    """Many processes may do so at once. Raises storage.StoreUnreachable and storage.SchemaMismatch."""
+    """Many processes may do so at once. Raises storage.StoreUnreachable and schema.SchemaMismatch."""
     assert config.storage.postgres_url is not None
     pool = await connect_postgres(
         config.storage.postgres_url.get_secret_value(), connections_max=1, application="ledger-gateway migrations"
     )
     try:
-        await migrate(pool, [migration for context in CONTEXTS for migration in read_migrations(context)])
+        await migrate(pool, [read_layout(context) for context in CONTEXTS])
     finally:
         await pool.close()

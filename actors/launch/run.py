@@ -26,7 +26,8 @@ from actors.datadir import DataDir, DataDirError, default_path, remove
 from actors.launch import cluster, demo, guard, leftovers, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
 from actors.launch.waiting import Stop
-from actors.storage import SchemaMismatch, StoreUnreachable
+from actors.schema import SchemaMismatch
+from actors.storage import StoreUnreachable
 
 logger = logging.getLogger(__name__)
 

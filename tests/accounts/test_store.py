@@ -23,7 +23,6 @@ from actors.accounts.store import (
     Fenced,
     PostgresAccountStore,
     StoreUnavailable,
-    partitions,
 )
 from actors.accounts.writes import Write, restore
 from actors.calls import SettleRequest
@@ -389,9 +388,3 @@ async def test_the_store_recovers_after_its_connections_were_cut(postgres_pool: 
     await store.write(epoch, group)
     await same_after_loading(store, account)
     await store.close()
-
-
-def test_partitions_are_made_ahead_and_cover_the_clock_being_set_back() -> None:
-    made = partitions(1_735_689_599_999)  # The last millisecond of 2024.
-    assert [name for name, _, _ in made] == ["ledger_2024_11", "ledger_2024_12", "ledger_2025_01", "ledger_2025_02"]
-    assert made[1][2] == made[2][1] == 1_735_689_600_000

@@ -9,7 +9,8 @@ import pytest
 from actors.deposits.x402_core import Kind, Record, State
 from actors.deposits.x402_sponsoring import Standing
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable, PostgresPaymentStore
-from actors.storage import connect_postgres, migrate, read_migrations
+from actors.schema import migrate, read_layout
+from actors.storage import connect_postgres
 
 RECORD = Record(b"h" * 32, Kind.STANDARD, State.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
 
@@ -24,7 +25,7 @@ async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncItera
         yield MemoryPaymentStore()
         return
     pool = await connect_postgres(postgres_url, connections_max=4, application="test")
-    await migrate(pool, read_migrations("actors.deposits"))
+    await migrate(pool, [read_layout("actors.deposits")])
     await pool.execute("TRUNCATE x402_payments")
     yield PostgresPaymentStore(pool)
     await pool.close()

@@ -1,0 +1,223 @@
+-- Functions of accounts. Applied again at every start: each function stands here once, and this is its newest text.
+-- They run with the rights of the product's role (grants.sql), except where SECURITY DEFINER says otherwise.
+-- SQLSTATE LG001: the shards have another owner now. LG002: memory and tables disagree; the owner must load again.
+
+-- Make the partition of the month that begins at first_ms, unless it is there. Needs the rights of the tables' owner.
+-- It takes nothing but the month from its caller, so the right to call it gives no other right.
+CREATE OR REPLACE FUNCTION accounts_partition(first_ms bigint) RETURNS void LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    first timestamp := to_timestamp(first_ms / 1000) AT TIME ZONE 'UTC';
+    next_ms bigint := (extract(epoch FROM first + interval '1 month') * 1000)::bigint;
+    name text := 'ledger_' || to_char(first, 'YYYY_MM');
+BEGIN
+    IF first_ms % 1000 <> 0 OR first <> date_trunc('month', first) THEN
+        RAISE EXCEPTION 'a partition begins with a month, and % does not', first_ms;
+    END IF;
+    IF to_regclass(name) IS NULL THEN
+        PERFORM pg_advisory_xact_lock(1667851873, 0);
+        EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF ledger FOR VALUES FROM (%s) TO (%s)',
+                       name, first_ms, next_ms);
+    END IF;
+END $$;
+
+-- Take these shards. taker: a name that no other process ever had. renew: only when all of them are the taker's still.
+-- Gives the new epoch, or NULL when they are not.
+-- The lock on an epoch orders takeovers against writes: a write that began earlier ends first, and one that begins
+-- later sees the new epoch and is refused. So no older write can appear once this function has returned.
+CREATE OR REPLACE FUNCTION accounts_take_over(taker text, shards integer[], renew boolean)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    earlier bigint;
+    taken   bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1667851874, 0);  -- One takeover at a time.
+    FOR earlier IN SELECT DISTINCT epoch FROM shard_owner WHERE virtual_shard = ANY (shards) ORDER BY epoch LOOP
+        PERFORM pg_advisory_xact_lock(1667851875, (earlier % 2147483647)::integer);
+    END LOOP;
+    IF renew AND (
+        SELECT count(*) FROM shard_owner WHERE virtual_shard = ANY (shards) AND shard_owner.owner = taker
+    ) <> cardinality(shards) THEN
+        RETURN NULL;
+    END IF;
+    taken := nextval('shard_epoch');
+    INSERT INTO shard_owner (virtual_shard, epoch, owner) SELECT shard, taken, taker FROM unnest(shards) AS shard
+        ON CONFLICT (virtual_shard) DO UPDATE SET epoch = EXCLUDED.epoch, owner = EXCLUDED.owner;
+    RETURN taken;
+END $$;
+
+-- Why accounts could not be updated: raises always.
+CREATE OR REPLACE FUNCTION accounts_refuse(my_epoch bigint, pubkeys bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM accounts a LEFT JOIN shard_owner o ON o.virtual_shard = a.virtual_shard
+        WHERE a.pubkey = ANY (pubkeys) AND o.epoch IS DISTINCT FROM my_epoch
+    ) THEN
+        RAISE EXCEPTION 'the shards have another owner' USING ERRCODE = 'LG001';
+    END IF;
+    RAISE EXCEPTION 'an account is not where its owner left it' USING ERRCODE = 'LG002';
+END $$;
+
+-- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
+-- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
+-- "deposits" and "returns": all shards of the group, accounts that are new or whose profile changed, new batches,
+-- operations that are unique for ever (bytes in hex).
+-- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
+-- is written; each head checks its own shard as it is updated.
+CREATE OR REPLACE FUNCTION accounts_write(
+    my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    touched bigint;
+BEGIN
+    -- The lock comes in a statement before all others, so that they see the outcome of a takeover that it waited for.
+    -- It stands in a condition, which is never true, because an expression costs less than a statement.
+    IF pg_advisory_xact_lock_shared(1667851875, (my_epoch % 2147483647)::integer) IS NULL THEN
+        RAISE EXCEPTION 'no lock';
+    END IF;
+
+    IF rare IS NOT NULL THEN
+        IF EXISTS (
+            SELECT FROM jsonb_array_elements_text(rare -> 'shards') AS mine (shard)
+            LEFT JOIN shard_owner o ON o.virtual_shard = mine.shard::integer
+            WHERE o.epoch IS DISTINCT FROM my_epoch
+        ) THEN
+            RAISE EXCEPTION 'the shards have another owner' USING ERRCODE = 'LG001';
+        END IF;
+        PERFORM accounts_write_rare(rare);
+    END IF;
+
+    IF cardinality(heads) > 0 THEN
+        UPDATE accounts AS a SET
+            seq = h.seq, balance = h.balance, total_consumed = h.consumed, last_batch = h.last_batch,
+            last_ms = h.last_ms, head_hash = h.hash
+        FROM unnest(heads) AS h, shard_owner AS o
+        WHERE a.pubkey = h.pubkey AND a.seq = h.seq_before
+          AND o.virtual_shard = a.virtual_shard AND o.epoch = my_epoch;
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        IF touched <> cardinality(heads) THEN
+            PERFORM accounts_refuse(my_epoch, ARRAY (SELECT h.pubkey FROM unnest(heads) AS h));
+        END IF;
+
+        INSERT INTO ledger (pubkey, at_ms, seq, type, outcome, amount, balance, operation_id, method, description,
+                            parcels, hash)
+        SELECT * FROM unnest(entries);
+
+        UPDATE credit_batches AS c SET remaining = b.remaining
+        FROM unnest(lefts) AS b
+        WHERE c.pubkey = b.pubkey AND c.id = b.id;
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        IF touched <> cardinality(lefts) THEN
+            RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
+        END IF;
+    END IF;
+    RETURN extract(epoch FROM clock_timestamp()) * 1000;
+END $$;
+
+-- accounts_write() for a group of one entry that moved credits of one batch: the commonest group at low load.
+CREATE OR REPLACE FUNCTION accounts_write_entry(
+    my_epoch bigint, my_pubkey bytea, seq_before bigint, my_at_ms bigint, my_seq bigint, my_type smallint,
+    my_outcome smallint, my_amount bigint, my_balance bigint, my_operation bytea, my_method text, my_description text,
+    my_parcels text, my_hash bytea, consumed bigint, my_last_batch integer, batch integer, my_remaining bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_advisory_xact_lock_shared(1667851875, (my_epoch % 2147483647)::integer) IS NULL THEN
+        RAISE EXCEPTION 'no lock';
+    END IF;
+
+    UPDATE accounts AS a SET
+        seq = my_seq, balance = my_balance, total_consumed = consumed, last_batch = my_last_batch,
+        last_ms = my_at_ms, head_hash = my_hash
+    WHERE a.pubkey = my_pubkey AND a.seq = seq_before
+      AND (SELECT o.epoch FROM shard_owner AS o WHERE o.virtual_shard = a.virtual_shard) = my_epoch;
+    IF NOT FOUND THEN
+        PERFORM accounts_refuse(my_epoch, ARRAY [my_pubkey]);
+    END IF;
+
+    INSERT INTO ledger (pubkey, at_ms, seq, type, outcome, amount, balance, operation_id, method, description, parcels,
+                        hash)
+    VALUES (my_pubkey, my_at_ms, my_seq, my_type, my_outcome, my_amount, my_balance, my_operation, my_method,
+            my_description, my_parcels, my_hash);
+
+    UPDATE credit_batches AS c SET remaining = my_remaining WHERE c.pubkey = my_pubkey AND c.id = batch;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a batch of credits is missing' USING ERRCODE = 'LG002';
+    END IF;
+    RETURN extract(epoch FROM clock_timestamp()) * 1000;
+END $$;
+
+CREATE OR REPLACE FUNCTION accounts_write_rare(rare jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    touched bigint;
+BEGIN
+    INSERT INTO accounts (pubkey, virtual_shard, created_at, status, api_key_hash, key_prefix, ref_code, ref_bonus_bps,
+                          requests_per_second, concurrency, head_hash)
+    SELECT decode(p.pubkey, 'hex'), p.virtual_shard, p.created_at, p.status, decode(p.api_key_hash, 'hex'),
+           p.key_prefix, p.ref_code, p.ref_bonus_bps, p.requests_per_second, p.concurrency, decode(p.genesis, 'hex')
+    FROM jsonb_to_recordset(rare -> 'profiles') AS p (
+        pubkey text, virtual_shard integer, created_at bigint, status text, api_key_hash text, key_prefix text,
+        ref_code text, ref_bonus_bps integer, requests_per_second integer, concurrency integer, genesis text)
+    ON CONFLICT (pubkey) DO UPDATE SET
+        status = EXCLUDED.status, api_key_hash = EXCLUDED.api_key_hash, key_prefix = EXCLUDED.key_prefix,
+        requests_per_second = EXCLUDED.requests_per_second, concurrency = EXCLUDED.concurrency;
+
+    INSERT INTO credit_batches (pubkey, id, source, credits, remaining, created_at, expires_at)
+    SELECT decode(b.pubkey, 'hex'), b.id, b.source, b.credits, b.credits, b.created_at, b.expires_at
+    FROM jsonb_to_recordset(rare -> 'batches') AS b (
+        pubkey text, id integer, source text, credits bigint, created_at bigint, expires_at bigint);
+
+    INSERT INTO account_operations (pubkey, kind, operation, at_ms, amount)
+    SELECT decode(m.pubkey, 'hex'), m.kind, decode(m.operation, 'hex'), m.at_ms, m.amount
+    FROM jsonb_to_recordset(rare -> 'marks') AS m (
+        pubkey text, kind smallint, operation text, at_ms bigint, amount bigint);
+
+    IF rare ? 'deposits' THEN
+        PERFORM accounts_write_deposits(rare -> 'deposits');
+    END IF;
+
+    IF rare ? 'returns' THEN
+        UPDATE account_deposits AS d
+        SET returned_ms = r.at_ms, taken = r.taken, uncollected = r.uncollected
+        FROM jsonb_to_recordset(rare -> 'returns') AS r (
+            operation text, taken bigint, uncollected bigint, at_ms bigint)
+        WHERE d.operation = decode(r.operation, 'hex') AND d.returned_ms IS NULL;
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        IF touched <> jsonb_array_length(rare -> 'returns') THEN
+            RAISE EXCEPTION 'a deposit to take back is missing or was taken back before' USING ERRCODE = 'LG002';
+        END IF;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION accounts_write_deposits(deposits jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO account_deposits (operation, pubkey, base_units, credits_per_usdc, credits, bonus, slot, at_ms, assigned)
+    SELECT decode(d.operation, 'hex'), decode(d.pubkey, 'hex'), d.base_units, d.credits_per_usdc, d.credits, d.bonus,
+           d.slot, d.at_ms, d.assigned
+    FROM jsonb_to_recordset(deposits) AS d (
+        operation text, pubkey text, base_units bigint, credits_per_usdc bigint, credits bigint, bonus bigint,
+        slot bigint, at_ms bigint, assigned boolean);
+
+    -- The last one of each account in this group, in the order in which they were decided.
+    UPDATE accounts AS a SET last_deposit = d.row
+    FROM (SELECT DISTINCT ON (e.row ->> 'pubkey') e.row FROM jsonb_array_elements(deposits) WITH ORDINALITY AS e (row, n)
+          ORDER BY e.row ->> 'pubkey', e.n DESC) AS d
+    WHERE a.pubkey = decode(d.row ->> 'pubkey', 'hex');
+
+    INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body)
+    SELECT a.virtual_shard, a.pubkey, 'deposit.credited', decode(d.row ->> 'operation', 'hex'),
+           (d.row ->> 'at_ms')::bigint, d.row
+    FROM jsonb_array_elements(deposits) AS d (row)
+    JOIN accounts a ON a.pubkey = decode(d.row ->> 'pubkey', 'hex');
+END $$;
+
+-- An event for every batch with something left that expires between now and until, once each.
+CREATE OR REPLACE FUNCTION accounts_announce_expiring(shards integer[], now_ms bigint, until_at bigint)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body)
+    SELECT a.virtual_shard, b.pubkey, 'credits.expiring', int4send(b.id), now_ms,
+           jsonb_build_object('batch', b.id, 'source', b.source, 'remaining', b.remaining, 'expires_at', b.expires_at)
+    FROM credit_batches b JOIN accounts a ON a.pubkey = b.pubkey
+    WHERE b.expires_at > now_ms / 1000 AND b.expires_at <= until_at AND b.remaining > 0
+      AND a.virtual_shard = ANY (shards)
+    ON CONFLICT (pubkey, kind, subject) DO NOTHING;
+$$;

@@ -1,0 +1,29 @@
+"""The functions of functions.sql, in a real database."""
+
+from datetime import UTC, datetime
+
+import asyncpg
+import pytest
+
+from actors.accounts.store import PostgresAccountStore, months
+
+
+def test_partitions_are_made_ahead_and_cover_the_clock_being_set_back() -> None:
+    made = months(1_735_689_599_999)  # The last millisecond of 2024.
+    assert [datetime.fromtimestamp(first_ms / 1000, UTC) for first_ms in made] == [
+        datetime(2024, 11, 1, tzinfo=UTC),
+        datetime(2024, 12, 1, tzinfo=UTC),
+        datetime(2025, 1, 1, tzinfo=UTC),
+        datetime(2025, 2, 1, tzinfo=UTC),
+    ]
+
+
+async def test_a_partition_holds_one_month_of_the_calendar(postgres_pool: asyncpg.Pool) -> None:
+    """The database works the bounds out itself: a caller names a month and nothing else."""
+    await PostgresAccountStore(postgres_pool).prepare(1_735_689_599_999)
+    bounds = await postgres_pool.fetchval(
+        "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relname = 'ledger_2024_12'"
+    )
+    assert bounds == "FOR VALUES FROM ('1733011200000') TO ('1735689600000')"
+    with pytest.raises(asyncpg.RaiseError, match="a partition begins with a month"):
+        await postgres_pool.execute("SELECT accounts_partition(1735689599000)")
