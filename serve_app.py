@@ -35,16 +35,14 @@ def build(arguments: dict[str, str]) -> Any:
     file = arguments.get("config")
     config = with_sponsor(load(os.environ, Path(file) if file else None).config, None, None)
     require_cluster_settings(config)
-    asyncio.run(migrate_all(config))
-    return _application(config)
+    return _application(asyncio.run(migrate_all(config)))
 
 
 def app(arguments: dict[str, str]) -> Any:
     """For `serve run serve_app:app` on one machine: as `build`, and what has no URL is started beside it."""
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
-    asyncio.run(migrate_all(config))
-    return _application(config)
+    return _application(asyncio.run(migrate_all(config)))
 
 
 if __name__ == "__main__":

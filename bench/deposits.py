@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
-import asyncpg
 import psutil
 import typer
+from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 from solders.hash import Hash
@@ -36,7 +36,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.store import PostgresAccountStore
 from actors.children import Supervisor
 from actors.clock import SystemClock
-from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig, UpstreamConfig
+from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig, UpstreamConfig
 from actors.datadir import DataDir
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
@@ -48,6 +48,7 @@ from actors.embedded import EmbeddedPostgres
 from actors.events import NullSink
 from actors.hosting import owned_shards
 from actors.identity.store import MemoryIdentityStore
+from actors.launch.migrations import migrate_all
 from actors.settlements import NETWORKS
 from actors.storage import connect_postgres
 from actors.upstream.client import NodeClient
@@ -225,10 +226,9 @@ async def measure(deposits: int, wallets: int, folder: Path, console: Console) -
                 began = time.perf_counter()
                 await payers.pay(deposits)
                 console.print(f"{deposits} deposits are final after {time.perf_counter() - began:.0f} s")
-            connection = await asyncpg.connect(postgres.url)
-            await connection.execute("CREATE DATABASE bench")
-            await connection.close()
-            return await catch_up(postgres.url.replace("@/postgres?", "@/bench?"), node_url, account, console)
+            url, owner_url = SecretStr(postgres.url), SecretStr(postgres.migrations_url)
+            await migrate_all(Config(storage=StorageConfig(postgres_url=url, postgres_migrations_url=owner_url)))
+            return await catch_up(postgres.url, node_url, account, console)
     finally:
         node_process.terminate()
         node_process.wait(timeout=10)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-import asyncpg
 import hypothesis
 import pytest
 import redis
@@ -16,6 +15,7 @@ import redis
 from actors.children import Supervisor
 from actors.datadir import DataDir
 from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from tests.databases import as_role, bring_up, of_database
 
 # A slow machine is no reason to fail: properties are about answers, not about time.
 hypothesis.settings.register_profile(
@@ -46,7 +46,7 @@ def _needs_product(item: pytest.Item) -> bool:
     return "product" in getattr(item, "fixturenames", ())
 
 
-def in_a_thread(work: Callable[[], Awaitable[None]]) -> None:
+def in_a_thread(work: Callable[[], Awaitable[object]]) -> None:
     """Run a coroutine from a synchronous fixture without touching the event loops of the tests."""
     failures: list[BaseException] = []
 
@@ -98,22 +98,34 @@ def redis_server(data_dir: DataDir, supervisor: Supervisor) -> EmbeddedRedis:
     return server
 
 
+@pytest.fixture(scope="session")
+def template(postgres_server: EmbeddedPostgres) -> str:
+    """Name of a database with every context's tables, which is copied for each test module."""
+    name = "tests_template"
+    in_a_thread(lambda: as_role(postgres_server.migrations_url, f"CREATE DATABASE {name}"))
+    in_a_thread(lambda: bring_up(postgres_server, name))
+    return name
+
+
 @pytest.fixture(scope="module")
-def postgres_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
-    """URL of an empty database of this test module's own."""
+def _database(postgres_server: EmbeddedPostgres, template: str) -> Iterator[str]:
     name = f"test_{next(_database_numbers)}"
-    url = postgres_server.url.replace("@/postgres?", f"@/{name}?")
+    in_a_thread(lambda: as_role(postgres_server.migrations_url, f"CREATE DATABASE {name} TEMPLATE {template}"))
+    yield name
+    in_a_thread(lambda: as_role(postgres_server.migrations_url, f"DROP DATABASE {name} WITH (FORCE)"))
 
-    async def execute(statement: str) -> None:
-        connection = await asyncpg.connect(postgres_server.url)
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
 
-    in_a_thread(lambda: execute(f"CREATE DATABASE {name}"))
-    yield url
-    in_a_thread(lambda: execute(f"DROP DATABASE {name} WITH (FORCE)"))
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server: EmbeddedPostgres, _database: str) -> str:
+    """URL of a database of this test module's own: every context's tables, empty, with the product's restricted role,
+    so that each test of a store proves that its rights suffice."""
+    return of_database(postgres_server.url, _database)
+
+
+@pytest.fixture(scope="module")
+def owner_url(postgres_server: EmbeddedPostgres, _database: str) -> str:
+    """URL of the same database with the role that owns the tables: to empty them, and to do what an intruder does."""
+    return of_database(postgres_server.migrations_url, _database)
 
 
 @pytest.fixture(scope="module")

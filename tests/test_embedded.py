@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import psutil
@@ -124,7 +125,7 @@ def test_what_was_committed_survives_kill(data: DataDir) -> None:
     (postgres_child, postgres_ready), (redis_child, redis_ready) = counted(postgres.child), counted(redis_server.child)
     with Supervisor() as supervisor:
         supervisor.start(postgres_child, redis_child)
-        query(postgres.url, "CREATE TABLE kept (id int)", "INSERT INTO kept VALUES (7) RETURNING id")
+        query(postgres.migrations_url, "CREATE TABLE kept (id int)", "INSERT INTO kept VALUES (7) RETURNING id")
         with redis.Redis.from_url(redis_server.url) as client:
             client.set("nonce", "taken")
         for number in (1, 2):
@@ -134,7 +135,7 @@ def test_what_was_committed_survives_kill(data: DataDir) -> None:
                 os.kill(pid, signal.SIGKILL)
             postgres_ready(number + 1)
             redis_ready(number + 1)
-            assert query(postgres.url, "SELECT id FROM kept") == 7
+            assert query(postgres.migrations_url, "SELECT id FROM kept") == 7
             with redis.Redis.from_url(redis_server.url) as client:
                 assert client.get("nonce") == b"taken"
         pids = [state.pid for state in supervisor.states() if state.pid]
@@ -256,7 +257,7 @@ def test_as_root_the_servers_are_not_root(data: DataDir) -> None:
 
 @as_root
 def test_as_root_nobody_else_may_connect(data: DataDir) -> None:
-    """Not even another process of the servers' own user: the database asks the kernel who calls."""
+    """Not even another process of the servers' own user: the passwords are in a folder that it cannot enter."""
     server = EmbeddedPostgres(data)
     with Supervisor() as supervisor:
         supervisor.start(server.child)
@@ -266,11 +267,41 @@ def test_as_root_nobody_else_may_connect(data: DataDir) -> None:
         assert nobody is not None
         allowed = subprocess.run(command, capture_output=True, text=True, check=False)
         assert allowed.returncode == 0, allowed.stderr
+        without = (str(psql), "-w", server.url.replace(f":{_password(server)}@", "@"), "-c", "SELECT 1")
         refused = subprocess.run(
-            command, capture_output=True, text=True, check=False, user=nobody.uid, group=nobody.gid, extra_groups=[]
+            without, capture_output=True, text=True, check=False, user=nobody.uid, group=nobody.gid, extra_groups=[]
         )
         assert refused.returncode != 0
-        assert "Peer authentication failed" in refused.stderr
+        assert "no password supplied" in refused.stderr
+        kept = data.folder("secrets") / "postgres.json"
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and kept.stat().st_uid == 0
+        assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def _password(server: EmbeddedPostgres) -> str:
+    return str(urlsplit(server.url).password)
+
+
+def test_no_superuser_is_let_in(postgres_server: EmbeddedPostgres) -> None:
+    """Money rule 6: whoever gets hold of the product's connection has the product's rights, and no way to others."""
+    asked = postgres_server.url.replace("ledger_gateway:", "postgres:")
+    with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match=r"no pg_hba\.conf entry"):
+        query(asked, "SELECT 1")
+    names = "SELECT string_agg(rolname, ' ') FROM pg_roles WHERE rolcanlogin AND rolsuper"
+    assert query(postgres_server.url, names) == "postgres"
+    for url in (postgres_server.url, postgres_server.migrations_url):
+        assert query(url, "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user") is False
+
+
+def test_a_database_whose_passwords_are_lost_is_not_given_new_ones(data: DataDir) -> None:
+    """Databases of versions before 0.1.0 never had any; the text says what to do, and nothing is made anew."""
+    (data.servers.folder / "postgres").mkdir()
+    (data.servers.folder / "postgres" / "PG_VERSION").write_text("18\n")
+    with pytest.raises(ChildFailed, match=r"postgres\.json is missing.*--fresh"):
+        Supervisor().start(EmbeddedPostgres(data).child)
+    with pytest.raises(CannotStart, match="is missing"):
+        _ = EmbeddedPostgres(data).url
+    assert not (data.folder("secrets") / "postgres.json").exists()
 
 
 @as_root

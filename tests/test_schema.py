@@ -23,8 +23,8 @@ DUCKS = Layout(
 
 
 @pytest.fixture
-async def pool(postgres_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await storage.connect_postgres(postgres_url, connections_max=4, application="tests")
+async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
+    opened = await storage.connect_postgres(owner_url, connections_max=4, application="tests")
     await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield opened
     await opened.close()
@@ -78,9 +78,9 @@ async def test_a_lock_that_is_never_let_go_is_told(pool: asyncpg.Pool, monkeypat
     assert await migrate(pool, [DUCKS]) == ("ducks",)
 
 
-async def test_migrating_leaves_the_connections_as_they_were(pool: asyncpg.Pool, postgres_url: str) -> None:
+async def test_migrating_leaves_the_connections_as_they_were(pool: asyncpg.Pool, owner_url: str) -> None:
     """The time limit of statements, which is off while files are applied, is on again."""
-    single = await storage.connect_postgres(postgres_url, connections_max=1, application="tests")
+    single = await storage.connect_postgres(owner_url, connections_max=1, application="tests")
     before = await single.fetchval("SHOW statement_timeout")
     await migrate(single, [DUCKS])
     assert await single.fetchval("SHOW statement_timeout") == before != "0"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from actors.storage import StoreUnreachable
 
 
 @pytest.fixture
-async def pool(postgres_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await storage.connect_postgres(postgres_url, connections_max=4, application="tests")
+async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
+    opened = await storage.connect_postgres(owner_url, connections_max=4, application="tests")
     await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield opened
     await opened.close()
@@ -87,11 +88,14 @@ async def test_an_absent_server_is_named_at_the_deadline(tmp_path: Path) -> None
     assert "geheim" not in text
 
 
-@pytest.mark.parametrize("broken", ["@/no_such_database?", "//nobody_known@/postgres?"])
-async def test_what_waiting_cannot_mend_is_reported_at_once(postgres_url: str, broken: str) -> None:
-    """A wrong name is not retried until the deadline."""
-    url = "postgresql:" + "//postgres@/test?" + postgres_url.partition("?")[2]
-    url = url.replace("@/test?", broken) if broken.startswith("@") else url.replace("//postgres@/test?", broken)
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [(r"@/\w+\?", "@/no_such_database?"), (r"//\w+:", "//nobody_known:"), (r":\w+@", ":wrong@")],
+    ids=["database", "role", "password"],
+)
+async def test_what_waiting_cannot_mend_is_reported_at_once(postgres_url: str, part: str, wrong: str) -> None:
+    """A wrong name or password is not retried until the deadline."""
+    url = re.sub(part, wrong, postgres_url)
     async with asyncio.timeout(10):
         with pytest.raises(StoreUnreachable, match="check DATABASE_URL"):
             await storage.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=3600)

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import asyncpg
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from actors import embedded_roles
 from actors.accounts.account import MarkKind
 from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN, UNITS_PER_USDC, usdc_text
 from actors.accounts.endpoints import base58_text
@@ -27,7 +27,7 @@ from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
 from actors.children import ChildFailed, Supervisor
 from actors.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError, default_path
-from actors.embedded import EmbeddedPostgres
+from actors.embedded import EmbeddedPostgres, postgres_url
 
 FAULTS_SHOWN = 50
 _ROWS_AHEAD = 2_000
@@ -272,6 +272,9 @@ async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[st
 
 def _running_postgres(data_dir: Path) -> str | None:
     """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
+    passwords = embedded_roles.load(data_dir / "secrets")
+    if passwords is None:
+        return None
     marker = json.loads((data_dir / MARKER_NAME).read_text(encoding="utf-8"))
     for folder in (data_dir, SYSTEM_FOLDER / str(marker.get("id", ""))):
         try:
@@ -279,7 +282,7 @@ def _running_postgres(data_dir: Path) -> str | None:
         except OSError:
             continue
         if len(lines) > 4:
-            return f"postgresql://postgres@/postgres?host={quote(lines[4].strip(), safe='')}&port={lines[3].strip()}"
+            return postgres_url(embedded_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
     return None
 
 

@@ -21,7 +21,7 @@ from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.rows import entry_arguments, group_arguments, stored_account
 from actors.accounts.writes import Credited, Stored, Write
-from actors.schema import migrate, read_layout
+from actors.schema import check_schema, read_layout
 from actors.storage import AWAY_AT_WORK, away_as, borrowed
 from actors.units import VirtualShard
 
@@ -61,7 +61,7 @@ class AccountStore(Protocol):
     def outbox(self) -> Outbox: ...
 
     async def prepare(self, now_ms: int) -> None:
-        """Schema, and room for entries of about this time. May be called again, by many at once."""
+        """Room for entries of about this time. May be called again, by many at once."""
         ...
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
@@ -139,16 +139,16 @@ class PostgresAccountStore:
     def __init__(self, pool: asyncpg.Pool) -> None:
         assert pool.get_max_size() >= 2, "storage.postgres_pool_size must be at least 2"
         self._pool = pool
-        self._migrated = False
+        self._checked = False
         self._listing = asyncio.Semaphore(1)
         self.outbox: Outbox = PostgresOutbox(self._reading)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
-        if not self._migrated:
+        if not self._checked:
             with away_as(StoreUnavailable):
-                await migrate(self._pool, [read_layout("actors.accounts")])
-            self._migrated = True
+                await check_schema(self._pool, [read_layout("actors.accounts")])
+            self._checked = True
         async with self._reading() as connection:
             for first_ms in months(now_ms):
                 await connection.execute("SELECT accounts_partition($1)", first_ms)

@@ -13,7 +13,7 @@ import asyncpg
 
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, Reason, Status
-from actors.schema import migrate, read_layout
+from actors.schema import check_schema, read_layout
 from actors.storage import away_as, borrowed
 
 _SECONDS = 8.0
@@ -189,7 +189,7 @@ class PostgresDepositStore:
 
     async def prepare(self) -> None:
         with away_as(DepositStoreUnavailable):
-            await migrate(self._pool, [read_layout("actors.deposits")])
+            await check_schema(self._pool, [read_layout("actors.deposits")])
 
     async def cursor(self, account: str) -> Cursor | None:
         async with self._connection() as connection:

@@ -1,4 +1,4 @@
-"""The command line of serve_app.py: run, config, accounts; deposits and referrals are in money_commands.py,
+"""The command line of serve_app.py: run, config, migrate, accounts; deposits and referrals are in money_commands.py,
 sponsor in sponsor_commands.py.
 
 Implements: the README's operator reference. Each command says what it did and what to do next.
@@ -24,6 +24,8 @@ from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, data_path, run, settings
 from actors.launch.sponsor_commands import add_sponsor
 from actors.launch.wallets import load_or_make
+from actors.schema import SchemaMismatch
+from actors.storage import StoreUnreachable
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
@@ -59,6 +61,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         guard.guarded(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
     _add_config(cli)
+    _add_migrate(cli, parts)
     _add_accounts(cli)
     add_deposits(cli)
     add_referrals(cli)
@@ -91,6 +94,22 @@ def _add_config(cli: typer.Typer) -> None:
                     )
             console.print(table)
         console.print("The settings are valid. Next: `python serve_app.py` starts with them.")
+
+
+def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
+    @cli.command()
+    def migrate(config: _ConfigFile = None) -> None:
+        """Make or bring up the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
+        try:
+            loaded = settings(Options(None, False, config, None, {})).config
+            if loaded.storage.postgres_url is None:
+                _fail("set DATABASE_URL to your PostgreSQL; the embedded one is brought up by every start")
+            parts.migrate(loaded)
+        except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
+            _fail(str(error))
+        Console(highlight=False).print(
+            "The tables are those of this version. Next: a start of this version needs DATABASE_URL alone."
+        )
 
 
 def _shown(field: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from actors.config import ServeConfig
+from actors.config import ServeConfig, environment_name
 from actors.launch.waiting import GivenUp, within
 
 APPLICATION = "ledger-gateway"
@@ -108,6 +108,8 @@ def start_ray(environment: Mapping[str, str]) -> Head:
     """A Ray of our own on this machine. Nothing of a Ray that already runs here is touched."""
     os.environ.update(environment)
     os.environ.pop("RAY_ADDRESS", None)
+    # Ray's processes inherit this environment, and none of them makes tables.
+    os.environ.pop(environment_name("storage.postgres_migrations_url"), None)
     import ray  # Only now: Ray and Serve read the environment while they are imported.
 
     try:

@@ -43,7 +43,7 @@ class Parts:
 
     application: Callable[[Config], Any]  # The bound Serve application.
     place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
-    migrate: Callable[[Config], None]  # Brings the database to this version's schema.
+    migrate: Callable[[Config], Config]  # Brings the database to this version's tables; gives the settings for Ray.
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class _Run:
                 guard.accept_signals(self._stop.set)
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
-                self._parts.migrate(config)
+                config = self._parts.migrate(config)
         if self._stop.is_set():
             return False
         with self._screen.step("starting Ray Serve"):

@@ -52,7 +52,8 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
     if storage.postgres_url is None:
         postgres = EmbeddedPostgres(data)
         children.append(postgres.child)
-        storage = storage.model_copy(update={"postgres_url": _secret(postgres.url)})
+        urls = {"postgres_url": postgres.url, "postgres_migrations_url": postgres.migrations_url}
+        storage = storage.model_copy(update={name: _secret(url) for name, url in urls.items()})
     if storage.redis_url is None:
         redis = EmbeddedRedis(data)
         children.append(redis.child)

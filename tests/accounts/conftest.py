@@ -10,6 +10,7 @@ from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
 from actors.storage import connect_postgres
+from tests.databases import as_role
 
 TABLES = (
     "accounts, credit_batches, ledger, account_operations, shard_owner, account_deposits, account_events,"
@@ -23,20 +24,19 @@ def clock() -> ManualClock:
 
 
 @asynccontextmanager
-async def empty_database(url: str) -> AsyncIterator[asyncpg.Pool]:
+async def empty_database(url: str, owner_url: str) -> AsyncIterator[asyncpg.Pool]:
+    await as_role(owner_url, f"TRUNCATE {TABLES}")
     pool = await connect_postgres(url, connections_max=4, application="tests")
     try:
-        if await pool.fetchval("SELECT to_regclass('accounts')") is not None:
-            await pool.execute(f"TRUNCATE {TABLES}")
         yield pool
     finally:
         pool.terminate()  # Closing waits for what a failed test has not given back.
 
 
 @pytest.fixture
-async def postgres_pool(postgres_url: str) -> AsyncIterator[asyncpg.Pool]:
-    """A pool to this module's database, with the context's tables empty."""
-    async with empty_database(postgres_url) as pool:
+async def postgres_pool(postgres_url: str, owner_url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A pool to this module's database with the product's role, the context's tables empty."""
+    async with empty_database(postgres_url, owner_url) as pool:
         yield pool
 
 
@@ -46,7 +46,8 @@ async def store(request: pytest.FixtureRequest, clock: ManualClock) -> AsyncIter
     if request.param == "memory":
         yield MemoryAccountStore()
         return
-    async with empty_database(request.getfixturevalue("postgres_url")) as pool:
+    urls = (request.getfixturevalue(name) for name in ("postgres_url", "owner_url"))
+    async with empty_database(*urls) as pool:
         store = PostgresAccountStore(pool)
         await store.prepare(clock.now_ms())
         yield store

@@ -24,6 +24,7 @@ from actors.datadir import DataDir
 from actors.units import VirtualShard
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opened, opening_group, settle, take
 from tests.accounts.test_store import SHARDS, posted
+from tests.databases import tamper
 
 NO_FLAGS: list[str] = []
 
@@ -92,13 +93,12 @@ async def test_a_true_ledger_passes(postgres_pool: asyncpg.Pool) -> None:
         ),
     ],
 )
-async def test_whatever_is_changed_is_found(postgres_pool: asyncpg.Pool, statement: str, told: str) -> None:
+async def test_whatever_is_changed_is_found(
+    postgres_pool: asyncpg.Pool, owner_url: str, statement: str, told: str
+) -> None:
     """Balances, batches, marks and entries: none can be changed alone without the audit saying so."""
     await filled(postgres_pool)
-    async with postgres_pool.acquire() as connection:
-        await connection.execute("SET session_replication_role = replica")  # Without the trigger that forbids it.
-        await connection.execute(statement)
-        await connection.execute("RESET session_replication_role")
+    await tamper(owner_url, statement)
     report = await audited(postgres_pool)
     assert any(told in fault for _, fault in report.faults), report.faults
 
@@ -200,11 +200,10 @@ async def test_what_was_received_is_what_was_credited(postgres_pool: asyncpg.Poo
         ("DELETE FROM ledger WHERE type = 1", "does not have it once"),
     ],
 )
-async def test_a_changed_deposit_is_found(postgres_pool: asyncpg.Pool, statement: str, told: str) -> None:
+async def test_a_changed_deposit_is_found(
+    postgres_pool: asyncpg.Pool, owner_url: str, statement: str, told: str
+) -> None:
     await with_deposits(postgres_pool)
-    async with postgres_pool.acquire() as connection:
-        await connection.execute("SET session_replication_role = replica")
-        await connection.execute(statement)
-        await connection.execute("RESET session_replication_role")
+    await tamper(owner_url, statement)
     report = await audited(postgres_pool)
     assert any(told in fault for _, fault in report.faults), report.faults

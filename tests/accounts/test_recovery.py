@@ -29,6 +29,7 @@ from actors.identity.store import MemoryIdentityStore
 from actors.storage import connect_postgres
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import SHARDS, answered
+from tests.databases import bring_up
 
 CLIENTS = 8
 OPENING = 100_000
@@ -97,6 +98,7 @@ class Edges:
 async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Supervisor]) -> None:
     """Hostile input 44, money rules 2 and 9: no restart of the owner, no answered call lost, none charged twice."""
     server, supervisor = own_server
+    await bring_up(server)
     pool = await connect_postgres(server.url, connections_max=4, application="owner")
     shard = AccountShard(
         AccountsConfig(requests_per_second=100_000),

@@ -40,6 +40,7 @@ from tests.accounts.making import (
     settle,
     take,
 )
+from tests.databases import as_role
 
 SHARDS = tuple(VirtualShard(number) for number in range(1024))
 HOUR_MS = 3_600_000
@@ -297,13 +298,15 @@ async def test_accounts_with_something_past_its_time_are_found(store: AccountSto
 # --- what only PostgreSQL can show --------------------------------------------------------------------------------
 
 
-async def test_an_entry_cannot_be_changed_or_removed(postgres_pool: asyncpg.Pool) -> None:
+async def test_an_entry_cannot_be_changed_or_removed(postgres_pool: asyncpg.Pool, owner_url: str) -> None:
     """Money rule 6: the ledger is append-only, also for a slip of an operator's hand."""
     store = PostgresAccountStore(postgres_pool)
     await store.prepare(START.wall_ms)
     await opened_in(store, await store.take_over("first", SHARDS, False))
     for statement in ("UPDATE ledger SET amount = 2", "DELETE FROM ledger"):
         with pytest.raises(asyncpg.RaiseError, match="append-only"):
+            await as_role(owner_url, statement)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await postgres_pool.execute(statement)
     await store.close()
 
@@ -356,12 +359,14 @@ async def test_a_write_that_waited_for_a_takeover_is_refused(postgres_pool: asyn
 
 
 @pytest.mark.parametrize("entries", [1, 2])
-async def test_a_batch_that_is_missing_takes_the_group_with_it(postgres_pool: asyncpg.Pool, entries: int) -> None:
+async def test_a_batch_that_is_missing_takes_the_group_with_it(
+    postgres_pool: asyncpg.Pool, owner_url: str, entries: int
+) -> None:
     store = PostgresAccountStore(postgres_pool)
     await store.prepare(START.wall_ms)
     epoch = await store.take_over("me", SHARDS, False)
     account = await opened_in(store, epoch)
-    await postgres_pool.execute("DELETE FROM credit_batches")
+    await as_role(owner_url, "DELETE FROM credit_batches")
     with pytest.raises(StoreUnavailable, match="a batch of credits is missing"):
         await store.write(epoch, debits(account, entries))
     stored = await store.load(ALICE, 0)

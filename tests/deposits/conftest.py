@@ -7,7 +7,10 @@ import pytest
 
 from actors.deposits.store import DepositStore, MemoryDepositStore, PostgresDepositStore
 from actors.storage import connect_postgres
+from tests.databases import as_role
 from tests.deposits.token_making import Shop
+
+TABLES = "deposit_cursor, deposit_inbox, deposits, deposit_gaps"
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ async def deposit_store(request: pytest.FixtureRequest) -> AsyncIterator[Deposit
     try:
         store = PostgresDepositStore(pool)
         await store.prepare()
-        await pool.execute("TRUNCATE deposit_cursor, deposit_inbox, deposits, deposit_gaps")
+        await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {TABLES}")
         yield store
     finally:
         await pool.close()

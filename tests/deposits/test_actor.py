@@ -10,6 +10,8 @@ from actors.deposits.actor import BATCH_MAX
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable
 from actors.deposits.core import Reason, Status
 from actors.deposits.store import DepositStore, Gap, MemoryDepositStore
+from tests.databases import as_role
+from tests.deposits.conftest import TABLES
 from tests.deposits.world import ACCOUNT, Crash, FakeAccounts, Tripwire, World, key_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")
@@ -325,13 +327,15 @@ async def lives(world: World, first: Tripwire, more: bool) -> int:
             return deaths
 
 
-async def test_death_at_every_step_loses_and_repeats_nothing(deposit_store: DepositStore) -> None:
+async def test_death_at_every_step_loses_and_repeats_nothing(
+    deposit_store: DepositStore, request: pytest.FixtureRequest
+) -> None:
     """The walk: the watcher is killed before and after each thing that it asks of the node, the store and the owners
     of accounts, one step later every time, until a life has no step left to die at."""
     pool = getattr(deposit_store, "_pool", None)
     for at in range(10_000):
         if pool is not None:
-            await pool.execute("TRUNCATE deposit_cursor, deposit_inbox, deposits, deposit_gaps")
+            await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {TABLES}")
         world = World(MemoryDepositStore() if pool is None else deposit_store)
         scene(world)
         wire = Tripwire(at)

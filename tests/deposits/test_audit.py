@@ -21,13 +21,15 @@ from actors.identity.store import MemoryIdentityStore
 from actors.storage import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.shards import SHARDS
+from tests.databases import as_role
+from tests.deposits import conftest as deposit_tables
 from tests.deposits.world import ACCOUNT, World, key_of
 
 BOB = key_of("bob")
 
 
 @pytest.fixture
-async def world(postgres_url: str) -> AsyncIterator[Any]:
+async def world(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
     """A watcher and an owner of accounts over one real database, and deposits of every kind."""
     pool = await connect_postgres(postgres_url, connections_max=6, application="tests")
     clock = ManualClock()
@@ -35,7 +37,7 @@ async def world(postgres_url: str) -> AsyncIterator[Any]:
     await accounts.prepare(clock.now_ms())
     store = PostgresDepositStore(pool)
     await store.prepare()
-    await pool.execute(f"TRUNCATE {TABLES}, deposit_cursor, deposit_inbox, deposits, deposit_gaps")
+    await as_role(owner_url, f"TRUNCATE {TABLES}, {deposit_tables.TABLES}")
     shard = AccountShard(
         AccountsConfig(),
         IdentityConfig(),
@@ -49,7 +51,7 @@ async def world(postgres_url: str) -> AsyncIterator[Any]:
     )
     await shard.start()
     world: Any = World(store, clock, accounts=shard.teller)
-    world.pool, world.url, world.teller = pool, postgres_url, shard.teller
+    world.url, world.owner_url, world.teller = postgres_url, owner_url, shard.teller
     world.chain.pay(("alice", 10_019), ("bob", 20_000))
     world.chain.pay(("alice", 9_999))
     world.chain.pay(("vault", 70_000), signed=False)
@@ -108,7 +110,7 @@ async def test_what_is_younger_than_the_watchers_reading_is_left_out(world: Any)
     ],
 )
 async def test_every_difference_is_found(world: Any, statement: str, told: str) -> None:
-    await world.pool.execute(statement)
+    await as_role(world.owner_url, statement)
     report = await audited(world)
     assert any(told in fault for _, fault in report.faults), report.faults
     console = Console(record=True, width=240)

@@ -11,13 +11,15 @@ from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits import host
 from actors.deposits.host import DepositWatcherActor
 from actors.errors import Err
+from tests.databases import as_role
+from tests.deposits.conftest import TABLES
 from tests.deposits.world import ACCOUNT, FakeAccounts, FakeChain, key_of, text_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")
 
 
 @pytest.fixture
-async def actor(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+async def actor(postgres_url: str, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     monkeypatch.setattr(telemetry, "set_up", lambda *_: None)
     monkeypatch.setattr(host.hosting, "settle_memory", lambda: None)
     chain, accounts = FakeChain(), FakeAccounts()
@@ -34,9 +36,8 @@ async def actor(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     made.chain, made.accounts = chain, accounts
     yield made
     await made._watcher.stop()
-    pool = made._store._pool
-    await pool.execute("TRUNCATE deposit_cursor, deposit_inbox, deposits, deposit_gaps")
-    await pool.close()
+    await made._store._pool.close()  # First: a statement that the stop cut off holds its locks until then.
+    await as_role(owner_url, f"TRUNCATE {TABLES}")
 
 
 async def test_its_first_question_starts_it(actor: Any) -> None:

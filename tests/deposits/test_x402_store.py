@@ -9,8 +9,8 @@ import pytest
 from actors.deposits.x402_core import Kind, Record, State
 from actors.deposits.x402_sponsoring import Standing
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable, PostgresPaymentStore
-from actors.schema import migrate, read_layout
 from actors.storage import connect_postgres
+from tests.databases import as_role
 
 RECORD = Record(b"h" * 32, Kind.STANDARD, State.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
 
@@ -20,13 +20,12 @@ def record(number: int, **changes) -> Record:
 
 
 @pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncIterator[PaymentStore]:
+async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: str) -> AsyncIterator[PaymentStore]:
     if request.param == "memory":
         yield MemoryPaymentStore()
         return
     pool = await connect_postgres(postgres_url, connections_max=4, application="test")
-    await migrate(pool, [read_layout("actors.deposits")])
-    await pool.execute("TRUNCATE x402_payments")
+    await as_role(owner_url, "TRUNCATE x402_payments")
     yield PostgresPaymentStore(pool)
     await pool.close()
 

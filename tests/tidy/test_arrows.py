@@ -8,7 +8,7 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 SHARED = (
     *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
     *("hotlink_frames", "hotlink", "hotlink_edge", "hosting"),
-    *("spawn", "children", "ports", "datadir", "embedded", "storage", "schema"),
+    *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
     "telemetry",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.

@@ -1,0 +1,27 @@
+-- Rights of the product's role on the tables of accounts, given anew at every start by the role that owns them.
+-- :"product" stands for the role's name, as psql writes it. The ledger takes new entries and nothing else; a row that
+-- must never change has no UPDATE, and a column that may change is named.
+
+REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_operations, referral_codes, account_deposits,
+    account_events FROM :"product";
+REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
+REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
+
+GRANT SELECT, INSERT ON ledger, account_operations TO :"product";
+
+GRANT SELECT, INSERT, UPDATE (epoch, owner) ON shard_owner TO :"product";
+GRANT USAGE ON SEQUENCE shard_epoch TO :"product";
+
+GRANT SELECT, INSERT, UPDATE (
+    status, api_key_hash, key_prefix, requests_per_second, concurrency, last_deposit, balance, total_consumed,
+    last_batch, seq, last_ms, head_hash
+) ON accounts TO :"product";
+GRANT SELECT, INSERT, UPDATE (remaining) ON credit_batches TO :"product";
+GRANT SELECT, INSERT, UPDATE (returned_ms, taken, uncollected) ON account_deposits TO :"product";
+GRANT SELECT, INSERT, UPDATE (expires_at) ON referral_codes TO :"product";
+
+-- Events that were told are removed after a while.
+GRANT SELECT, INSERT, UPDATE (told), DELETE ON account_events TO :"product";
+
+-- Makes a month's partition with the rights of the tables' owner.
+GRANT EXECUTE ON FUNCTION accounts_partition(bigint) TO :"product";

@@ -1,0 +1,37 @@
+"""Statements that tests run with a role of their choice, beside the product's own."""
+
+import asyncpg
+from pydantic import SecretStr
+
+from actors.config import Config, StorageConfig
+from actors.embedded import EmbeddedPostgres
+from actors.launch.migrations import migrate_all
+
+
+def of_database(url: str, name: str) -> str:
+    """The same server and role, another database."""
+    return url.replace("@/postgres?", f"@/{name}?")
+
+
+async def as_role(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def tamper(owner_url: str, *statements: str) -> None:
+    """Change tables behind the product's back, the ledger too, as a person with every right would."""
+    stop, go = (f"ALTER TABLE ledger {word} TRIGGER append_only" for word in ("DISABLE", "ENABLE"))
+    await as_role(owner_url, stop, *statements, go)
+
+
+async def bring_up(server: EmbeddedPostgres, database: str = "postgres") -> None:
+    """Make every context's tables in a database of this server, as a start of the product does."""
+    storage = StorageConfig(
+        postgres_url=SecretStr(of_database(server.url, database)),
+        postgres_migrations_url=SecretStr(of_database(server.migrations_url, database)),
+    )
+    await migrate_all(Config(storage=storage))
