@@ -62,12 +62,6 @@ class StorageConfig(Branch):
         None, description="shared secret of the cluster's own links and challenges; made and kept when not given"
     )
 
-    @model_validator(mode="after")
-    def _names_the_product_too(self) -> "StorageConfig":
-        if self.postgres_migrations_url is not None and self.postgres_url is None:
-            raise ValueError("postgres_migrations_url needs postgres_url (DATABASE_URL) beside it")
-        return self
-
 
 class AccountsConfig(Branch):
     shard_actors: int = Field(1, ge=1, le=256, description="actors that own accounts; 1,024 virtual shards over them")

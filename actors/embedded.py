@@ -71,8 +71,7 @@ _POSTGRES_SETTINGS = {
 class EmbeddedPostgres:
     """`child` for a Supervisor, `url` for the product, `migrations_url` for the process that makes the tables.
 
-    Making one touches nothing. The first use of a URL makes the passwords of both roles.
-    """
+    Making one touches nothing. The first use of a URL makes the passwords of both roles."""
 
     def __init__(self, data: DataDir) -> None:
         self._data_dir = data
@@ -125,7 +124,7 @@ class EmbeddedPostgres:
             if kept is None and self._is_made():
                 raise CannotStart(
                     f"{folder / embedded_roles.FILE} is missing, which opens the database in {self._data}: put it "
-                    "back; or start afresh with --fresh (databases of versions before 0.1.0 never had it)"
+                    "back; or start afresh with --fresh (a database of an older layout never had it)"
                 )
             return kept or embedded_roles.make(folder)
 
@@ -161,8 +160,8 @@ class EmbeddedPostgres:
         )
         # Without a server: the roles are made while nobody can connect, and the superuser is never let in.
         single_user = (
-            *(str(self._programs.path("bin/postgres")), "--single", "-D", str(making), "-c", "exit_on_error=on"),
-            _DATABASE,
+            *(str(self._programs.path("bin/postgres")), "--single", "-D", str(making)),
+            *("-c", "exit_on_error=on", _DATABASE),
         )
         self._run_once(initdb, "", making)
         self._run_once(single_user, embedded_roles.statements(self._passwords(), _DATABASE), making)

@@ -282,17 +282,6 @@ def _password(server: EmbeddedPostgres) -> str:
     return str(urlsplit(server.url).password)
 
 
-def test_no_superuser_is_let_in(postgres_server: EmbeddedPostgres) -> None:
-    """Money rule 6: whoever gets hold of the product's connection has the product's rights, and no way to others."""
-    asked = postgres_server.url.replace("ledger_gateway:", "postgres:")
-    with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match=r"no pg_hba\.conf entry"):
-        query(asked, "SELECT 1")
-    names = "SELECT string_agg(rolname, ' ') FROM pg_roles WHERE rolcanlogin AND rolsuper"
-    assert query(postgres_server.url, names) == "postgres"
-    for url in (postgres_server.url, postgres_server.migrations_url):
-        assert query(url, "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user") is False
-
-
 def test_a_database_whose_passwords_are_lost_is_not_given_new_ones(data: DataDir) -> None:
     """Databases of versions before 0.1.0 never had any; the text says what to do, and nothing is made anew."""
     (data.servers.folder / "postgres").mkdir()

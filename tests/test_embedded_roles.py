@@ -3,7 +3,11 @@
 import stat
 from pathlib import Path
 
+import asyncpg
+import pytest
+
 from actors import embedded_roles
+from actors.embedded import EmbeddedPostgres
 
 
 def test_passwords_are_made_once_and_kept_to_their_owner(tmp_path: Path) -> None:
@@ -26,3 +30,15 @@ def test_single_user_mode_reads_a_statement_a_line(tmp_path: Path) -> None:
     """A statement over two lines would be cut in two."""
     made = embedded_roles.statements(embedded_roles.make(tmp_path), "postgres")
     assert [line.split()[0] for line in made.splitlines()] == ["CREATE", "CREATE", "ALTER"]
+
+
+async def test_no_superuser_is_let_in(postgres_server: EmbeddedPostgres) -> None:
+    """Money rule 6: whoever gets hold of the product's connection has the product's rights, and no way to others."""
+    asked = postgres_server.url.replace("ledger_gateway:", "postgres:")
+    with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match=r"no pg_hba\.conf entry"):
+        await asyncpg.connect(asked)
+    for url in (postgres_server.url, postgres_server.migrations_url):
+        connection = await asyncpg.connect(url)
+        rights = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+        assert await connection.fetchval(rights) is False
+        await connection.close()

@@ -45,11 +45,15 @@ def require_cluster_settings(config: Config) -> None:
 def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
     """Start what has no URL, all at once; gives the configuration with every URL filled in.
 
-    Raises children.ChildFailed when one of them cannot be started.
+    Raises ConfigError, and children.ChildFailed when one of them cannot be started.
     """
     children: list[Child] = []
     storage, upstream = config.storage, config.upstream
     if storage.postgres_url is None:
+        if storage.postgres_migrations_url is not None:
+            raise ConfigError(
+                "storage.postgres_migrations_url: it goes with a PostgreSQL of yours; set DATABASE_URL too"
+            )
         postgres = EmbeddedPostgres(data)
         children.append(postgres.child)
         urls = {"postgres_url": postgres.url, "postgres_migrations_url": postgres.migrations_url}

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.children import Supervisor
 from actors.config import Config, ConfigError, load
+from actors.datadir import DataDir
 from actors.launch import stores, wallets
 
 
@@ -44,3 +46,10 @@ def test_a_cluster_is_told_everything_it_lacks_at_once() -> None:
         stores.require_cluster_settings(Config())
     for name in ("STORAGE__POSTGRES_URL", "STORAGE__REDIS_URL", "STORAGE__CLUSTER_SECRET", "UPSTREAM__NODE_URL"):
         assert f"LEDGER_{name}" in str(refused.value)
+
+
+def test_a_migrations_url_without_a_database_of_ones_own_is_refused(tmp_path: Path) -> None:
+    """Rule: both URLs name one database; the embedded one has roles of its own."""
+    config = load({"LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL": "postgresql://owner@db/ledger"}).config
+    with DataDir(tmp_path) as data, pytest.raises(ConfigError, match="set DATABASE_URL too"):
+        stores.start_missing(config, data, Supervisor())
