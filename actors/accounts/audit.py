@@ -5,11 +5,10 @@ serving instance. Memory stays flat: accounts, entries and batches are read as t
 """
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,20 +17,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from actors import embedded_roles
+from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
+from actors.accounts.books import database
+from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
 from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN, UNITS_PER_USDC, usdc_text
 from actors.accounts.endpoints import base58_text
+from actors.accounts.facts import REFERRALS, Link, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
-from actors.children import ChildFailed, Supervisor
-from actors.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError, default_path
-from actors.embedded import EmbeddedPostgres, postgres_url
+from actors.children import ChildFailed
+from actors.datadir import DataDirError, default_path
+from actors.units import routing_bytes, virtual_shard
 
 FAULTS_SHOWN = 50
 _ROWS_AHEAD = 2_000
 _EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
+_PAST_ALL = b"\xff" * 33  # Later than every public key.
 
 # What no single pass over an account's entries can see without remembering all of them: the database sorts.
 _ACROSS = {
@@ -111,11 +114,16 @@ class Report:
     assigned: int = 0  # Of these, by the operator: entries of type adjustment.
     faults: list[tuple[str, str]] = field(default_factory=list)  # Account and sentence; the first FAULTS_SHOWN.
     faults_total: int = 0
+    checkpoint_at: int | None = None  # Time of the checkpoint that was compared with, Unix seconds.
+    written: Path | None = None  # A new checkpoint.
 
     def add(self, pubkey: bytes, faults: list[str]) -> None:
+        self.note(base58_text(pubkey), faults)
+
+    def note(self, name: str, faults: list[str]) -> None:
         self.faults_total += len(faults)
         room = FAULTS_SHOWN - len(self.faults)
-        self.faults += [(base58_text(pubkey), fault) for fault in faults[:room]]
+        self.faults += [(name, fault) for fault in faults[:room]]
 
 
 class _Rows:
@@ -140,9 +148,35 @@ class _Rows:
         return strays
 
 
-async def audit(connection: asyncpg.Connection) -> Report:
-    """Recompute everything. The connection should have no statement timeout."""
-    report = Report()
+@dataclass(slots=True)
+class Checkpoints:
+    """earlier: the chains of then must be in those of now. later: a path that is written when nothing differs."""
+
+    earlier: Checkpoint | None = None
+    later: Path | None = None
+    key: bytes = b""
+
+
+async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None = None) -> Report:
+    """Recompute everything. The connection should have no statement timeout. Raises checkpoint.CheckpointError."""
+    wanted = checkpoints or Checkpoints()
+    report = Report(checkpoint_at=None if wanted.earlier is None else wanted.earlier.at)
+    now = await connection.fetchval("SELECT extract(epoch FROM now())::bigint")
+    writer = None if wanted.later is None else CheckpointWriter(wanted.later, wanted.key, now)
+    try:
+        await _audit(connection, wanted.earlier, writer, report)
+        if writer is not None and report.faults_total == 0:
+            writer.finish()
+            report.written = wanted.later
+    finally:
+        if writer is not None and report.written is None:
+            writer.discard()
+    return report
+
+
+async def _audit(
+    connection: asyncpg.Connection, earlier: Checkpoint | None, writer: CheckpointWriter | None, report: Report
+) -> None:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         # In the order of the primary keys, so that the database streams instead of sorting.
         entries = _Rows(
@@ -164,15 +198,37 @@ async def audit(connection: asyncpg.Connection) -> Report:
         await entries.advance()
         await batches.advance()
         async for row in connection.cursor("SELECT * FROM accounts ORDER BY pubkey", prefetch=_ROWS_AHEAD):
-            await _audit_account(row, entries, batches, report)
+            link, gone = (None, []) if earlier is None else earlier.link_of(row["pubkey"])
+            await _audit_account(row, entries, batches, link, report)
+            _add_gone(gone, report)
+            if writer is not None:
+                writer.account(row["pubkey"], Link(row["seq"], row["head_hash"]))
         for rows, what in ((entries, "entries"), (batches, "batches")):
-            for pubkey in await rows.of(b"\xff" * 33, lambda _: None):
+            for pubkey in await rows.of(_PAST_ALL, lambda _: None):
                 report.add(pubkey, [f"it has {what} and no account"])
+        if earlier is not None:
+            _add_gone(earlier.link_of(_PAST_ALL)[1], report)
+        await _audit_facts(connection, {} if earlier is None else earlier.shards, writer, report)
         await _audit_deposits(connection, report)
         for what, query in _ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
                 report.add(row[0], [f"{what}: {row[1].hex()}"])
-    return report
+
+
+def _add_gone(pubkeys: list[bytes], report: Report) -> None:
+    for pubkey in pubkeys:
+        report.add(pubkey, ["the account was there at the checkpoint, and is gone"])
+
+
+async def _audit_facts(
+    connection: asyncpg.Connection, then: Mapping[int, Link], writer: CheckpointWriter | None, report: Report
+) -> None:
+    async for pubkey, faults in audit_facts.differing_rows(connection):
+        report.add(pubkey, faults) if pubkey else report.note(name_of(REFERRALS), faults)
+    async for shard, link, faults in audit_facts.chains(connection, then):
+        report.note(name_of(shard), faults)
+        if writer is not None:
+            writer.shard(shard, link)
 
 
 async def _audit_deposits(connection: asyncpg.Connection, report: Report) -> None:
@@ -185,13 +241,12 @@ async def _audit_deposits(connection: asyncpg.Connection, report: Report) -> Non
     report.received_base_units, report.earned, report.assigned = row
     granted = report.credits[EntryType.DEPOSIT] + report.assigned
     if granted != report.earned:
-        report.faults_total += 1
-        report.faults.append(("all", f"credits granted for deposits: {granted}, by what was received {report.earned}"))
+        report.note("all", [f"credits granted for deposits: {granted}, by what was received {report.earned}"])
 
 
-async def _audit_account(row: Any, entries: _Rows, batches: _Rows, report: Report) -> None:
+async def _audit_account(row: Any, entries: _Rows, batches: _Rows, then: Link | None, report: Report) -> None:
     pubkey: bytes = row["pubkey"]
-    recount = Recount(pubkey)
+    recount = Recount(pubkey, then=then)
     left: dict[int, int] = {}
 
     def feed(entry_row: Any) -> None:
@@ -221,6 +276,8 @@ async def _audit_account(row: Any, entries: _Rows, batches: _Rows, report: Repor
     report.accounts += 1
     report.balance += row["balance"]
     report.add(pubkey, recount.close(head, left))
+    if row["virtual_shard"] != virtual_shard(routing_bytes(pubkey)):
+        report.add(pubkey, [f"it stands in shard {row['virtual_shard']}, which is not its own"])
 
 
 def show(report: Report, console: Console) -> None:
@@ -234,8 +291,12 @@ def show(report: Report, console: Console) -> None:
     assigned = f", {report.assigned} of them assigned by the operator" if report.assigned else ""
     received, bonuses = usdc_text(report.received_base_units), report.credits[EntryType.BONUS]
     console.print(f"USDC received: {received}; credits for it: {report.earned}{assigned}; bonuses: {bonuses}.")
+    if report.checkpoint_at is not None:
+        console.print(f"Compared with the checkpoint of {datetime.fromtimestamp(report.checkpoint_at, UTC):%F %T} UTC.")
     if report.faults_total == 0:
-        console.print("The ledger adds up: every balance, batch and hash chain is what its entries say.")
+        console.print("The ledger adds up: every balance, batch, profile and hash chain is what its entries say.")
+        if report.written is not None:
+            console.print(f"Checkpoint written to {report.written}. Keep it and its key away from the database.")
         return
     faults = Table("account", "what differs", title=f"{report.faults_total} differences")
     for pubkey, fault in report.faults:
@@ -248,51 +309,22 @@ def show(report: Report, console: Console) -> None:
     )
 
 
-@asynccontextmanager
-async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[str]:
-    """URL of the database: the given one, the one that a running instance has on this folder, or one started here."""
-    if postgres_url is not None:
-        yield postgres_url
-        return
-    if not (data_dir / MARKER_NAME).exists():
-        raise DataDirError(f"{data_dir} is not a data folder of this product; name one with --data-dir")
-    try:
-        data = DataDir(data_dir)
-    except DataDirError:
-        running = _running_postgres(data_dir)
-        if running is None:
-            raise
-        yield running
-        return
-    with data, Supervisor() as supervisor:
-        server = EmbeddedPostgres(data)
-        await asyncio.to_thread(supervisor.start, server.child)
-        yield server.url
-
-
-def _running_postgres(data_dir: Path) -> str | None:
-    """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
-    passwords = embedded_roles.load(data_dir / "secrets")
-    if passwords is None:
-        return None
-    marker = json.loads((data_dir / MARKER_NAME).read_text(encoding="utf-8"))
-    for folder in (data_dir, SYSTEM_FOLDER / str(marker.get("id", ""))):
-        try:
-            lines = (folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-        except OSError:
-            continue
-        if len(lines) > 4:
-            return postgres_url(embedded_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
-    return None
-
-
-async def run(postgres_url: str | None, data_dir: Path) -> Report:
+async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> Report:
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
         try:
-            return await audit(connection)
+            return await audit(connection, checkpoints)
         finally:
             await connection.close()
+
+
+def _checkpoints(earlier: Path | None, later: Path | None, key: Path | None) -> Checkpoints:
+    if earlier is None and later is None:
+        return Checkpoints()
+    if key is None:
+        raise CheckpointError("a checkpoint is signed: name its key's file with --key")
+    secret = load_key(key, make=earlier is None)
+    return Checkpoints(None if earlier is None else Checkpoint(earlier, secret), later, secret)
 
 
 def main(
@@ -302,14 +334,24 @@ def main(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Data folder of a local run, running or not.")
     ] = None,
+    later: Annotated[
+        Path | None, typer.Option("--checkpoint", help="Write the newest link of every chain here, signed.")
+    ] = None,
+    earlier: Annotated[
+        Path | None, typer.Option("--against", help="A checkpoint of before, whose chains must still be there.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="File with the checkpoints' key; made by the first --checkpoint.")
+    ] = None,
     xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
     console = Console(highlight=False)
     folder = (data_dir or default_path({"XDG_DATA_HOME": xdg_data_home})).expanduser().absolute()
     try:
-        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder))
-    except (DataDirError, ChildFailed) as error:
+        checkpoints = _checkpoints(earlier, later, key)
+        report = asyncio.run(run(None if data_dir is not None else postgres_url, folder, checkpoints))
+    except (DataDirError, ChildFailed, CheckpointError) as error:
         console.print(str(error))
         raise typer.Exit(_EXIT_UNREADABLE) from None
     except asyncpg.UndefinedTableError:

@@ -146,6 +146,73 @@ BEGIN
     RETURN extract(epoch FROM clock_timestamp()) * 1000;
 END $$;
 
+-- Append facts to the chains of their shards, in this order. Facts of one shard must stand together: each shard's head
+-- is read and written once.
+CREATE OR REPLACE FUNCTION accounts_append_facts(facts accounts_fact[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    fact accounts_fact;
+    head account_fact_heads;
+BEGIN
+    FOREACH fact IN ARRAY facts LOOP
+        IF head.virtual_shard IS DISTINCT FROM fact.virtual_shard THEN
+            UPDATE account_fact_heads AS h SET seq = head.seq, hash = head.hash
+                WHERE h.virtual_shard = head.virtual_shard;
+            INSERT INTO account_fact_heads (virtual_shard, seq, hash)
+                VALUES (fact.virtual_shard, 0,
+                        sha256(convert_to('ledger-gateway shard ' || fact.virtual_shard, 'UTF8')))
+                ON CONFLICT DO NOTHING;
+            SELECT h.* INTO STRICT head FROM account_fact_heads AS h WHERE h.virtual_shard = fact.virtual_shard
+                FOR UPDATE;
+        END IF;
+        head.seq := head.seq + 1;
+        head.hash := sha256(head.hash || convert_to(
+            concat_ws(',', head.seq, fact.kind, encode(fact.pubkey, 'hex'), fact.body), 'UTF8'));
+        INSERT INTO account_facts (virtual_shard, seq, kind, pubkey, body, hash)
+            VALUES (head.virtual_shard, head.seq, fact.kind, fact.pubkey, fact.body::text, head.hash);
+    END LOOP;
+    UPDATE account_fact_heads AS h SET seq = head.seq, hash = head.hash WHERE h.virtual_shard = head.virtual_shard;
+END $$;
+
+-- Append the facts of a group's rare part, once it is written: as the tables have them now.
+CREATE OR REPLACE FUNCTION accounts_append_rare_facts(rare jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM accounts_append_facts(ARRAY (
+        SELECT ROW (f.virtual_shard, f.kind, f.pubkey, f.body)::accounts_fact
+        FROM (
+            SELECT 1 AS part, p.n, a.virtual_shard, 'account' AS kind, a.pubkey, jsonb_build_object(
+                'created_at', a.created_at, 'status', a.status, 'api_key_hash', encode(a.api_key_hash, 'hex'),
+                'key_prefix', a.key_prefix, 'ref_code', a.ref_code, 'ref_bonus_bps', a.ref_bonus_bps,
+                'requests_per_second', a.requests_per_second, 'concurrency', a.concurrency) AS body
+            FROM jsonb_array_elements(rare -> 'profiles') WITH ORDINALITY AS p (row, n)
+            JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
+            UNION ALL
+            SELECT 2, p.n, a.virtual_shard, 'batch', a.pubkey, jsonb_build_object(
+                'id', b.id, 'source', b.source, 'credits', b.credits, 'created_at', b.created_at,
+                'expires_at', b.expires_at)
+            FROM jsonb_array_elements(rare -> 'batches') WITH ORDINALITY AS p (row, n)
+            JOIN accounts a ON a.pubkey = decode(p.row ->> 'pubkey', 'hex')
+            JOIN credit_batches b ON b.pubkey = a.pubkey AND b.id = (p.row ->> 'id')::integer
+            UNION ALL
+            SELECT 3, p.n, a.virtual_shard, 'deposit', a.pubkey, jsonb_build_object(
+                'operation', encode(d.operation, 'hex'), 'base_units', d.base_units,
+                'credits_per_usdc', d.credits_per_usdc, 'credits', d.credits, 'bonus', d.bonus, 'slot', d.slot,
+                'at_ms', d.at_ms, 'assigned', d.assigned)
+            FROM jsonb_array_elements(rare -> 'deposits') WITH ORDINALITY AS p (row, n)
+            JOIN account_deposits d ON d.operation = decode(p.row ->> 'operation', 'hex')
+            JOIN accounts a ON a.pubkey = d.pubkey
+            UNION ALL
+            SELECT 4, p.n, a.virtual_shard, 'return', a.pubkey, jsonb_build_object(
+                'operation', encode(d.operation, 'hex'), 'returned_ms', d.returned_ms, 'taken', d.taken,
+                'uncollected', d.uncollected)
+            FROM jsonb_array_elements(rare -> 'returns') WITH ORDINALITY AS p (row, n)
+            JOIN account_deposits d ON d.operation = decode(p.row ->> 'operation', 'hex')
+            JOIN accounts a ON a.pubkey = d.pubkey
+        ) AS f
+        ORDER BY f.virtual_shard, f.part, f.n
+    ));
+END $$;
+
+-- Write the rare part of a group.
 CREATE OR REPLACE FUNCTION accounts_write_rare(rare jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint;
@@ -186,6 +253,11 @@ BEGIN
             RAISE EXCEPTION 'a deposit to take back is missing or was taken back before' USING ERRCODE = 'LG002';
         END IF;
     END IF;
+
+    -- A deposit comes with its batch. Marks are no facts: each stands for an entry of the ledger, or voids a call.
+    IF jsonb_array_length(rare -> 'profiles') + jsonb_array_length(rare -> 'batches') > 0 OR rare ? 'returns' THEN
+        PERFORM accounts_append_rare_facts(rare);
+    END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION accounts_write_deposits(deposits jsonb) RETURNS void LANGUAGE plpgsql AS $$
@@ -208,6 +280,43 @@ BEGIN
            (d.row ->> 'at_ms')::bigint, d.row
     FROM jsonb_array_elements(deposits) AS d (row)
     JOIN accounts a ON a.pubkey = decode(d.row ->> 'pubkey', 'hex');
+END $$;
+
+-- The fact that a referral code is what its row says.
+CREATE OR REPLACE FUNCTION accounts_append_referral_fact(my_code text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM accounts_append_facts(ARRAY (
+        SELECT ROW (-1, 'referral', ''::bytea, jsonb_build_object(
+            'code', r.code, 'bonus_bps', r.bonus_bps, 'created_at', r.created_at, 'expires_at', r.expires_at,
+            'note', r.note))::accounts_fact
+        FROM referral_codes r WHERE r.code = my_code
+    ));
+END $$;
+
+-- Make a referral code; false: there is one of this name, which stays as it is.
+CREATE OR REPLACE FUNCTION accounts_add_referral(
+    my_code text, my_bonus_bps integer, my_created_at bigint, my_expires_at bigint, my_note text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO referral_codes (code, bonus_bps, created_at, expires_at, note)
+        VALUES (my_code, my_bonus_bps, my_created_at, my_expires_at, my_note) ON CONFLICT (code) DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM accounts_append_referral_fact(my_code);
+    RETURN true;
+END $$;
+
+-- End a referral code, unless it has ended before; gives it as it is then, or no row.
+CREATE OR REPLACE FUNCTION accounts_expire_referral(my_code text, now_at bigint)
+RETURNS SETOF referral_codes LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE referral_codes AS r SET expires_at = now_at
+        WHERE r.code = my_code AND (r.expires_at IS NULL OR r.expires_at > now_at);
+    IF FOUND THEN
+        PERFORM accounts_append_referral_fact(my_code);
+    END IF;
+    RETURN QUERY SELECT r.* FROM referral_codes AS r WHERE r.code = my_code;
 END $$;
 
 -- An event for every batch with something left that expires between now and until, once each.

@@ -3,11 +3,11 @@
 -- must never change has no UPDATE, and a column that may change is named.
 
 REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_operations, referral_codes, account_deposits,
-    account_events FROM :"product";
+    account_events, account_facts, account_fact_heads FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
-GRANT SELECT, INSERT ON ledger, account_operations TO :"product";
+GRANT SELECT, INSERT ON ledger, account_operations, account_facts TO :"product";
 
 GRANT SELECT, INSERT, UPDATE (epoch, owner) ON shard_owner TO :"product";
 GRANT USAGE ON SEQUENCE shard_epoch TO :"product";
@@ -19,6 +19,7 @@ GRANT SELECT, INSERT, UPDATE (
 GRANT SELECT, INSERT, UPDATE (remaining) ON credit_batches TO :"product";
 GRANT SELECT, INSERT, UPDATE (returned_ms, taken, uncollected) ON account_deposits TO :"product";
 GRANT SELECT, INSERT, UPDATE (expires_at) ON referral_codes TO :"product";
+GRANT SELECT, INSERT, UPDATE (seq, hash) ON account_fact_heads TO :"product";
 
 -- Events that were told are removed after a while.
 GRANT SELECT, INSERT, UPDATE (told), DELETE ON account_events TO :"product";

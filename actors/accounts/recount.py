@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from actors.accounts import ledger
 from actors.accounts.credits import read_parcels
+from actors.accounts.facts import Link
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.writes import Head
 
@@ -29,6 +30,7 @@ class Recount:
     batches: dict[int, int] = field(default_factory=dict)  # Number to what is left; a spent one is dropped.
     last_batch: int = 0
     faults: list[str] = field(default_factory=list)
+    then: Link | None = None  # The newest entry when a checkpoint was written.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)
@@ -46,6 +48,8 @@ class Recount:
             self._fault(f"entry {entry.seq}: type {entry.type} with amount {entry.amount}")
         if ledger.chain(self.head, entry) != stored_hash:
             self._fault(f"entry {entry.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
+        if self.then is not None and self.then.seq == entry.seq and self.then.hash != stored_hash:
+            self._fault(f"entry {entry.seq} has another hash than at the checkpoint: the chain was written anew")
         self._move(entry)
         if entry.type in (EntryType.DEBIT, EntryType.REFUND):
             self.consumed -= entry.amount
@@ -66,6 +70,8 @@ class Recount:
         for what, (stored, computed) in told.items():
             if stored != computed:
                 self._fault(f"{what}: stored {stored}, by the ledger {computed}")
+        if self.then is not None and self.then.seq > self.seq:
+            self._fault(f"it had {self.then.seq} entries at the checkpoint, by the ledger {self.seq}")
         for number in sorted(batches.keys() | self.batches.keys()):
             stored_left, left = batches.get(number), self.batches.get(number, 0)
             if stored_left != left:

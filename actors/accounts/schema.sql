@@ -124,6 +124,26 @@ CREATE TABLE account_events (
 );
 CREATE INDEX account_events_untold ON account_events (id) WHERE NOT told;
 
+-- Facts about accounts that change rarely: an account was opened or its profile changed, a batch was made, a deposit was
+-- credited or taken back, a referral code was made or ended. Append-only, and written by the transaction that makes the
+-- fact true. The facts of a shard are a hash chain, so that none can be changed or removed alone (README.md).
+CREATE TABLE account_facts (
+    virtual_shard integer NOT NULL,  -- -1: facts about referral codes.
+    seq           bigint  NOT NULL,  -- In its shard, from 1 without gaps.
+    kind          text    NOT NULL,  -- facts.Kind
+    pubkey        bytea   NOT NULL,  -- Empty in facts about referral codes.
+    body          text    NOT NULL,  -- JSON. The hash covers these very bytes.
+    hash          bytea   NOT NULL,
+    PRIMARY KEY (virtual_shard, seq)
+);
+
+-- The newest fact of each shard.
+CREATE TABLE account_fact_heads (
+    virtual_shard integer PRIMARY KEY,
+    seq           bigint  NOT NULL,
+    hash          bytea   NOT NULL
+);
+
 -- Rows of a group: one argument of a row type costs less than an array for each column.
 
 -- State of an account after its newest entry. seq_before: the sequence that the tables must have it at.
@@ -159,4 +179,12 @@ CREATE TYPE accounts_left AS (
     pubkey    bytea,
     id        integer,
     remaining bigint
+);
+
+-- A fact that is to be appended.
+CREATE TYPE accounts_fact AS (
+    virtual_shard integer,
+    kind          text,
+    pubkey        bytea,
+    body          jsonb
 );

@@ -303,12 +303,9 @@ class PostgresAccountStore:
 
     async def add_referral(self, referral: Referral) -> bool:
         async with self._reading() as connection:
-            added = await connection.fetchval(
-                "INSERT INTO referral_codes (code, bonus_bps, created_at, expires_at, note) VALUES ($1, $2, $3, $4, $5)"
-                " ON CONFLICT (code) DO NOTHING RETURNING code",
-                *referral,
-            )
-        return added is not None
+            added = await connection.fetchval("SELECT accounts_add_referral($1, $2, $3, $4, $5)", *referral)
+        assert isinstance(added, bool)
+        return added
 
     async def find_referral(self, code: str) -> Referral | None:
         async with self._reading() as connection:
@@ -320,8 +317,7 @@ class PostgresAccountStore:
     async def expire_referral(self, code: str, now: int) -> Referral | None:
         async with self._reading() as connection:
             row = await connection.fetchrow(
-                "UPDATE referral_codes SET expires_at = LEAST(COALESCE(expires_at, $2), $2) WHERE code = $1"
-                " RETURNING code, bonus_bps, created_at, expires_at, note",
+                "SELECT code, bonus_bps, created_at, expires_at, note FROM accounts_expire_referral($1, $2)",
                 code,
                 now,
             )

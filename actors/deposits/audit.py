@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from actors.accounts.audit import database
+from actors.accounts.books import database
 from actors.children import ChildFailed
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig

@@ -14,7 +14,7 @@ from tests.databases import as_role
 
 TABLES = (
     "accounts, credit_batches, ledger, account_operations, shard_owner, account_deposits, account_events,"
-    " referral_codes"
+    " referral_codes, account_facts, account_fact_heads"
 )
 
 

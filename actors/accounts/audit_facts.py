@@ -1,0 +1,109 @@
+"""Compares the tables of accounts with the facts about them, for the audit.
+
+Implements: decisions, money rule 6; hostile input 56. Reads the database and nothing else. The database joins and
+sorts; what it is asked stands here as plain SQL, because its own functions may have been changed too.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import asyncpg
+
+from actors.accounts.facts import Fact, Kind, Link, ShardRecount, differences, genesis
+
+_ROWS_AHEAD = 2_000
+_FACTS = "SELECT virtual_shard, seq, kind, pubkey, body, hash FROM account_facts ORDER BY virtual_shard, seq"
+
+
+def _compared(kind: Kind, key: str, table: str, stored_key: str, stored: str, where: str = "") -> str:
+    """Rows and the newest facts about them that differ. key and stored_key: of a fact and of a row, as JSON."""
+    return (
+        "SELECT COALESCE(f.pubkey, t.pubkey) AS pubkey, COALESCE(f.key, t.key) #>> '{}' AS key,"  # noqa: S608 - ours.
+        " f.body::text AS told, t.body::text AS stored"
+        f" FROM (SELECT DISTINCT ON (pubkey, {key}) pubkey, {key} AS key, body FROM ("
+        f"SELECT pubkey, virtual_shard, seq, body::jsonb AS body FROM account_facts WHERE kind = '{kind}') AS every"
+        f" ORDER BY pubkey, {key}, virtual_shard, seq DESC) AS f"
+        f" FULL JOIN (SELECT {stored_key} AS key, {stored} AS body, pubkey FROM {table} {where}) AS t"
+        " ON f.pubkey = t.pubkey AND f.key = t.key WHERE f.body IS DISTINCT FROM t.body"
+    )
+
+
+# Name of a row in the audit's sentences, and how to find the rows that differ.
+_COMPARED = {
+    "the account": _compared(
+        Kind.ACCOUNT,
+        "'0'::jsonb",
+        "accounts",
+        "'0'::jsonb",
+        "jsonb_build_object('created_at', created_at, 'status', status, 'api_key_hash', encode(api_key_hash, 'hex'),"
+        " 'key_prefix', key_prefix, 'ref_code', ref_code, 'ref_bonus_bps', ref_bonus_bps,"
+        " 'requests_per_second', requests_per_second, 'concurrency', concurrency)",
+    ),
+    "batch {key}": _compared(
+        Kind.BATCH,
+        "body -> 'id'",
+        "credit_batches",
+        "to_jsonb(id)",
+        "jsonb_build_object('id', id, 'source', source, 'credits', credits, 'created_at', created_at,"
+        " 'expires_at', expires_at)",
+    ),
+    "deposit {key}": _compared(
+        Kind.DEPOSIT,
+        "body -> 'operation'",
+        "account_deposits",
+        "to_jsonb(encode(operation, 'hex'))",
+        "jsonb_build_object('operation', encode(operation, 'hex'), 'base_units', base_units,"
+        " 'credits_per_usdc', credits_per_usdc, 'credits', credits, 'bonus', bonus, 'slot', slot, 'at_ms', at_ms,"
+        " 'assigned', assigned)",
+    ),
+    "return of deposit {key}": _compared(
+        Kind.RETURN,
+        "body -> 'operation'",
+        "account_deposits",
+        "to_jsonb(encode(operation, 'hex'))",
+        "jsonb_build_object('operation', encode(operation, 'hex'), 'returned_ms', returned_ms, 'taken', taken,"
+        " 'uncollected', uncollected)",
+        "WHERE returned_ms IS NOT NULL OR taken IS NOT NULL OR uncollected IS NOT NULL",
+    ),
+    "referral code {key}": _compared(
+        Kind.REFERRAL,
+        "body -> 'code'",
+        "(SELECT *, ''::bytea AS pubkey FROM referral_codes) AS codes",
+        "to_jsonb(code)",
+        "jsonb_build_object('code', code, 'bonus_bps', bonus_bps, 'created_at', created_at, 'expires_at', expires_at,"
+        " 'note', note)",
+    ),
+}
+
+
+async def differing_rows(connection: asyncpg.Connection) -> AsyncIterator[tuple[bytes, list[str]]]:
+    """Public keys with sentences on rows that are not what the facts say."""
+    for name, query in _COMPARED.items():
+        async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
+            what = name.format(key=row["key"])
+            yield row["pubkey"], differences(_parsed(row["stored"]), _parsed(row["told"]), what)
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+async def chains(
+    connection: asyncpg.Connection, then: Mapping[int, Link]
+) -> AsyncIterator[tuple[int, Link, list[str]]]:
+    """Each shard that has or had facts: its newest fact, and sentences on the faults of its chain.
+
+    then: each shard's newest fact when a checkpoint was written.
+    """
+    rows = await connection.fetch("SELECT virtual_shard, seq, hash FROM account_fact_heads")
+    newest = {shard: Link(seq, hash_) for shard, seq, hash_ in rows}
+    recounts = {shard: ShardRecount(shard, then.get(shard)) for shard in newest.keys() | then.keys()}
+    async for *fact, stored_hash in connection.cursor(_FACTS, prefetch=_ROWS_AHEAD):
+        recount = recounts.get(fact[0])
+        if recount is None:
+            recount = recounts[fact[0]] = ShardRecount(fact[0])
+        recount.feed(Fact(*fact), stored_hash)
+    for shard, recount in sorted(recounts.items()):
+        link = newest.get(shard, Link(0, genesis(shard)))
+        yield shard, link, recount.close(link)

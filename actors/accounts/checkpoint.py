@@ -1,0 +1,143 @@
+"""Signed checkpoints: the newest link of every hash chain, in a file that is kept away from the database.
+
+Implements: decisions, money rule 6; hostile input 56. A person who may write every table can change an entry and write
+its whole chain anew; the chains then agree with themselves. A later audit compares them with a checkpoint: the links of
+then must still be in the chains of now. The file is signed (HMAC-SHA256), so it needs no safer place than any other
+file; its key must be where a person with the database is not.
+
+The file is text, a line each: `ledger-gateway checkpoint 1 TIME`, then `account PUBKEY SEQ HASH` in the order of the
+public keys, then `shard NUMBER SEQ HASH`, and last `hmac-sha256 SIGNATURE` over all bytes before it; bytes in hex.
+Reading and writing keep one line in memory, and the newest facts of the shards.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.accounts.facts import Link
+
+KEY_BYTES = 32
+_FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
+
+
+class CheckpointError(Exception):
+    """A checkpoint or its key cannot be used; one sentence that says why and what to do."""
+
+
+def load_key(path: Path, *, make: bool) -> bytes:
+    """The signing key. make: a missing file is made with a random key, readable by its owner only."""
+    try:
+        if make and not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the key in {path} cannot be read ({error}); give the one that was used before"
+        ) from None
+    if len(key) != KEY_BYTES:
+        raise CheckpointError(f"the key in {path} has {len(key)} bytes, wanted {KEY_BYTES}; give another file")
+    return key
+
+
+class CheckpointWriter:
+    """Writes beside the file, and puts it in its place when it is whole: `finish`, or `discard`."""
+
+    def __init__(self, path: Path, key: bytes, at: int) -> None:
+        """at: Unix seconds of the database."""
+        self._path, self._scratch = path, path.with_name(path.name + ".new")
+        self._signature = hmac.new(key, digestmod=hashlib.sha256)
+        try:
+            self._file = self._scratch.open("wb")
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be written: {error.strerror}; give another file") from None
+        self._line(f"{_FIRST} {at}")
+
+    def account(self, pubkey: bytes, link: Link) -> None:
+        """In the order of the public keys, before all shards."""
+        self._line(f"account {pubkey.hex()} {link.seq} {link.hash.hex()}")
+
+    def shard(self, number: int, link: Link) -> None:
+        self._line(f"shard {number} {link.seq} {link.hash.hex()}")
+
+    def finish(self) -> None:
+        self._file.write(f"{_LAST} {self._signature.hexdigest()}\n".encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._scratch.replace(self._path)
+
+    def discard(self) -> None:
+        self._file.close()
+        self._scratch.unlink(missing_ok=True)
+
+    def _line(self, text: str) -> None:
+        line = f"{text}\n".encode()
+        self._signature.update(line)
+        self._file.write(line)
+
+
+class Checkpoint:
+    """One that was written before. Its signature is checked before anything is told of it."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        """Raises CheckpointError."""
+        self.shards: dict[int, Link] = {}
+        self._path = path
+        try:
+            self.at = self._verify(key)
+        except (OSError, ValueError, IndexError) as error:
+            raise CheckpointError(f"{path} is not a checkpoint ({error}); give one that the audit wrote") from None
+        self._accounts = self._read_accounts()
+        self._next = next(self._accounts, None)
+
+    def link_of(self, pubkey: bytes) -> tuple[Link | None, list[bytes]]:
+        """The newest entry of this account then; and public keys passed over, which were there then.
+
+        Asked in the order of the public keys, each once.
+        """
+        passed: list[bytes] = []
+        while self._next is not None and self._next[0] < pubkey:
+            passed.append(self._next[0])
+            self._next = next(self._accounts, None)
+        if self._next is None or self._next[0] != pubkey:
+            return None, passed
+        link = self._next[1]
+        self._next = next(self._accounts, None)
+        return link, passed
+
+    def _verify(self, key: bytes) -> int:
+        signature = hmac.new(key, digestmod=hashlib.sha256)
+        at, signed = None, ""
+        with self._path.open("rb") as file:
+            for line in file:
+                if signed:
+                    raise ValueError("text follows its signature")
+                words = line.decode("ascii").split()
+                if at is None and not line.startswith(_FIRST.encode()):
+                    raise ValueError("its first line is another")
+                if words[0] == _LAST:
+                    signed = words[1]
+                    continue
+                signature.update(line)
+                at = int(words[-1]) if at is None else at
+                if words[0] == "shard":
+                    self.shards[int(words[1])] = _link(words)
+        if at is None or not hmac.compare_digest(signed, signature.hexdigest()):
+            raise ValueError("its signature is not by this key, or it was changed")
+        return at
+
+    def _read_accounts(self) -> Iterator[tuple[bytes, Link]]:
+        with self._path.open("rb") as file:
+            for line in file:
+                words = line.decode("ascii").split()
+                if words[0] == "account":
+                    yield bytes.fromhex(words[1]), _link(words)
+
+
+def _link(words: list[str]) -> Link:
+    return Link(int(words[2]), bytes.fromhex(words[3]))

@@ -1,0 +1,106 @@
+"""Facts about accounts that change rarely, and the hash chain through the facts of a shard.
+
+Implements: decisions, money rule 6; hostile input 56 (an account removed whole; a changed expiry, key hash, limit or
+bonus). The database appends facts in the transaction that makes them true (functions.sql); this module recomputes the
+chains for the audit. Pure.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from enum import StrEnum, unique
+from typing import Any, NamedTuple
+
+from actors.units import routing_bytes, virtual_shard
+
+REFERRALS = -1  # Stands in place of a shard in the facts about referral codes.
+
+
+@unique
+class Kind(StrEnum):
+    """Words are the database's."""
+
+    ACCOUNT = "account"  # Opened, or its profile changed.
+    BATCH = "batch"
+    DEPOSIT = "deposit"
+    RETURN = "return"  # A deposit was taken back.
+    REFERRAL = "referral"
+
+
+class Fact(NamedTuple):
+    virtual_shard: int
+    seq: int  # In its shard, from 1 without gaps.
+    kind: str
+    pubkey: bytes
+    body: str
+
+
+def genesis(shard: int) -> bytes:
+    """Hash before the first fact of a shard."""
+    return hashlib.sha256(f"ledger-gateway shard {shard}".encode()).digest()
+
+
+def chain(head: bytes, fact: Fact) -> bytes:
+    """Hash after this fact. Unambiguous: only the body, which comes last, can contain a comma."""
+    return hashlib.sha256(head + f"{fact.seq},{fact.kind},{fact.pubkey.hex()},{fact.body}".encode()).digest()
+
+
+def name_of(shard: int) -> str:
+    return "referral codes" if shard == REFERRALS else f"shard {shard}"
+
+
+class Link(NamedTuple):
+    """The newest link of a chain: a fact of a shard, or an entry of an account."""
+
+    seq: int
+    hash: bytes
+
+
+FAULTS_MAX = 10  # Of one shard: after these the rest says nothing new.
+
+
+class ShardRecount:
+    """The chain of one shard, recomputed from its facts alone. They are fed one by one and not kept."""
+
+    def __init__(self, shard: int, then: Link | None = None) -> None:
+        """then: the newest fact when a checkpoint was written."""
+        self._shard, self._then = shard, then
+        self._newest = Link(0, genesis(shard))
+        self._faults: list[str] = []
+
+    def feed(self, fact: Fact, stored_hash: bytes) -> None:
+        """The next fact, in the order of its number."""
+        if fact.seq != self._newest.seq + 1:
+            self._fault(f"fact {fact.seq} follows fact {self._newest.seq}: facts were removed")
+        if chain(self._newest.hash, fact) != stored_hash:
+            self._fault(f"fact {fact.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
+        if self._shard != (virtual_shard(routing_bytes(fact.pubkey)) if fact.pubkey else REFERRALS):
+            self._fault(f"fact {fact.seq} is about an account of another shard")
+        self._newest = Link(fact.seq, stored_hash)
+        if self._then is not None and self._then.seq == fact.seq and self._then.hash != stored_hash:
+            self._fault(f"fact {fact.seq} has another hash than at the checkpoint: the chain was written anew")
+
+    def close(self, newest: Link) -> list[str]:
+        """Compare with the newest fact that the shard's own row names."""
+        if newest != self._newest:
+            self._fault(f"its newest fact is said to be number {newest.seq}, and is number {self._newest.seq}")
+        if self._then is not None and self._then.seq > self._newest.seq:
+            self._fault(f"it had {self._then.seq} facts at the checkpoint, and has {self._newest.seq}")
+        return self._faults
+
+    def _fault(self, text: str) -> None:
+        if len(self._faults) < FAULTS_MAX:
+            self._faults.append(text)
+
+
+def differences(stored: Mapping[str, Any] | None, told: Mapping[str, Any] | None, what: str) -> list[str]:
+    """Sentences on how a row differs from the newest fact about it. what: the row's name in them."""
+    if stored is None:
+        return [f"{what} is gone: the facts have it"]
+    if told is None:
+        return [f"{what} is there, and no fact tells of it"]
+    names = sorted(stored.keys() | told.keys())
+    return [
+        f"{what}: {name} is {stored.get(name)!r}, by the facts {told.get(name)!r}"
+        for name in names
+        if stored.get(name) != told.get(name)
+    ]
