@@ -73,9 +73,9 @@ class AccountStore(Protocol):
         """
         ...
 
-    async def write(self, epoch: int, group: Write) -> None:
-        """Make the whole group durable, or nothing of it. Raises Fenced; after any other error, whether it was made
-        is known only after the next take_over."""
+    async def write(self, epoch: int, group: Write) -> int | None:
+        """Make the whole group durable, or nothing of it. Gives the store's own time in Unix milliseconds, if it has a
+        clock. Raises Fenced; after any other error, whether it was made is known only after the next take_over."""
         ...
 
     async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
@@ -171,15 +171,15 @@ class PostgresAccountStore:
         if owned != len(shards):
             raise Fenced
 
-    async def write(self, epoch: int, group: Write) -> None:
+    async def write(self, epoch: int, group: Write) -> int:
         try:
             if self._writer is None:
                 self._writer = await self._open_writer()
             arguments = entry_arguments(group)
             if arguments is not None:
-                await self._writer.entry.fetch(epoch, *arguments, timeout=WRITE_SECONDS)
+                rows = await self._writer.entry.fetch(epoch, *arguments, timeout=WRITE_SECONDS)
             else:
-                await self._writer.group.fetch(epoch, *group_arguments(group), timeout=WRITE_SECONDS)
+                rows = await self._writer.group.fetch(epoch, *group_arguments(group), timeout=WRITE_SECONDS)
         except BaseException as error:
             await self._drop_writer()
             if isinstance(error, asyncpg.PostgresError):
@@ -190,6 +190,8 @@ class PostgresAccountStore:
             if isinstance(error, AWAY_AT_WORK):
                 raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
             raise
+        now_ms: int = rows[0][0]
+        return now_ms
 
     async def _open_writer(self) -> _Writer:
         connection = await self._pool.acquire(timeout=WRITE_SECONDS)

@@ -6,6 +6,8 @@ import asyncpg
 import pytest
 
 from actors.accounts.store import PostgresAccountStore, months
+from tests.accounts.making import START
+from tests.accounts.test_store import SHARDS, debits, opened_in
 
 
 def test_partitions_are_made_ahead_and_cover_the_clock_being_set_back() -> None:
@@ -16,6 +18,20 @@ def test_partitions_are_made_ahead_and_cover_the_clock_being_set_back() -> None:
         datetime(2025, 1, 1, tzinfo=UTC),
         datetime(2025, 2, 1, tzinfo=UTC),
     ]
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+async def test_a_write_tells_the_databases_time(postgres_pool: asyncpg.Pool, entries: int) -> None:
+    """With each group, so that an owner learns of a clock of its own that is wrong."""
+    store = PostgresAccountStore(postgres_pool)
+    await store.prepare(START.wall_ms)
+    epoch = await store.take_over("me", SHARDS, False)
+    account = await opened_in(store, epoch)
+    clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    before = await postgres_pool.fetchval(clock)
+    told = await store.write(epoch, debits(account, entries))
+    assert before - 1 <= told <= await postgres_pool.fetchval(clock) + 1
+    await store.close()
 
 
 async def test_a_partition_holds_one_month_of_the_calendar(postgres_pool: asyncpg.Pool) -> None:
