@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from actors.config import Config
 from actors.launch.cli import make_cli
 from actors.launch.run import Parts
+from actors.schema import SchemaMismatch
 
 
 def _unused(*_: Any) -> Any:
@@ -60,3 +62,26 @@ def test_nodes_are_shown_without_their_keys(monkeypatch: pytest.MonkeyPatch) -> 
     assert done.exit_code == 0
     assert "node-1: https://a.example/..., weight 1, read send" in done.output
     assert not any(secret in done.output for secret in ("pass1", "key1", "key2"))
+
+
+def test_migrate_brings_ones_own_database_up_and_never_the_embedded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: an operator migrates with the stronger role apart from the cluster; refusals say what to do."""
+    done = runner.invoke(CLI, ["migrate"])
+    assert done.exit_code == 1 and "DATABASE_URL" in done.output
+    seen = []
+
+    def migrate(config: Config) -> Config:
+        seen.append(config.storage.postgres_migrations_url)
+        return config
+
+    monkeypatch.setenv("DATABASE_URL", "postgresql://product@db.example/ledger")
+    monkeypatch.setenv("LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL", "postgresql://owner:hunter2@db.example/ledger")
+    done = runner.invoke(make_cli(Parts(_unused, _unused, migrate)), ["migrate"])
+    assert done.exit_code == 0 and "DATABASE_URL alone" in done.output and len(seen) == 1
+    assert "hunter2" not in done.output + runner.invoke(CLI, ["config", "--show"]).output
+
+    def refuse(_: Config) -> Config:
+        raise SchemaMismatch("another version: do this")
+
+    done = runner.invoke(make_cli(Parts(_unused, _unused, refuse)), ["migrate"])
+    assert done.exit_code == 1 and "another version: do this" in done.output
