@@ -68,10 +68,24 @@ CREATE TABLE x402_payments (
     slot              bigint   NOT NULL,
     reason            text     NOT NULL,
     look_at_ms        bigint   NOT NULL,  -- Time of the next look at it; the process that looks moves it on.
-    fee_lost          boolean  NOT NULL DEFAULT false  -- The payment landed and failed: the sponsor paid for nothing.
+    fee_lost          boolean  NOT NULL DEFAULT false, -- The payment landed and failed: the sponsor paid for nothing.
+    source            bytea    NOT NULL DEFAULT '',    -- Token account that the money leaves.
+    newcomer          boolean  NOT NULL DEFAULT false, -- No payment of this wallet had landed.
+    brought_by        text     NOT NULL DEFAULT ''     -- Client address, of newcomers alone.
 );
 CREATE INDEX x402_payments_open ON x402_payments (look_at_ms) WHERE state < 10;
 CREATE INDEX x402_payments_by_payer ON x402_payments (payer, created_at_ms);
 CREATE INDEX x402_payments_by_age ON x402_payments (created_at_ms) WHERE state >= 10;
 CREATE INDEX x402_payments_by_signature ON x402_payments (signature);
-CREATE INDEX x402_payments_fees_lost ON x402_payments (created_at_ms) WHERE fee_lost;
+
+-- These two let a wallet, and a token account, have one sponsored payment under way: kind 2 pays its own fee, and from
+-- state 2 on a payment has landed or ended. A row without a source excludes no other.
+CREATE UNIQUE INDEX x402_payments_one_of_a_payer ON x402_payments (payer)
+    WHERE state < 2 AND kind <> 2 AND source <> '';
+CREATE UNIQUE INDEX x402_payments_one_of_a_source ON x402_payments (source)
+    WHERE state < 2 AND kind <> 2 AND source <> '';
+
+CREATE INDEX x402_payments_lost_by_payer ON x402_payments (payer) WHERE fee_lost AND kind <> 2;
+CREATE INDEX x402_payments_lost_by_source ON x402_payments (source) WHERE fee_lost AND kind <> 2;
+CREATE INDEX x402_payments_landed ON x402_payments (payer) WHERE state IN (2, 10);
+CREATE INDEX x402_payments_of_newcomers ON x402_payments (created_at_ms) WHERE newcomer AND (fee_lost OR state < 2);

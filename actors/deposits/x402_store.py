@@ -20,7 +20,7 @@ _COLUMNS = (
     "slot, reason, fee_lost, source, newcomer, brought_by"
 )
 _LANDED = (State.CREDITED, State.FINAL)
-# The planner uses the small indexes of schema_004_x402_sponsoring.sql: no part of this reads all payments of a wallet.
+# The planner uses the small indexes of schema.sql: no part of this reads all payments of a wallet.
 _STANDING = """
 WITH lost AS (
     SELECT count(*) AS n FROM x402_payments WHERE fee_lost AND kind <> 2 AND (payer = $1 OR source = $2)

@@ -24,8 +24,9 @@ from tests.tidy.sources import ROOT
 
 def test_every_schema_file_is_applied_by_somebody():
     """A context with a schema that nobody applies would fail at its first write."""
-    found = {f"actors.{path.parent.name}" for path in ROOT.glob("actors/*/schema*.sql")}
-    assert found == set(CONTEXTS)
+    found = [path for name in ("schema*", "functions*", "grants*") for path in ROOT.glob(f"actors/*/{name}.sql")]
+    assert {f"actors.{path.parent.name}" for path in found} == set(CONTEXTS)
+    assert {path.name for path in found} == {"schema.sql", "functions.sql", "grants.sql"}, "a file that nobody applies"
 
 
 async def test_the_tables_are_there_and_again_changes_nothing(postgres_url: str):
