@@ -150,7 +150,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class Checkpoints:
-    """earlier: the chains of then must be in those of now. later: a path that is written when nothing differs."""
+    """earlier: each of its links must still be in its chain. later: a path that is written when nothing differs."""
 
     earlier: Checkpoint | None = None
     later: Path | None = None

@@ -1,9 +1,9 @@
 """Signed checkpoints: the newest link of every hash chain, in a file that is kept away from the database.
 
 Implements: decisions, money rule 6; hostile input 56. A person who may write every table can change an entry and write
-its whole chain anew; the chains then agree with themselves. A later audit compares them with a checkpoint: the links of
-then must still be in the chains of now. The file is signed (HMAC-SHA256), so it needs no safer place than any other
-file; its key must be where a person with the database is not.
+its whole chain anew; the chains then agree with themselves. A later audit compares them with a checkpoint: each link in
+the file must still be in its chain. The file is signed (HMAC-SHA256), so it may lie anywhere; its key must be where a
+person with the database is not.
 
 The file is text, a line each: `ledger-gateway checkpoint 1 TIME`, then `account PUBKEY SEQ HASH` in the order of the
 public keys, then `shard NUMBER SEQ HASH`, and last `hmac-sha256 SIGNATURE` over all bytes before it; bytes in hex.

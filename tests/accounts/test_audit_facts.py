@@ -288,7 +288,7 @@ async def test_a_fact_changed_and_rechained_is_named_against_a_checkpoint(
 
 
 async def test_chains_that_only_grew_pass_against_a_checkpoint(books: asyncpg.Pool, tmp_path: Path) -> None:
-    """The links of then are a part of the chains of now; and no checkpoint is written of books with faults."""
+    """Each link of the checkpoint is still in its chain."""
     earlier = await checkpoint(books, tmp_path / "checkpoint")
     store = PostgresAccountStore(books)
     epoch = await store.take_over("owner", SHARDS, False)

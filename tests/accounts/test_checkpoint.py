@@ -33,7 +33,7 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_accounts_that_are_passed_over_are_told(tmp_path: Path) -> None:
-    """Those were there when the checkpoint was written."""
+    """An account that the checkpoint has and the tables have not."""
     read = Checkpoint(written(tmp_path / "file"), KEY)
     assert read.link_of(b"\xff" * 33) == (None, [ONE, THREE])
 
