@@ -1,40 +1,39 @@
-"""Calls to one node over aiohttp's pool of kept connections.
+"""Calls to one node: each under an id of its own, and what comes back, judged.
 
-Implements: design, section 4, step 4; hostile input 15 (hangs, resets, endless and compressed answers); decisions 3.5
-(one call per request, never a batch).
-The shell: no rule about what an answer means (replies.py) or costs (gateway/outcomes.py).
-
-Connecting, TLS, the pool and the parser are aiohttp's. Its ClientSession is not used: a request here is a head that
-never changes and a length, and what a session does beside that (cookies, redirects, header tables, a task a request)
-was three quarters of its cost (README.md, "What of aiohttp is used").
+Implements: design, section 4, step 4; hostile inputs 15 and 47 (hangs, resets, endless and compressed answers, late and
+second answers, doors that say no); decisions 3.5 (one call per request, never a batch).
+The shell: connections are kept_connections.py (single_connections.py where aiohttp is not as that knows it); no rule
+about what an answer means (replies.py) or costs (gateway/outcomes.py).
 """
 
 import asyncio
-import base64
-from functools import partial
-from urllib.parse import unquote, urlsplit
+import itertools
+import logging
+import secrets
+from functools import cache, partial
+from typing import Any
 
 import aiohttp
 import msgspec
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
-from aiohttp.helpers import _EXC_SENTINEL
-from aiohttp.http import HttpProcessingError, RawResponseMessage
-from yarl import URL
 
 from actors.config import UpstreamConfig
 from actors.upstream import replies
+from actors.upstream.address import NodeAddress, node_address
+from actors.upstream.connections import Connections, NotAsKnown
 from actors.upstream.kinds import may_repeat
 from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
 from actors.upstream.room import LARGE_BYTES, Room
+from actors.upstream.single_connections import SingleConnections
 
-# A send on a connection that the node is closing just then would be lost; servers close what was idle for 5 s or more.
-_KEPT_SECONDS = 3.0
-# A node that is not there is reported as such, long before its method's time is up.
-_CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=2.0)
-_BODY_HEAD = b'{"jsonrpc":"2.0","id":' + replies.REQUEST_ID + b',"method":"'
+logger = logging.getLogger(__name__)
+
 _PLAIN = (None, "", "identity")
-_INFORMATIONAL = range(100, 200)
+# Ids have fifteen digits, which every JSON parser keeps, and begin at a random number: two replicas' ids are different,
+# so a proxy before the node that mixes connections up is noticed, and an id tells nobody how many calls there were.
+_FIRST_ID_MIN, _FIRST_ID_MAX = 10**14, 5 * 10**14
+_OK = 200
+_ERRORS = range(400, 600)
+_DOORS_NO = (401, 402, 403, 407)  # Said about our access to the node, whatever the body is, and not about the call.
 
 
 class NodeClient:
@@ -44,17 +43,13 @@ class NodeClient:
     """
 
     def __init__(self, config: UpstreamConfig, node_url: str, name: str = "", room: Room | None = None) -> None:
-        parts = urlsplit(node_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"the node's URL must start with http:// or https://, not {parts.scheme or 'nothing'}")
-        self._node_url = node_url
-        self._head = _request_head(node_url)
+        self._address = node_address(node_url)
         self._name = name
         self._room = room or Room(config.large_answers_bytes_max)
         self._answer_bytes_max = config.answer_bytes_max
         self._connections_max = config.connections_max
-        self._connector: aiohttp.TCPConnector | None = None
-        self._target: aiohttp.ClientRequest | None = None  # What the pool wants to know: where to.
+        self._connections: Connections | None = None  # Made by the first call, in the loop that it runs in.
+        self._ids = itertools.count(_FIRST_ID_MIN + secrets.randbelow(_FIRST_ID_MAX - _FIRST_ID_MIN))
         self._is_closed = False
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -64,14 +59,12 @@ class NodeClient:
         whenever a node restarts or tidies up. A send never is, as nobody knows whether the node had it; it takes a
         connection that was used just now, or a new one. NOT_SENT: nothing of the call has left.
         """
-        body = b'%b%b","params":%b}' % (_BODY_HEAD, method.encode(), params)
-        request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(give_up_at):
-                answer = await self._ask(request)
+                answer = await self._ask(method, params)
                 if answer is None and may_repeat(method):
-                    answer = await self._ask(request)
+                    answer = await self._ask(method, params)
         except TimeoutError:
             return replies.TIMED_OUT
         return replies.UNREACHABLE if answer is None else answer
@@ -79,73 +72,61 @@ class NodeClient:
     async def close(self) -> None:
         """Drop all connections; calls under way end as UNREACHABLE."""
         self._is_closed = True
-        if self._connector is not None:
-            await self._connector.close()
+        if self._connections is not None:
+            await self._connections.close()
 
-    async def _ask(self, request: bytes) -> NodeAnswer | None:
+    async def _ask(self, method: str, params: bytes) -> NodeAnswer | None:
         """None: the connection was closed before an answer began."""
         if self._is_closed:
             return replies.UNREACHABLE
-        if self._connector is None or self._target is None:
-            self._connector, self._target = self._open()
+        if self._connections is None:
+            self._connections = _connections_to(self._address, self._connections_max)
+        request_id = b"%d" % next(self._ids)
+        # The id comes last, so a node that has it has read the whole request.
+        body = b'{"jsonrpc":"2.0","method":"%b","params":%b,"id":%b}' % (method.encode(), params, request_id)
+        connections = self._connections
         try:
-            connection = await self._connector.connect(self._target, [], _CONNECTING)
-        except (OSError, TimeoutError, aiohttp.ClientError):  # ssl.SSLError is an OSError.
-            return replies.NOT_SENT
-        try:
-            answer = await self._exchange(connection, request)
-        except BaseException:  # The answer that is still on its way must not be read as the next call's.
-            connection.close()
-            raise
-        if answer is None or not answer.answered:
-            connection.close()
-        else:
-            connection.release()
-        return answer
+            return await connections.exchange(body, request_id, self._answer)
+        except NotAsKnown as error:
+            _warn_of_single_connections(str(error))
+            if self._connections is connections:  # It kept nothing; whoever is still at it finds the same.
+                self._connections = SingleConnections(self._address, self._connections_max)
+            return await self._connections.exchange(body, request_id, self._answer)
 
-    async def _exchange(self, connection: Connection, request: bytes) -> NodeAnswer | None:
-        protocol, transport = connection.protocol, connection.transport
-        if protocol is None or transport is None:
-            return None
-        protocol.set_response_params(read_until_eof=True, auto_decompress=False)
-        transport.write(request)
-        try:
-            message, payload = await protocol.read()
-            while message.code in _INFORMATIONAL:
-                message, payload = await protocol.read()
-        except HttpProcessingError:
-            return replies.GARBAGE
-        except (aiohttp.ClientConnectionError, OSError):
-            return None
-        try:
-            answer = await self._read(message, payload)
-        except HttpProcessingError:
-            return replies.GARBAGE
-        except (aiohttp.ClientError, OSError):
-            return replies.UNREACHABLE  # It ended in the middle of its answer.
-        if answer.kind is AnswerKind.GARBAGE and message.code != 200:
-            return replies.UNREACHABLE  # 429 and 5xx with a page of text: the node's own door, or a proxy before it.
-        if (message.code == 429 or message.code >= 500) and answer.kind is AnswerKind.ERROR:
-            return msgspec.structs.replace(answer, turned_away=True)
-        return answer
+    async def _answer(
+        self, request_id: bytes, status: int, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
+    ) -> NodeAnswer:
+        """As connections.ReadAnswer. A result comes with status 200 alone, a JSON-RPC error with 4xx and 5xx too."""
+        if status == _OK:
+            return await self._read(request_id, headers, is_chunked, payload)
+        if status not in _ERRORS or status in _DOORS_NO:
+            return replies.UNREACHABLE
+        answer = await self._read(request_id, headers, is_chunked, payload)
+        if answer.kind is not AnswerKind.ERROR:
+            return replies.UNREACHABLE  # A page of text: the node's own door, or a proxy before it.
+        return msgspec.structs.replace(answer, turned_away=True) if status == 429 or status >= 500 else answer
 
-    async def _read(self, message: RawResponseMessage, payload: aiohttp.StreamReader) -> NodeAnswer:
-        if message.headers.get("Content-Encoding") not in _PLAIN:
+    async def _read(
+        self, request_id: bytes, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
+    ) -> NodeAnswer:
+        if headers.get("Content-Encoding") not in _PLAIN:
             return replies.GARBAGE  # Not asked for; unpacking it is how a small answer becomes a huge one.
-        length = message.headers.get("Content-Length")
-        size = None if length is None or message.chunked else int(length)  # The parser has let digits only through.
+        length = None if is_chunked else headers.get("Content-Length")
+        if length is None and not is_chunked:
+            return replies.GARBAGE  # It would end with its connection, so one that was cut would look whole.
+        size = None if length is None else int(length)  # The parser has let digits only through.
         if size is not None and size > self._answer_bytes_max:
             return replies.OVERSIZED
         if size is not None and size <= LARGE_BYTES:
-            return replies.judge(await payload.read(), self._name)
+            return replies.judge(await payload.read(), self._name, request_id=request_id)
         body, lease = await self._read_large(payload, size)
-        return replies.OVERSIZED if body is None else replies.judge(body, self._name, lease)
+        return replies.OVERSIZED if body is None else replies.judge(body, self._name, lease, request_id)
 
     async def _read_large(self, payload: aiohttp.StreamReader, size: int | None) -> tuple[bytes | None, Lease | None]:
-        """A body that needs room, or one whose length nobody said: twice as much room each time.
+        """A body that needs room, or a chunked one, whose length is not known: that claims twice as much each time.
 
-        aiohttp reads no further than its buffer while this waits, so the node waits, and so does whoever asked.
-        (None, None): it is longer than is taken.
+        aiohttp reads no further than its buffer while this waits, so the node waits, and so does the caller.
+        (None, None): the body is longer than upstream.answer_bytes_max.
         """
         claimed = 0
         try:
@@ -180,44 +161,9 @@ class NodeClient:
             raise
         return size
 
-    def _open(self) -> tuple[aiohttp.TCPConnector, aiohttp.ClientRequest]:
-        loop = asyncio.get_running_loop()
-        connector = aiohttp.TCPConnector(limit=self._connections_max, keepalive_timeout=_KEPT_SECONDS)
-        connector._factory = partial(_Strict, loop=loop)  # type: ignore[assignment]
-        return connector, aiohttp.ClientRequest("POST", URL(self._node_url, encoded=True), loop=loop, ssl=True)
-
-
-class _Strict(ResponseHandler):
-    """aiohttp's connection, which ends at bytes that nobody asked for, and tells who reads an answer that it ended.
-
-    aiohttp itself keeps such bytes, and gives them to whoever is next on this connection as his answer; and whoever
-    reads when a body turns out malformed, or when the pool is closed, it lets wait until his time is up.
-    """
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
-        self._end_payload(exc)
-        super().set_exception(exc, exc_cause)
-
-    def close(self) -> None:
-        self._end_payload(aiohttp.ClientPayloadError("closed"))
-        super().close()
-
-    def _end_payload(self, error: BaseException) -> None:
-        payload = self._payload
-        if payload is not None and not payload.is_eof() and payload.exception() is None:
-            payload.set_exception(error)
-
-    def data_received(self, data: bytes) -> None:
-        is_asked = self._waiter is not None or (self._payload is not None and not self._payload.is_eof())
-        if data and not is_asked:  # None: it goes on with what it had to put aside.
-            self.force_close()
-            self.abort()
-            return
-        super().data_received(data)
-
 
 class _Wait:
-    """For room."""
+    """One caller's waiting for room."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -225,27 +171,22 @@ class _Wait:
 
     def grant(self) -> None:
         self.is_granted = True
-        if not self.future.done():  # Else whoever waited has left, and gives the room back.
+        if not self.future.done():  # Else the caller has left, and gives the room back.
             self.future.set_result(None)
 
 
-def _request_head(node_url: str) -> bytes:
-    """Everything of a request before the body's length. User and password of the URL become basic credentials."""
-    parts = urlsplit(node_url)
-    assert parts.hostname is not None
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    lines = [
-        f"POST {target} HTTP/1.1",
-        f"Host: {host}:{parts.port}" if parts.port else f"Host: {host}",
-        "Content-Type: application/json",
-        "Accept: application/json",
-        "Accept-Encoding: identity",
-        "User-Agent: ledger-gateway",
-    ]
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        lines.append("Authorization: Basic " + base64.b64encode(pair.encode()).decode())
-    if " " in target or " " in host:
-        raise ValueError("the node's URL contains a space")
-    return ("\r\n".join(lines) + "\r\nContent-Length: ").encode("ascii")
+def _connections_to(address: NodeAddress, connections_max: int) -> Connections:
+    try:
+        # Here, not above: it names parts of aiohttp that another version may not have.
+        from actors.upstream.kept_connections import KeptConnections
+
+        return KeptConnections(address, connections_max)
+    except (ImportError, NotAsKnown) as error:
+        _warn_of_single_connections(str(error))
+        return SingleConnections(address, connections_max)
+
+
+@cache
+def _warn_of_single_connections(reason: str) -> None:
+    """Once in a process for each reason, however many nodes there are."""
+    logger.warning("this aiohttp is not as expected (%s): every call to a node opens its own connection", reason)

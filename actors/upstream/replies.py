@@ -11,13 +11,14 @@ from enum import IntEnum, unique
 
 import msgspec
 
-REQUEST_ID = b"1"  # One call is in flight per connection, so one id is enough to notice an answer that is not ours.
+MADE_ID = b"1"  # Of answers that are put together here. A request to a node has an id of its own (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Below: every byte is checked, about 0.3 ms at most. Above: both ends are.
 _RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
-_ID_TAIL = b',"id":' + REQUEST_ID + b"}"
-_ID_HEAD = b'{"jsonrpc":"2.0","id":' + REQUEST_ID + b","
-_ID_FIRST_RESULT_HEAD = _ID_HEAD + b'"result":'
-_MADE_ID = (len(_ID_HEAD) - 1 - len(REQUEST_ID), len(_ID_HEAD) - 1)  # Where the id is in answers made here.
+_MADE_HEAD = b'{"jsonrpc":"2.0","id":' + MADE_ID + b","
+_MADE_RESULT_HEAD = _MADE_HEAD + b'"result":'
+_MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # Where the id is in answers made here.
+_ID_HEAD = b'{"jsonrpc":"2.0","id":%b,'
+_ID_TAIL = b',"id":%b}'
 _BEHIND_CODE = -32005  # "Node is behind by 200 slots", "Node is unhealthy".
 _NO_SLOT_YET_CODE, _NO_SLOT_YET_TEXT = -32016, "Minimum context slot"
 _PURGED_BLOCK_CODES = (-32001, -32004)  # Agave says the first, the interface the second (decisions 3.1).
@@ -120,15 +121,16 @@ _DECODER = msgspec.json.Decoder(_Envelope)
 _RAW_DECODER = msgspec.json.Decoder(_RawEnvelope)
 
 
-def judge(body: bytes, node: str = "", lease: Lease | None = None) -> NodeAnswer:
-    """Read one whole response body to a request whose id was REQUEST_ID. node: name of whose it is.
+def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: bytes = MADE_ID) -> NodeAnswer:
+    """Read one whole response body to a request with this id. node: name of the node that sent it.
 
     GARBAGE when it is not JSON in UTF-8, not one object, has both or neither of result and error, or another id
     (null too: it says that the node could not read our request, and nobody pays for that).
     """
     if body.endswith(b"\n"):  # Agave ends its bodies with one.
         body = body[:-1]
-    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body, node, lease)) is not None:
+    tail = _ID_TAIL % request_id
+    if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body, tail, request_id, node, lease)) is not None:
         return trusted
     try:
         if not body.isascii():
@@ -138,26 +140,28 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None) -> NodeAnswer
         return GARBAGE
     result, error = bytes(parsed.result), parsed.error
     whole = bool(result) if error is None else result in (b"", b"null")  # Some nodes send the absent half as null.
-    if not whole or bytes(parsed.id) != REQUEST_ID:
+    if not whole or bytes(parsed.id) != request_id:
         return GARBAGE
     code, message = (0, "") if error is None else (error.code, error.message)
     kind = AnswerKind.RESULT if error is None else AnswerKind.ERROR
-    if body.endswith(_ID_TAIL):
-        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, code, message, node, "", lease)
-    if not body.startswith(_ID_HEAD):
-        body = _reordered(kind, body)
-    return NodeAnswer(kind, body, *_MADE_ID, code, message, node, "", lease)
+    if body.endswith(tail):
+        place = _id_before_the_end(body, request_id)
+    elif body.startswith(_ID_HEAD % request_id):
+        place = _id_at_the_start(request_id)
+    else:
+        body, place = _reordered(kind, body), _MADE_ID
+    return NodeAnswer(kind, body, *place, code, message, node, "", lease)
 
 
 def made(result: bytes, node: str = "") -> NodeAnswer:
     """An answer that was put together here from what nodes said. result: JSON. node: names of those nodes."""
-    return NodeAnswer(AnswerKind.RESULT, _ID_FIRST_RESULT_HEAD + result + b"}", *_MADE_ID, node=node)
+    return NodeAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, node=node)
 
 
 def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:
     """As made, for work that is priced by the piece."""
     assert 0 <= done <= pieces, (done, pieces)
-    body = _ID_FIRST_RESULT_HEAD + result + b"}"
+    body = _MADE_RESULT_HEAD + result + b"}"
     return PiecesAnswer(AnswerKind.RESULT, body, *_MADE_ID, node=node, pieces=pieces, done=done)
 
 
@@ -173,18 +177,30 @@ def is_purged_block(code: int, message: str) -> bool:
     return code in _PURGED_BLOCK_CODES and _PURGED_BLOCK_TEXT in message
 
 
-def _judge_ends(body: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:
-    """A large result in one of the two usual layouts. Its middle is framed by HTTP, so it is whole."""
+def _judge_ends(body: bytes, tail: bytes, request_id: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:
+    """A large result in one of the two usual layouts. HTTP vouches for its middle: the body came in its whole length.
+
+    None: another layout, or another id; it is then read through like any other body.
+    """
     kind = AnswerKind.RESULT
-    if body.startswith(_RESULT_HEAD) and body.endswith(_ID_TAIL):
-        return NodeAnswer(kind, body, len(body) - 1 - len(REQUEST_ID), len(body) - 1, node=node, lease=lease)
-    if body.startswith(_ID_FIRST_RESULT_HEAD) and body.endswith(b"}"):
-        return NodeAnswer(kind, body, *_MADE_ID, node=node, lease=lease)
+    if body.startswith(_RESULT_HEAD) and body.endswith(tail):
+        return NodeAnswer(kind, body, *_id_before_the_end(body, request_id), node=node, lease=lease)
+    if body.startswith(_ID_HEAD % request_id + b'"result":') and body.endswith(b"}"):
+        return NodeAnswer(kind, body, *_id_at_the_start(request_id), node=node, lease=lease)
     return None
+
+
+def _id_before_the_end(body: bytes, request_id: bytes) -> tuple[int, int]:
+    return len(body) - 1 - len(request_id), len(body) - 1
+
+
+def _id_at_the_start(request_id: bytes) -> tuple[int, int]:
+    start = len(_ID_HEAD) - len(b"%b,")
+    return start, start + len(request_id)
 
 
 def _reordered(kind: AnswerKind, body: bytes) -> bytes:
     """Another layout (spaces, other order): the same result or error bytes in a layout whose id is easy to find."""
     raw = _RAW_DECODER.decode(body)
     name, value = (b'"result":', raw.result) if kind is AnswerKind.RESULT else (b'"error":', raw.error)
-    return _ID_HEAD + name + bytes(value) + b"}"
+    return _MADE_HEAD + name + bytes(value) + b"}"

@@ -15,6 +15,11 @@ Nobody gets an answer that is older than his question, unless it cannot change:
 The first caller of each request does the work in its own task, so sharing costs nothing while nobody shares. When it
 leaves, the others ask anew. When its node fails, all have the failure, but those with time left after a timeout ask
 again.
+
+Callers who mean the same may write it differently, and the node sees the first caller's bytes alone. An error may be
+about those bytes (a node refuses `-0` where it takes `0`), so it is given only to callers who wrote the same; the
+others ask again, together with those of the same bytes. Else one caller could have the others' reads refused, at their
+expense.
 """
 
 import asyncio
@@ -35,12 +40,13 @@ class Node(Protocol):
 
 
 class _Outcome:
-    """What a request brings, for those who wait for it: each by itself, as one who leaves must end nobody's waiting."""
+    """The answer to a request, for all who wait for it: each by itself, as one who leaves must end nobody's waiting."""
 
-    __slots__ = ("_loop", "_waiters")
+    __slots__ = ("_loop", "_waiters", "params")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.params = b""  # As the request was written; there once the answer is.
         self._waiters: list[asyncio.Future[NodeAnswer | None]] = []
 
     async def wait(self, give_up_at: float) -> NodeAnswer | None:
@@ -53,7 +59,8 @@ class _Outcome:
         finally:
             expiry.cancel()
 
-    def tell(self, answer: NodeAnswer | None) -> None:
+    def tell(self, answer: NodeAnswer | None, params: bytes = b"") -> None:
+        self.params = params
         for waiter in self._waiters:
             _tell(waiter, answer)
 
@@ -128,20 +135,30 @@ class SharedReads:
                 return await self._lead(flight, read, method, params, give_up_at)
             is_later = flight.number > arrived
             if flight.is_under_way and (is_later or (may_join and _cannot_change(read, flight))):
-                flight.outcome = flight.outcome or _Outcome(self._loop)
-                answer = await flight.outcome.wait(give_up_at)
+                outcome = flight.outcome = flight.outcome or _Outcome(self._loop)
+                answer = await outcome.wait(give_up_at)
                 if answer is not None and not self._came_too_early(answer, give_up_at):
                     if is_later or not answer.answered or _is_lasting(answer):
-                        return answer
+                        return await self._own(answer, outcome, method, params, give_up_at)
                     may_join = False
             elif flight.gathering is None:
                 if not await self._take_turn(flight, read, give_up_at):
                     return replies.TIMED_OUT
                 return await self._lead(flight, read, method, params, give_up_at)
             else:
-                answer = await flight.gathering.wait(give_up_at)
+                outcome = flight.gathering
+                answer = await outcome.wait(give_up_at)
                 if answer is not None and not self._came_too_early(answer, give_up_at):
-                    return answer
+                    return await self._own(answer, outcome, method, params, give_up_at)
+
+    async def _own(
+        self, answer: NodeAnswer, outcome: _Outcome, method: str, params: bytes, give_up_at: float
+    ) -> NodeAnswer:
+        """The shared answer; where an error may be about another caller's bytes, one shared by the same bytes alone."""
+        if answer.kind is not AnswerKind.ERROR or outcome.params == params:
+            return answer
+        same_bytes = Read(b"= %b %b" % (method.encode(), params), Kept.IN_FLIGHT, None)
+        return await self._shared(same_bytes, method, params, give_up_at)
 
     async def _lead(self, flight: _Flight, read: Read, method: str, params: bytes, give_up_at: float) -> NodeAnswer:
         """Ask, for all who gathered too."""
@@ -155,13 +172,13 @@ class SharedReads:
             self._cache.keep(read, answer, asked_at, flight.finalized_slot)
             return cache.marked(answer, MISS)
         finally:
-            self._land(flight, read, answer)
+            self._land(flight, read, params, answer)
 
-    def _land(self, flight: _Flight, read: Read, answer: NodeAnswer | None) -> None:
-        """The request is over; None: whoever asked has left before its answer came."""
+    def _land(self, flight: _Flight, read: Read, params: bytes, answer: NodeAnswer | None) -> None:
+        """The request is over; None: its caller has left before the answer came."""
         flight.is_under_way = False
         if flight.outcome is not None:
-            flight.outcome.tell(None if answer is None else cache.marked(answer, COALESCED))
+            flight.outcome.tell(None if answer is None else cache.marked(answer, COALESCED), params)
             flight.outcome = None
         if flight.turn is None:
             del self._flights[read.key]

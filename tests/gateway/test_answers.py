@@ -12,7 +12,7 @@ from actors.gateway.terms import Terms
 from actors.upstream import replies
 from actors.upstream.replies import Lease, NodeAnswer
 
-from ..upstream.nodes import Exchange, RawNode, response
+from ..upstream.nodes import Exchange, RawNode
 from .doubles import RESULT, ScriptedNode
 from .test_wire import a_world_with_a_node, listening, post, speak
 from .world import a_world, call
@@ -111,7 +111,7 @@ async def test_ten_megabytes_reach_the_client_as_the_node_sent_them():
     """From socket to socket, under the client's own id, for the published price."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.send(response(BLOCK))
+        await exchange.send(exchange.response(BLOCK))
 
     async with a_world_with_a_node(RawNode(answer)) as world, listening(world.door) as port:
         customer = await world.customer(100)
@@ -125,7 +125,7 @@ async def test_a_node_that_breaks_in_mid_body_costs_nothing_and_sends_no_half_bl
     """Money rule 2, in the customer's favour: what was not received whole was not answered."""
 
     async def half(exchange: Exchange) -> None:
-        await exchange.send(response(BLOCK)[: 5 << 20])
+        await exchange.send(exchange.response(BLOCK)[: 5 << 20])
         exchange.reset()
 
     async with a_world_with_a_node(RawNode(half)) as world:

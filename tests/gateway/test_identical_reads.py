@@ -9,7 +9,7 @@ from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.upstream.api import Nodes
 
-from ..upstream.nodes import Exchange, RawNode, response, running
+from ..upstream.nodes import Exchange, RawNode, running
 from .world import World, a_world, call
 
 MANY = 1_000
@@ -33,7 +33,7 @@ async def test_a_thousand_identical_calls_of_get_block_are_at_most_two_requests(
     async def answer(exchange: Exchange) -> None:
         if exchange.number:
             await gate.wait()
-        await exchange.send(response(BLOCK))
+        await exchange.send(exchange.response(BLOCK))
 
     node = RawNode(answer)
     async with behind(node) as world:
@@ -74,7 +74,7 @@ async def test_a_client_who_leaves_leaves_the_others_their_answer():
     async def answer(exchange: Exchange) -> None:
         arrived.set()
         await gate.wait()
-        await exchange.send(response(BLOCK))
+        await exchange.send(exchange.response(BLOCK))
 
     async with behind(RawNode(answer)) as world:
         customer = await world.customer(1_000)

@@ -14,7 +14,7 @@ from actors.gateway.door_http import HttpDoor
 from actors.gateway.swift_http import SwiftHttp
 from actors.upstream.client import NodeClient
 
-from ..upstream.nodes import Exchange, RawNode, response, running
+from ..upstream.nodes import Exchange, RawNode, running
 from .world import World, a_world, call
 
 
@@ -137,7 +137,7 @@ async def test_the_nodes_bytes_reach_the_client_unchanged():
     exact = b'{"jsonrpc":"2.0","result":{"a":1.10,"b":123456789012345678901234567890},"id":1}'
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.send(response(exact))
+        await exchange.send(exchange.response(exact))
 
     async with a_world_with_a_node(RawNode(answer)) as world:
         customer = await world.customer(10)
@@ -150,18 +150,18 @@ async def test_row_15_a_node_that_misbehaves_on_its_socket_costs_nothing():
     async def misbehave(exchange: Exchange) -> None:
         match exchange.number:
             case 0:
-                await exchange.send(response()[:-4])
+                await exchange.send(exchange.response()[:-4])
                 exchange.reset()
             case 1:
                 await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
             case 2:
-                await exchange.send(response(b"{"))
+                await exchange.send(exchange.response(b"{"))
             case 3:
-                await exchange.send(response(b'{"jsonrpc":"2.0","result":1,"id":2}'))
+                await exchange.send(exchange.response(b'{"jsonrpc":"2.0","result":1,"id":2}'))
             case 4:
-                await exchange.send(response(b"\x1f\x8b", b"content-encoding: gzip"))
+                await exchange.send(exchange.response(b"\x1f\x8b", b"content-encoding: gzip"))
             case _:
-                await exchange.send(response())
+                await exchange.send(exchange.response())
 
     async with a_world_with_a_node(RawNode(misbehave)) as world:
         customer = await world.customer(10)

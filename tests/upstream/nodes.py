@@ -4,7 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-RESULT = b'{"jsonrpc":"2.0","result":"ok","id":1}'
+import msgspec
+
+
+class _Request(msgspec.Struct):
+    id: msgspec.Raw
+
+
+RESULT = b'{"jsonrpc":"2.0","result":"ok","id":1}'  # Exchange.response puts the request's id in place of this one.
+_DECODER = msgspec.json.Decoder(_Request)
 Answer = Callable[["Exchange"], Awaitable[None]]
 
 
@@ -18,6 +26,12 @@ class Exchange:
 
     def __init__(self, number: int, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
         self.number, self.head, self.body, self.writer = number, head, body, writer
+        self.id: bytes = bytes(_DECODER.decode(body).id)
+
+    def response(self, body: bytes = RESULT, *headers: bytes, status: bytes = b"200 OK") -> bytes:
+        """An answer to this request: where the body ends in `"id":1}`, it has the request's id."""
+        own = body.removesuffix(b'"id":1}')
+        return response(body if own == body else own + b'"id":%b}' % self.id, *headers, status=status)
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -37,16 +51,19 @@ class RawNode:
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or self.answer_ok
         self.connections = 0
+        self.open = self.most_open = 0  # Connections at once.
         self.exchanges: list[Exchange] = []
         self.url = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @staticmethod
     async def answer_ok(exchange: Exchange) -> None:
-        await exchange.send(response())
+        await exchange.send(exchange.response())
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -59,6 +76,7 @@ class RawNode:
                 await self.answer(exchange)
                 if writer.transport.is_closing():
                     break
+        self.open -= 1
         writer.close()
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ from actors.config import NodeConfig, UpstreamConfig
 from actors.upstream.api import Nodes
 from actors.upstream.core import Probe
 
-from .nodes import Exchange, RawNode, response, running
+from .nodes import Exchange, RawNode, running
 
 
 class Chain(RawNode):
@@ -24,7 +24,7 @@ class Chain(RawNode):
     async def answer_call(self, exchange: Exchange) -> None:
         method = orjson.loads(exchange.body)["method"]
         result = {"getHealth": "ok", "getVersion": {"solana-core": "4.0.1"}}.get(method, self.slot)
-        await exchange.send(response(orjson.dumps({"jsonrpc": "2.0", "result": result, "id": 1})))
+        await exchange.send(exchange.response(orjson.dumps({"jsonrpc": "2.0", "result": result, "id": 1})))
 
     @property
     def methods(self) -> list[str]:

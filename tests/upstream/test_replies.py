@@ -19,17 +19,19 @@ _JSON = st.recursive(
     order=st.permutations(["jsonrpc", "id", "result"]),
     spaced=st.booleans(),
     newline=st.booleans(),
+    sent_id=st.sampled_from([1, 123_456_789_012_345]),
     client_id=st.sampled_from([b"7", b'"a\\u00e9"', b"null", b"123456789012345678901234567890", b"1.50e3"]),
 )
-def test_a_result_comes_back_under_the_clients_id(value, order, spaced, newline, client_id):
+def test_a_result_comes_back_under_the_clients_id(value, order, spaced, newline, sent_id, client_id):
     """In any key order and spacing, the reply differs from the node's answer in nothing but the id."""
-    parts = {"jsonrpc": "2.0", "id": 1, "result": value}
+    parts = {"jsonrpc": "2.0", "id": sent_id, "result": value}
     body = orjson.dumps({name: parts[name] for name in order}, option=orjson.OPT_INDENT_2 if spaced else None)
-    answer = judge(body + b"\n" * newline)
+    answer = judge(body + b"\n" * newline, request_id=b"%d" % sent_id)
+    assert judge(body, request_id=b"%d" % (sent_id + 1)).kind is AnswerKind.GARBAGE
     assert answer.kind is AnswerKind.RESULT
     reply = answer.reply(client_id)
     assert b'"id":' + client_id in reply.replace(b'"id": ', b'"id":')
-    assert orjson.loads(answer.reply(b"1")) == orjson.loads(body)
+    assert orjson.loads(answer.reply(b"%d" % sent_id)) == orjson.loads(body)
     assert orjson.loads(answer.value()) == value
 
 

@@ -128,6 +128,25 @@ async def test_an_error_about_a_block_is_of_those_who_asked_then():
     assert len(world.node.asked) == 2
 
 
+async def test_an_error_is_given_to_those_alone_who_wrote_the_same():
+    """A node refuses -0 where it takes 0: one caller's way of writing must not cost others their reads or credits."""
+    world = World()
+    honest, odd = b'[5,{"maxSupportedTransactionVersion":0}]', b'[5,{"maxSupportedTransactionVersion":-0}]'
+    under_way = world.ask("getBlock", honest)
+    await settle()
+    calls = [world.ask("getBlock", params) for params in (odd, honest, odd, honest)]
+    await settle()
+    await world.answer(replies.judge(b'{"jsonrpc":"2.0","error":{"code":-32004,"message":"no"},"id":1}'))
+    assert (await under_way).error_code == -32004
+    assert [params for _, params, _ in world.node.asked[1:]] == [odd], "it was the first to gather"
+    await world.answer(replies.judge(b'{"jsonrpc":"2.0","error":{"code":-32602,"message":"-0"},"id":1}'))
+    for _ in range(2):
+        await world.answer(BLOCK)
+    assert [params for _, params, _ in world.node.asked[2:]] == [honest, honest]
+    assert [(await call).kind for call in calls] == [AnswerKind.ERROR, AnswerKind.RESULT] * 2
+    assert [call.result().cache for call in calls] == ["miss", "miss", "coalesced", "miss"]
+
+
 @pytest.mark.parametrize("method", ["sendTransaction", "simulateTransaction"])
 async def test_sends_are_never_shared(method):
     """Two sends are two sends; and no X-Cache is claimed for them."""

@@ -1,0 +1,207 @@
+"""Requests to one node over connections that are kept from call to call: aiohttp's pool and parser, used directly.
+
+Implements: hostile inputs 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: no rule about what an
+answer means (replies.py).
+
+aiohttp's ClientSession is not used here: a request is a head that never changes and a length, and what a session does
+beside that (cookies, redirects, header tables, a task a request) was three quarters of its cost (README.md, "What of
+aiohttp is used"). What is used instead is in part not public. So it is tried out, without a network, before the first
+connection, and every connection is looked at again before it carries a request; where aiohttp is not as expected,
+NotAsKnown is raised and single_connections.py takes over.
+"""
+
+import asyncio
+from functools import partial
+from typing import Any, cast
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
+from yarl import URL
+
+from actors.upstream import replies
+from actors.upstream.address import NodeAddress
+from actors.upstream.connections import CONNECTING, NotAsKnown, ReadAnswer
+from actors.upstream.replies import NodeAnswer
+
+# A send on a connection that the node is closing just then would be lost; servers close what was idle for 5 s or more.
+_KEPT_SECONDS = 3.0
+_FINAL_STATUS_MIN, _SWITCHING_PROTOCOLS = 200, 101
+_INTERIM_ANSWERS_MAX = 8  # More of them in a row are a node that keeps this side busy.
+
+
+class KeptConnections:
+    """connections.Connections. Raises NotAsKnown already when it is made."""
+
+    def __init__(self, address: NodeAddress, connections_max: int) -> None:
+        loop = asyncio.get_running_loop()
+        _try_out(loop)
+        self._head = address.request_head()
+        self._connector = aiohttp.TCPConnector(limit=connections_max, keepalive_timeout=_KEPT_SECONDS)
+        self._connector._factory = partial(StrictConnection, loop=loop)  # type: ignore[assignment]
+        self._target = aiohttp.ClientRequest("POST", URL(address.url, encoded=True), loop=loop, ssl=True)
+
+    async def exchange(self, body: bytes, request_id: bytes, read: ReadAnswer) -> NodeAnswer | None:
+        try:
+            connection = await self._connector.connect(self._target, [], CONNECTING)
+        except (OSError, TimeoutError, aiohttp.ClientError):  # ssl.SSLError is an OSError.
+            return replies.NOT_SENT
+        try:
+            answer = await self._exchange_on(connection, body, request_id, read)
+        except BaseException:  # The answer that is still on its way must not be read as the next call's.
+            connection.close()
+            raise
+        if answer is None or not answer.answered:
+            connection.close()
+        else:
+            connection.release()
+        return answer
+
+    async def close(self) -> None:
+        await self._connector.close()
+
+    async def _exchange_on(
+        self, connection: Connection, body: bytes, request_id: bytes, read: ReadAnswer
+    ) -> NodeAnswer | None:
+        protocol, transport = connection.protocol, connection.transport
+        if protocol is None or transport is None:
+            return None
+        if type(protocol) is not StrictConnection:
+            raise NotAsKnown("its pool makes connections of its own class")
+        protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+        transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        try:
+            message, payload = await protocol.read()
+            if message.code < _FINAL_STATUS_MIN:
+                message, payload = await _after_interim_answers(protocol, message.code)
+        except HttpProcessingError:
+            return replies.GARBAGE
+        except (aiohttp.ClientConnectionError, OSError):
+            return None
+        if transport.get_write_buffer_size():
+            return replies.UNREACHABLE  # The node, or a door before it, answered what it had not read to its end.
+        try:
+            return await read(request_id, message.code, message.headers, message.chunked, payload)
+        except HttpProcessingError:
+            return replies.GARBAGE
+        except (aiohttp.ClientError, OSError):
+            return replies.UNREACHABLE  # The connection ended in the middle of the answer.
+
+
+async def _after_interim_answers(protocol: ResponseHandler, code: int) -> Any:
+    """The first answer that is not "100 Continue" or the like. Nobody asked to switch to another protocol."""
+    for _ in range(_INTERIM_ANSWERS_MAX):
+        if code == _SWITCHING_PROTOCOLS:
+            break
+        message, payload = await protocol.read()
+        code = message.code
+        if code >= _FINAL_STATUS_MIN:
+            return message, payload
+    raise HttpProcessingError(code=code, message="no final answer")
+
+
+class StrictConnection(ResponseHandler):
+    """aiohttp's connection, made to end at bytes that nobody asked for, and to tell its reader that it ended.
+
+    aiohttp itself keeps such bytes, and gives them to the next call on this connection as its answer. And when a body
+    turns out malformed, or the pool is closed, aiohttp lets the reader of that body wait until its time is up.
+    """
+
+    def set_exception(self, exc: BaseException, *cause: Any) -> None:
+        self._end_payload(exc)
+        super().set_exception(exc, *cause)
+
+    def close(self) -> None:
+        self._end_payload(aiohttp.ClientPayloadError("closed"))
+        super().close()
+
+    def _end_payload(self, error: BaseException) -> None:
+        payload = self._payload
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(error)
+
+    def data_received(self, data: bytes) -> None:
+        is_asked = self._waiter is not None or (self._payload is not None and not self._payload.is_eof())
+        if data and not is_asked:  # Without data: aiohttp goes on with what it had put aside.
+            self.force_close()
+            self.abort()
+            return
+        super().data_received(data)
+
+
+# --- whether aiohttp is as known --------------------------------------------------------------------------------------
+
+
+class _NoNetwork:
+    """A transport that only remembers that it was ended."""
+
+    ended = False
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def close(self) -> None:
+        self.ended = True
+
+    abort = close
+
+
+def _try_out(loop: asyncio.AbstractEventLoop) -> None:
+    """Raises NotAsKnown unless a connection without a network does all that this module relies on."""
+    try:
+        _read_one_answer(loop)
+        _end_at_unasked_bytes(loop)
+        _end_the_reading_of_a_malformed_body(loop)
+    except Exception as error:
+        raise NotAsKnown(f"{type(error).__name__}: {error}") from error
+
+
+def _asked(loop: asyncio.AbstractEventLoop) -> tuple[StrictConnection, _NoNetwork, Any]:
+    """A connection whose caller waits for an answer; the caller's coroutine is the last."""
+    connection, transport = StrictConnection(loop), _NoNetwork()
+    connection.connection_made(cast(asyncio.Transport, transport))
+    connection.set_response_params(read_until_eof=True, auto_decompress=False)
+    reading: Any = connection.read()
+    reading.send(None)
+    return connection, transport, reading
+
+
+def _received(reading: Any) -> Any:
+    """What the caller gets: the head, and the stream of the body."""
+    try:
+        reading.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("an answer does not wake its reader")
+
+
+def _read_one_answer(loop: asyncio.AbstractEventLoop) -> None:
+    connection, transport, reading = _asked(loop)
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 4\r\n\r\ntrue")
+    message, payload = _received(reading)
+    seen = (message.code, message.headers.get("Content-Length"), bool(message.chunked), payload.is_eof())
+    assert seen == (200, "4", False, True), seen
+    assert payload.read_nowait() == b"true", "a body does not arrive"
+    assert not connection.should_close and not transport.ended, "a connection is not kept"
+
+
+def _end_at_unasked_bytes(loop: asyncio.AbstractEventLoop) -> None:
+    connection, transport, reading = _asked(loop)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue")
+    _received(reading)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
+    assert transport.ended and not connection.is_connected(), "unasked bytes do not end a connection"
+
+
+def _end_the_reading_of_a_malformed_body(loop: asyncio.AbstractEventLoop) -> None:
+    connection, _, reading = _asked(loop)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntrue\r\n")
+    message, payload = _received(reading)
+    assert message.chunked and not payload.is_eof(), "chunks are not told"
+    connection.data_received(b"no chunk\r\n")
+    assert payload.exception() is not None, "a malformed body does not end its reading"
+    connection.close()

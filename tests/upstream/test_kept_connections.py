@@ -1,0 +1,245 @@
+"""Connections that are kept from call to call: used again while they are clean, and only then."""
+
+import asyncio
+import contextlib
+import time
+from functools import partial
+
+import aiohttp.connector
+import pytest
+from aiohttp.client_proto import ResponseHandler
+
+from actors.config import UpstreamConfig
+from actors.upstream import client as client_module
+from actors.upstream import kept_connections, replies
+from actors.upstream.address import node_address
+from actors.upstream.client import NodeClient
+from actors.upstream.connections import NotAsKnown
+from actors.upstream.kept_connections import KeptConnections, StrictConnection
+from actors.upstream.replies import AnswerKind
+
+from .nodes import RESULT, Exchange, RawNode, response, running
+from .test_client import CLASS_TIMEOUT_MS, client_of
+
+
+async def test_a_connection_is_kept_and_used_again():
+    """One connection serves call after call."""
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        for _ in range(5):
+            assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 1
+        await client.close()
+
+
+async def test_a_second_answer_to_one_request_reaches_nobody():
+    """Surplus bytes would be taken for the next call's answer; the connection goes instead."""
+
+    async def twice(exchange: Exchange) -> None:
+        stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
+        await exchange.send(exchange.response() + stolen if exchange.number == 0 else exchange.response())
+
+    async with running(RawNode(twice)) as node:
+        client = client_of(node)
+        for _ in range(3):
+            answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+            assert answer.value() == b'"ok"'
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_an_answer_that_nobody_asked_for_reaches_nobody():
+    """aiohttp would keep it, and give it to whoever is next on the connection: another customer's call."""
+    said = asyncio.Event()
+
+    async def again_later(exchange: Exchange) -> None:
+        await exchange.send(exchange.response())
+        if exchange.number == 0:
+            await said.wait()
+            await exchange.send(exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}'))
+
+    async with running(RawNode(again_later)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
+        said.set()
+        for _ in range(10):  # Turns of the loop in which the surplus arrives.
+            await asyncio.sleep(0.001)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_a_kept_connection_that_was_closed_meanwhile_costs_nothing():
+    """A node that tidies up its idle connections is asked again on a fresh one, once."""
+
+    async def close_second(exchange: Exchange) -> None:
+        if exchange.number == 1:
+            exchange.writer.close()
+            return
+        await exchange.send(exchange.response())
+
+    async with running(RawNode(close_second)) as node:
+        client = client_of(node)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert len(node.exchanges) == 3
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
+    """Hostile input 15: nobody waits until his time is up for what is known to be broken."""
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n" + RESULT[:5] + b"\r\n"
+    told = asyncio.Event()
+
+    async def malformed(exchange: Exchange) -> None:
+        await exchange.send(chunked)
+        await told.wait()
+        await exchange.send(b"zz\r\nno chunk\r\n")
+        await exchange.hang()
+
+    async with running(RawNode(malformed)) as node:
+        client = client_of(node)
+        asyncio.get_running_loop().call_later(0.05, told.set)  # Once the head is being read from.
+        answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (answer.kind, len(node.exchanges)) == (AnswerKind.GARBAGE, 1)
+        await client.close()
+
+
+async def test_a_send_is_not_repeated_when_its_kept_connection_was_closed():
+    """Nobody knows whether the node had it: the caller is told, and nothing is sent twice."""
+
+    async def close_second(exchange: Exchange) -> None:
+        if exchange.number == 1:
+            exchange.writer.close()
+            return
+        await exchange.send(exchange.response())
+
+    async with running(RawNode(close_second)) as node:
+        client = client_of(node)
+        assert (await client.call("sendTransaction", b'["a"]', CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        answer = await client.call("sendTransaction", b'["b"]', CLASS_TIMEOUT_MS)
+        assert answer.kind is AnswerKind.UNREACHABLE
+        assert answer is not replies.NOT_SENT
+        assert len(node.exchanges) == 2
+        await client.close()
+
+
+async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one(monkeypatch):
+    """One that has been idle may be closed by the node in the very moment of the send; a read would be repeated."""
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        for method in ("getSlot", "sendTransaction"):
+            await client.call(method, b"[]", CLASS_TIMEOUT_MS)
+        assert node.connections == 1
+        later = time.monotonic() + 3.5
+        monkeypatch.setattr(aiohttp.connector, "monotonic", lambda: later)
+        await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS)
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_row_47_interim_answers_are_passed_over_and_never_without_end():
+    """Hostile input 47: "100 Continue" is no answer; a node may say it a few times, and switches to no protocol."""
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+    async def answer(exchange: Exchange) -> None:
+        match exchange.number:
+            case 0:
+                await exchange.send(interim * 3 + exchange.response())
+            case 1:
+                await exchange.send(interim * 100)
+                await exchange.hang()
+            case 2:
+                await exchange.send(b"HTTP/1.1 101 Go\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
+                await exchange.hang()
+
+    async with running(RawNode(answer)) as node:
+        client = client_of(node)
+        kinds = [(await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind for _ in range(3)]
+        assert kinds == [AnswerKind.RESULT, AnswerKind.GARBAGE, AnswerKind.GARBAGE]
+        assert node.connections == 2
+        await client.close()
+
+
+async def test_row_47_an_answer_to_half_a_request_is_none():
+    """Hostile input 47: what answers before it has read cannot have answered this; the rest is sent to nobody."""
+    heads = 0
+
+    async def answer_at_the_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heads
+        await reader.readuntil(b"\r\n\r\n")
+        heads += 1
+        writer.write(response(b'{"jsonrpc":"2.0","error":{"code":413,"message":"too large"},"id":1}', status=b"413 No"))
+        with contextlib.suppress(ConnectionError):
+            await reader.read(1)
+            await asyncio.Event().wait()
+
+    server = await asyncio.start_server(answer_at_the_head, "127.0.0.1", 0, limit=1 << 10)
+    client = NodeClient(UpstreamConfig(), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    for _ in range(2):
+        answer = await client.call("sendTransaction", b'["' + b"x" * (16 << 20) + b'"]', CLASS_TIMEOUT_MS)
+        assert answer.kind is AnswerKind.UNREACHABLE
+        assert answer is not replies.NOT_SENT
+    assert heads == 2
+    await client.close()
+    server.close()
+
+
+def test_this_aiohttp_is_as_known():
+    """Else every deployment pays a connection for each call."""
+    loop = asyncio.new_event_loop()
+    kept_connections._try_out(loop)
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "replacement"),
+    [
+        (ResponseHandler, "set_response_params", None),
+        (ResponseHandler, "should_close", True),
+        (StrictConnection, "data_received", ResponseHandler.data_received),
+        (StrictConnection, "set_exception", ResponseHandler.set_exception),
+        (ResponseHandler, "read", None),
+    ],
+)
+async def test_an_aiohttp_that_does_otherwise_is_noticed_before_it_is_used(monkeypatch, owner, name, replacement):
+    """A name that is gone, bytes that are kept, readers that are not told: each is a reason to do without it."""
+    gone = property()  # Whoever looks is told that there is no such name.
+    monkeypatch.setattr(owner, name, gone if replacement is None else replacement)
+    with pytest.raises(NotAsKnown):
+        KeptConnections(node_address("http://127.0.0.1:1"), 1)
+
+
+async def test_a_pool_that_makes_other_connections_carries_no_request(caplog):
+    """Where they are made is no public place: it is looked at with each, and the call goes another way."""
+    client_module._warn_of_single_connections.cache_clear()
+    async with running(RawNode()) as node:
+        client = client_of(node)
+        client._connections = kept = KeptConnections(node_address(node.url), 10)
+        kept._connector._factory = partial(ResponseHandler, loop=asyncio.get_running_loop())
+        answers = await asyncio.gather(*(client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)))
+        assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
+        assert len(node.exchanges) == 3
+        assert caplog.text.count("every call to a node opens its own connection") == 1
+        await client.close()
+
+
+async def test_row_47_a_second_answer_that_arrives_in_pieces_reaches_nobody():
+    """Hostile input 47: its beginning comes with the first answer, its end as if it answered the next request."""
+
+    async def in_pieces(exchange: Exchange) -> None:
+        if exchange.number == 0:
+            await exchange.send(exchange.response() + b"HTTP/1.1 200 OK\r\nx: ")
+        elif exchange.number == 1:
+            await exchange.send(exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}') + exchange.response())
+        else:
+            await exchange.send(exchange.response())
+
+    async with running(RawNode(in_pieces)) as node:
+        client = client_of(node)
+        answers = [await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)]
+        assert b'"ok"' == answers[0].value() == answers[2].value()
+        assert not answers[1].answered or answers[1].value() != b'"ok"'
+        assert node.connections == 2
+        await client.close()
