@@ -1,23 +1,22 @@
 """The hot link: one long-lived connection from an edge to an owner, carrying everything that gathered as one frame.
 
 Implements: design, section 2 (never one actor call per request; coalesced frames; at most two in flight of each
-kind; the first frame proves a secret of the cluster; a broken link is re-made and what is unanswered is sent again).
+kind; the first frames prove a secret of the cluster; a broken link is re-made and what is unanswered is sent again).
 This is what travels, and the owner's side; the edge's side is hotlink_edge.py. Generic: knows kinds, sequence numbers
 and futures; no rule of any context may live here. Requests must therefore be idempotent, each by its own operation id.
 
 The edge's proof also names it (PEER_BYTES). When all connections of a peer have been gone for a while, `on_gone` is
-told, once: that edge is dead, and whoever it worked for can be made whole.
+told, once: that edge is dead, and the customers whose calls it carried can be made whole.
 
-The greeting: the owner sends a nonce, the edge its proof, and the owner an empty frame, which takes it. Then frames
-are one byte of kind and MessagePack `[frame, [[sequence, item], ...]]`, and answers, which come in the order they
-become ready, are the same with replies for items; there frame acknowledges that frame, or is 0.
+The greeting proves the secret of the cluster in both directions (hotlink_handshake.py). Then frames are one byte of
+kind and MessagePack `[frame, [[sequence, item], ...]]`, and answers, which come in the order they become ready, are the
+same with replies for items; there frame acknowledges that frame, or is 0.
 
 What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. What it has
 read already is still answered; that is bounded by what an edge may leave unanswered (hotlink_edge.py).
 """
 
 import asyncio
-import hmac
 import logging
 import secrets
 from collections import Counter
@@ -27,13 +26,12 @@ from typing import Any
 
 import msgspec
 
-from actors.hotlink_frames import EMPTY_FRAME, FrameConnection, framed, message_framed
+from actors.hotlink_frames import FrameConnection, framed, message_framed
+from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
 
 logger = logging.getLogger(__name__)
 
-NONCE_BYTES = 32
-PEER_BYTES = 8
-PROOF_BYTES = PEER_BYTES + 32
+UNPROVEN_MAX = 64  # Connections that have not proven themselves; each has BEAT_SECONDS for it.
 GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (_RECONNECT_SECONDS); a killed one never is.
 
 
@@ -98,11 +96,6 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
     return handle_frame
 
 
-def prove(secret: bytes, nonce: bytes, peer: bytes) -> bytes:
-    assert len(peer) == PEER_BYTES, len(peer)
-    return peer + hmac.digest(secret, b"ledger-gateway hot link" + nonce + peer, "sha256")
-
-
 # --- the owner's side ---------------------------------------------------------------------------------------------
 
 
@@ -116,6 +109,7 @@ class LinkServer:
         self.secret, self._on_gone = secret, on_gone
         self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
         self._connections: set[_Session] = set()  # Also those that have not proven themselves.
+        self._unproven: dict[_Session, None] = {}  # Oldest first.
         self._sessions: Counter[bytes] = Counter()  # Of each peer, those that have.
         self._absent: dict[bytes, asyncio.TimerHandle] = {}  # Peers without a session; cancelled when they return.
         self._server: asyncio.Server | None = None
@@ -140,15 +134,23 @@ class LinkServer:
         self._absent.clear()
 
     def made(self, session: "_Session") -> None:
+        """Too many at once that prove nothing are no edges, which take milliseconds: the oldest makes room."""
         self._connections.add(session)
+        self._unproven[session] = None
+        if len(self._unproven) > UNPROVEN_MAX:
+            oldest = next(iter(self._unproven))
+            del self._unproven[oldest]
+            oldest.drop("too many connections that have not proven themselves")
 
-    def proven(self, peer: bytes) -> None:
+    def proven(self, session: "_Session", peer: bytes) -> None:
+        self._unproven.pop(session, None)
         self._sessions[peer] += 1
         if (timer := self._absent.pop(peer, None)) is not None:
             timer.cancel()
 
     def lost(self, session: "_Session") -> None:
         self._connections.discard(session)
+        self._unproven.pop(session, None)
         peer = session.peer
         if peer is None:
             return
@@ -167,7 +169,7 @@ class _Session(FrameConnection):
     """One connection of an edge. All answers that become ready in one turn leave in one write."""
 
     def __init__(self, server: LinkServer, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop, PROOF_BYTES)
+        super().__init__(loop, EDGE_PROOF_BYTES)
         self._server = server
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self.peer: bytes | None = None  # None until it has proven itself.
@@ -181,14 +183,14 @@ class _Session(FrameConnection):
         self.write([framed(self._nonce)])
 
     def greeted(self, frame: bytes) -> None:
-        peer = frame[:PEER_BYTES]
-        if len(frame) != PROOF_BYTES or not hmac.compare_digest(frame, prove(self._server.secret, self._nonce, peer)):
+        transcript = transcript_of(self._server.secret, self._nonce, frame)
+        if transcript is None or not transcript.is_edge_proof(frame):
             self.drop("wrong cluster secret")
             return
-        self.peer = peer
+        self.peer = transcript.peer
         self.stand()
-        self._server.proven(peer)
-        self.write([EMPTY_FRAME])
+        self._server.proven(self, transcript.peer)
+        self.write([framed(transcript.owner_proof())])
 
     def taken(self, frame: bytes) -> None:
         number = frame[0]

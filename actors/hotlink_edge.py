@@ -11,11 +11,13 @@ on their lane; from UNANSWERED_MAX on, new work is refused.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.hotlink import FAILED, NONCE_BYTES, PEER_BYTES, UNKNOWN, Kind, prove
+from actors.hotlink import FAILED, UNKNOWN, Kind
 from actors.hotlink_frames import FrameConnection, framed, message_framed
+from actors.hotlink_handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -251,20 +253,24 @@ class Link:
 
 class _Connection(FrameConnection):
     def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop, NONCE_BYTES)
+        super().__init__(loop, max(NONCE_BYTES, OWNER_PROOF_BYTES))
         self._link = link
-        self._has_proven = self.stood = False
+        self._transcript: Transcript | None = None  # There once the owner has sent its nonce.
+        self.stood = False
 
     def greeted(self, frame: bytes) -> None:
-        if not self._has_proven:
-            assert len(frame) == NONCE_BYTES, "the owner speaks first"
-            self._has_proven = True
-            self.write([framed(prove(self._link.secret, frame, self._link.peer))])
-        else:
-            assert not frame, "an empty frame takes the proof"
+        if self._transcript is None:
+            if len(frame) != NONCE_BYTES:
+                self.drop("no owner speaks so")
+                return
+            self._transcript = Transcript(self._link.secret, frame, secrets.token_bytes(NONCE_BYTES), self._link.peer)
+            self.write([framed(self._transcript.edge_proof())])
+        elif self._transcript.is_owner_proof(frame):
             self.stood = True
             self.stand()
             self._link.stands(self)
+        else:
+            self.drop("the owner does not know the secret of the cluster")
 
     def taken(self, frame: bytes) -> None:
         self._link.take_answer(frame)

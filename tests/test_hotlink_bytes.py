@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import hotlink, hotlink_frames
-from actors.hotlink import PEER_BYTES, PROOF_BYTES, LinkServer, _Session, prove
+from actors.hotlink import UNPROVEN_MAX, LinkServer, _Session
 from actors.hotlink_frames import EMPTY_FRAME, FRAME_BYTES_MAX, framed, message_framed
+from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
 
 from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
 from .test_hotlink_frames import ManualLoop, Transport, made
@@ -40,19 +41,25 @@ class Stranger:
                 return True
 
     async def prove(self, secret: bytes = b"secret", peer: bytes = b"stranger") -> None:
-        self.writer.write(framed(prove(secret, await self.frame(), peer)))
+        """Until the owner has proven itself too."""
+        transcript = Transcript(secret, await self.frame(), bytes(NONCE_BYTES), peer)
+        self.writer.write(framed(transcript.edge_proof()))
+        assert transcript.is_owner_proof(await self.frame())
+
+
+def proof(secret: bytes, nonce: bytes) -> bytes:
+    return Transcript(secret, nonce, bytes(NONCE_BYTES), b"stranger").edge_proof()
 
 
 def asked(frame: int, *texts: str) -> bytes:
     return message_framed(ECHO.number, (frame, [(number, Ask(text)) for number, text in enumerate(texts)]))
 
 
-async def test_a_proof_is_taken_with_an_empty_frame_and_answers_follow() -> None:
+async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
     """Rule: the owner speaks first; the proof names the peer; an answer acknowledges its frame."""
     owner = await Owner().start()
     stranger = await Stranger.at(owner)
     await stranger.prove()
-    assert await stranger.frame() == b""
     stranger.writer.write(asked(7, "a", "b"))
     answer = await stranger.frame()
     assert answer[0] == ECHO.number
@@ -64,11 +71,11 @@ async def test_a_proof_is_taken_with_an_empty_frame_and_answers_follow() -> None
 @pytest.mark.parametrize(
     "greeting",
     [
-        framed(prove(b"guess", bytes(32), b"stranger")),
-        framed(bytes(PROOF_BYTES)),
+        framed(proof(b"guess", bytes(32))),
+        framed(bytes(EDGE_PROOF_BYTES)),
         framed(bytes(PEER_BYTES)),
         EMPTY_FRAME,
-        (PROOF_BYTES + 1).to_bytes(4, "big"),
+        (EDGE_PROOF_BYTES + 1).to_bytes(4, "big"),
         asked(1, "x"),
     ],
     ids=["wrong secret", "zeros", "a peer alone", "nothing", "a frame longer than a proof", "no proof"],
@@ -93,11 +100,28 @@ async def test_a_proof_holds_for_one_connection_only() -> None:
     first, second = await Stranger.at(owner), await Stranger.at(owner)
     nonces = [await first.frame(), await second.frame()]
     assert nonces[0] != nonces[1]
-    second.writer.write(framed(prove(b"secret", nonces[0], b"stranger")))
+    second.writer.write(framed(proof(b"secret", nonces[0])))
     assert await second.ended()
     first.writer.close()
     second.writer.close()
     await owner.server.stop()
+
+
+async def test_strangers_who_prove_nothing_do_not_gather() -> None:
+    """Rule: bounded queues everywhere: however many connect and say nothing, an edge still gets in, at once."""
+    owner = await Owner().start()
+    strangers = [await Stranger.at(owner) for _ in range(UNPROVEN_MAX + 3)]
+    for stranger in strangers:
+        await stranger.frame()
+    assert len(owner.server._unproven) == UNPROVEN_MAX
+    assert [await stranger.ended() for stranger in strangers[:3]] == [True] * 3
+    link = linked(owner)
+    assert (await link.call(ECHO, Ask("a"), 5_000)).text == "A"
+    await link.stop()
+    for stranger in strangers:
+        stranger.writer.close()
+    await owner.server.stop()
+    assert not owner.server._unproven
 
 
 @pytest.mark.parametrize(
@@ -111,7 +135,6 @@ async def test_a_frame_that_cannot_be_taken_ends_its_connection_alone(bad: bytes
     link = linked(owner)
     stranger = await Stranger.at(owner)
     await stranger.prove()
-    await stranger.frame()
     stranger.writer.write(bad)
     assert await stranger.ended()
     assert owner.frames == []
@@ -129,8 +152,9 @@ class Proven:
         self.session = _Session(owner.server, cast(asyncio.AbstractEventLoop, self.loop))
         self.transport: Transport = made(self.session)
         (nonce,) = self.transport.take()
-        self.session.data_received(framed(prove(b"secret", nonce, b"stranger")))
-        assert self.transport.take() == [b""]
+        transcript = Transcript(b"secret", nonce, bytes(NONCE_BYTES), b"stranger")
+        self.session.data_received(framed(transcript.edge_proof()))
+        assert self.transport.take() == [transcript.owner_proof()]
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=3), max_size=5), st.lists(st.integers(1, 40), max_size=30))
@@ -201,7 +225,6 @@ async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeyp
     owner = await Owner().start()
     stranger = await Stranger.at(owner)
     await stranger.prove()
-    await stranger.frame()
     text, frames = "a" * (1 << 18), 200
     for number in range(1, frames + 1):
         stranger.writer.write(asked(number, text))

@@ -8,12 +8,22 @@ import msgspec
 import pytest
 
 from actors import hotlink_edge, hotlink_frames
-from actors.hotlink import NONCE_BYTES, PEER_BYTES, PROOF_BYTES, LinkServer, prove
+from actors.hotlink import LinkServer
 from actors.hotlink_edge import Link, LinkFull, LinkTimeout, _Connection
-from actors.hotlink_frames import EMPTY_FRAME, framed, message_framed
+from actors.hotlink_frames import framed, message_framed
+from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
 
 from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
 from .test_hotlink_frames import Transport, made
+
+OWNER_NONCE = bytes(NONCE_BYTES)
+
+
+def owner_proof(edge_proof: bytes) -> bytes:
+    """The frame of an owner who has sent OWNER_NONCE."""
+    transcript = transcript_of(b"secret", OWNER_NONCE, edge_proof)
+    assert transcript is not None and transcript.is_edge_proof(edge_proof)
+    return framed(transcript.owner_proof())
 
 
 async def nowhere() -> tuple[str, int]:
@@ -67,13 +77,13 @@ async def test_a_link_that_is_being_made_can_be_stopped(moment: str, steps: int)
         if moment == "accepted":
             accepted.set()
             await go_on.wait()
-        writer.write(framed(bytes(NONCE_BYTES)))
+        writer.write(framed(OWNER_NONCE))
         if moment != "accepted":
-            await reader.readexactly(4 + PROOF_BYTES)
+            proof = (await reader.readexactly(4 + EDGE_PROOF_BYTES))[4:]
             accepted.set()
             await go_on.wait()
         if moment == "taken":
-            writer.write(EMPTY_FRAME)
+            writer.write(owner_proof(proof))
         with contextlib.suppress(ConnectionResetError):
             await reader.read()
         writer.close()
@@ -103,10 +113,10 @@ class Standing:
         self.link = link or Link(b"secret", (ECHO, COMMIT), nowhere)
         self.connection = _Connection(self.link, asyncio.get_running_loop())
         self.transport: Transport = made(self.connection)
-        self.connection.data_received(framed(bytes(NONCE_BYTES)))
-        assert self.transport.take() == [prove(b"secret", bytes(NONCE_BYTES), bytes(PEER_BYTES))]
-        assert not self.link.connected, "the owner may refuse the proof"
-        self.connection.data_received(EMPTY_FRAME)
+        self.connection.data_received(framed(OWNER_NONCE))
+        (proof,) = self.transport.take()
+        assert not self.link.connected, "the owner may refuse the proof, and has not given its own"
+        self.connection.data_received(owner_proof(proof))
         assert self.link.connected
 
     async def turn(self) -> None:
@@ -179,12 +189,9 @@ async def test_after_a_break_what_is_unanswered_goes_again_oldest_first() -> Non
     standing.answer(1, 1)
     standing.end()
     assert not standing.link.connected and standing.link.unanswered == 2
-    again = _Connection(standing.link, asyncio.get_running_loop())
-    transport = made(again)
-    again.data_received(framed(bytes(NONCE_BYTES)) + EMPTY_FRAME)
-    _, frame = transport.take()
-    assert [item for _, item in msgspec.msgpack.decode(frame[1:])[1]] == [["b"], ["c"]]
-    again.connection_lost(None)
+    again = Standing(standing.link)
+    assert again.texts() == [["b", "c"]]
+    again.end()
 
 
 async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +221,8 @@ async def test_an_owner_that_falls_silent_is_left_for_another(monkeypatch: pytes
     monkeypatch.setattr(hotlink_frames, "BEAT_SECONDS", 0.02)
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(framed(bytes(NONCE_BYTES)))
-        await reader.readexactly(4 + PROOF_BYTES)
-        writer.write(EMPTY_FRAME)
+        writer.write(framed(OWNER_NONCE))
+        writer.write(owner_proof((await reader.readexactly(4 + EDGE_PROOF_BYTES))[4:]))
         with contextlib.suppress(ConnectionResetError):
             await reader.read()
         writer.close()

@@ -7,7 +7,7 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
-    *("hotlink_frames", "hotlink", "hotlink_edge", "hosting"),
+    *("hotlink_frames", "hotlink_handshake", "hotlink", "hotlink_edge", "hosting"),
     *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
     "telemetry",
 )
