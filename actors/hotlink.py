@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from actors.hotlink_frames import FrameConnection, framed, message_framed
+from actors.hotlink_frames import FrameConnection, message
 from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
 
 logger = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class _Session(FrameConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._server.made(self)
-        self.write([framed(self._nonce)])
+        self.greet(self._nonce)
 
     def greeted(self, frame: bytes) -> None:
         transcript = transcript_of(self._server.secret, self._nonce, frame)
@@ -188,9 +188,9 @@ class _Session(FrameConnection):
             self.drop("wrong cluster secret")
             return
         self.peer = transcript.peer
-        self.stand()
+        self.greet(transcript.owner_proof())
+        self.stand(transcript.owner_key(), transcript.edge_key())
         self._server.proven(self, transcript.peer)
-        self.write([framed(transcript.owner_proof())])
 
     def taken(self, frame: bytes) -> None:
         number = frame[0]
@@ -211,7 +211,7 @@ class _Session(FrameConnection):
             else:
                 self._answer_later(number, sequence, result)
         if ready or not waiting:
-            self._ready.append(message_framed(number, (frame_number, ready)))
+            self._ready.append(message(number, (frame_number, ready)))
             frame_number = 0
         for future, replies in waiting.items():
             self._answer_when(future, number, frame_number, replies)
@@ -240,7 +240,7 @@ class _Session(FrameConnection):
     # --- answers that come later ----------------------------------------------------------------------------------
 
     def _answer(self, number: int, frame_number: int, replies: list[tuple[int, Any]]) -> None:
-        self._ready.append(message_framed(number, (frame_number, replies)))
+        self._ready.append(message(number, (frame_number, replies)))
         if not self._flush_is_due:
             self._flush_is_due = True
             self.loop.call_soon(self._flush_due)

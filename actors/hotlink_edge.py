@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.hotlink import FAILED, UNKNOWN, Kind
-from actors.hotlink_frames import FrameConnection, framed, message_framed
+from actors.hotlink_frames import FrameConnection, message
 from actors.hotlink_handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Link:
             items.append((call.sequence, call.item))
         self._frame += 1
         lane.frames.add(self._frame)
-        return message_framed(lane.number, (self._frame, items))
+        return message(lane.number, (self._frame, items))
 
     def take_answer(self, answer: bytes) -> None:
         lane = self._lanes[answer[0]]
@@ -264,10 +264,10 @@ class _Connection(FrameConnection):
                 self.drop("no owner speaks so")
                 return
             self._transcript = Transcript(self._link.secret, frame, secrets.token_bytes(NONCE_BYTES), self._link.peer)
-            self.write([framed(self._transcript.edge_proof())])
+            self.greet(self._transcript.edge_proof())
         elif self._transcript.is_owner_proof(frame):
             self.stood = True
-            self.stand()
+            self.stand(self._transcript.edge_key(), self._transcript.owner_key())
             self._link.stands(self)
         else:
             self.drop("the owner does not know the secret of the cluster")

@@ -1,12 +1,16 @@
-"""Frames over TCP, which both ends of a hot link are made of: cutting, joining, and noticing that a peer is dead.
+"""Frames over TCP, which both ends of a hot link are made of: cutting, joining, tagging, noticing that a peer is dead.
 
 Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
-bytes. An empty frame says that its sender lives. Not here: what is in a frame (hotlink.py), and when to connect
-(hotlink_edge.py).
+bytes: first a greeting (hotlink_handshake.py), then contents that each end with a tag. A frame of nothing but its tag
+says that its sender lives. Not here: what is in a frame (hotlink.py), and when to connect (hotlink_edge.py).
+
+A tag is a keyed BLAKE2b over all that this end has sent on this connection since the greeting. So a frame that was
+changed, repeated, left out, moved, sent back to its sender or taken from another connection ends the connection before
+it is looked at.
 
 Not WebSocket, which this was: masks, pings, queues and tasks of a library for strangers cost more than the calls that
 they carried. CPU per call (hold, settle and notice of delivery; two processes of one machine, alternating runs, uvloop,
-which Ray's actors run on) with the `websockets` library and so:
+which Ray's actors run on) with the `websockets` library, and over bare frames:
 
 | calls at once | edge, us | owner, us |
 |---|---|---|
@@ -16,15 +20,22 @@ which Ray's actors run on) with the `websockets` library and so:
 
 Half of what is left at one call at once is two writes to the socket on each side, and what they wake.
 
+What tags cost, measured in the same way on a quicker machine (best of twenty runs each, edge and owner together, us a
+call): 67.9 without and 73.1 with them at one call at once, 15.3 and 17.5 at 8, 7.8 and 8.4 at 128. That is 0.7 us for a
+frame at either end, and at most 1 % of a call's CPU in the whole product. AES-GCM, which would hide the contents too,
+cost 35 us a call at one at once.
+
 What happens when full: the transport keeps what a socket does not take. From OUTBOX_BYTES_MAX on a connection is
-`full`, and its user stops making more until it is not; what had to be written meanwhile is kept beside that.
+`full`, and its user stops making more until it is not; frames that had to be written meanwhile are kept beside that.
 """
 
 import asyncio
+import hashlib
 import logging
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from hmac import compare_digest
 from typing import Any, cast
 
 from msgspec.msgpack import Encoder
@@ -35,10 +46,11 @@ FRAME_BYTES_MAX = 16 << 20
 OUTBOX_BYTES_MAX = 1 << 20
 BEAT_SECONDS = 5.0  # Also the time that a connection has for its greeting.
 SILENT_BEATS_MAX = 4  # A peer that says nothing for so many is dead: noticed after 20 to 25 seconds.
-EMPTY_FRAME = bytes(4)
+TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
-_HEAD = struct.Struct(">IB")
+_KINDS = tuple(bytes((kind,)) for kind in range(256))
+_SIGN_OF_LIFE = b""  # A content that no message has.
 _encode = Encoder().encode
 
 
@@ -89,14 +101,13 @@ def framed(content: bytes) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
-def message_framed(kind: int, message: Any) -> bytes:
-    """A frame of one byte of kind, and the message as MessagePack."""
-    body = _encode(message)
-    return _HEAD.pack(1 + len(body), kind) + body
+def message(kind: int, content: Any) -> bytes:
+    """What most frames carry: one byte of kind, and MessagePack."""
+    return _KINDS[kind] + _encode(content)
 
 
 class FrameConnection(asyncio.Protocol, ABC):
-    """One end of a connection. Its user says what to do with frames, and calls `stand` once the greeting is over."""
+    """One end of a connection. A subclass says what to do with frames, and calls `stand` once the greeting is over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, greeting_bytes_max: int) -> None:
         self.loop = loop
@@ -122,14 +133,33 @@ class FrameConnection(asyncio.Protocol, ABC):
     def lost(self) -> None:
         """The connection is no more."""
 
-    def stand(self) -> None:
+    def stand(self, sending_key: bytes, receiving_key: bytes) -> None:
+        """The greeting is over: from here on each frame of either end has a tag."""
+        self._sent = hashlib.blake2b(key=sending_key, digest_size=TAG_BYTES)
+        self._received = hashlib.blake2b(key=receiving_key, digest_size=TAG_BYTES)
         self.standing = True
         self._splitter.frame_bytes_max = FRAME_BYTES_MAX
 
-    def write(self, frames: list[bytes]) -> None:
-        """All in one. What is written to a connection that ends is lost, as on the way."""
+    def greet(self, content: bytes) -> None:
+        """Write a frame of the greeting, which has no tag."""
         if not self._dropped:
-            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            self._transport.write(framed(content))
+
+    def write(self, contents: list[bytes]) -> None:
+        """A frame of each, all in one write. Frames written to a connection that ends are lost, as on the way."""
+        if self._dropped:
+            return
+        if len(contents) == 1:  # By far the most frequent.
+            frame = _LENGTH.pack(len(contents[0]) + TAG_BYTES) + contents[0]
+            self._sent.update(frame)
+            self._transport.write(frame + self._sent.digest())
+            return
+        parts: list[bytes] = []
+        for content in contents:
+            frame = _LENGTH.pack(len(content) + TAG_BYTES) + content
+            self._sent.update(frame)
+            parts += (frame, self._sent.digest())
+        self._transport.write(b"".join(parts))
 
     def drop(self, reason: str) -> None:
         if not self._dropped:
@@ -153,8 +183,12 @@ class FrameConnection(asyncio.Protocol, ABC):
         try:
             for frame in self._splitter.feed(data):
                 if self.standing:
-                    if frame:
-                        self.taken(frame)
+                    content = frame[:-TAG_BYTES]
+                    self._received.update(_LENGTH.pack(len(frame)) + content)
+                    if not compare_digest(self._received.digest(), frame[-TAG_BYTES:]):
+                        self.drop("a frame is not the next one of the peer that proved itself")
+                    elif content:  # Else a sign of life.
+                        self.taken(content)
                 else:
                     self.greeted(frame)
                 if self._dropped:
@@ -189,4 +223,4 @@ class FrameConnection(asyncio.Protocol, ABC):
             self._silent_beats += 1
             self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
             if not self.full:
-                self.write([EMPTY_FRAME])
+                self.write([_SIGN_OF_LIFE])

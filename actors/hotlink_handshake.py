@@ -11,6 +11,15 @@ The MAC is HMAC-SHA-256 under the secret, which itself is never sent. A proof th
 another connection, as both nonces are in it; one end's proof sent back is not the other's, as the role is in it; and
 whoever connects to an owner learns nothing made of the secret before it has proven that it knows it. An edge sends no
 request before the owner's proof has come.
+
+Why frames are tagged afterwards (hotlink_frames.py), though the network is private: proofs alone would not keep out a
+relay. An attacker on that network who takes over an owner's address, or stands between, could pass the greeting on
+unchanged and then speak in both directions: hold and settle on any account without any credential, or tell an edge that
+calls are paid. The keys of the tags are made of the secret and of this connection's nonces, so a relay that does not
+know the secret can only pass frames on, or end the connection. Contents are not hidden: somebody who can read the
+network sees public keys, hashes of API keys and session tokens, method names and balances, none of which opens a door.
+The secret should have at least 128 bits of chance, as a proof that was overheard lets its holder try guesses at home;
+the launcher makes one of 256.
 """
 
 import hmac
@@ -46,6 +55,14 @@ class Transcript:
 
     def is_owner_proof(self, frame: bytes) -> bool:
         return hmac.compare_digest(frame, self.owner_proof())
+
+    def edge_key(self) -> bytes:
+        """Seals the frames that the edge sends on this connection (32 bytes)."""
+        return self._mac(b"edge's frames")
+
+    def owner_key(self) -> bytes:
+        """Seals the frames that the owner sends on this connection."""
+        return self._mac(b"owner's frames")
 
     def _mac(self, role: bytes) -> bytes:
         return hmac.digest(self._secret, b"ledger-gateway hot link 2 " + role + self._said, "sha256")

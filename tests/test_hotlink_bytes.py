@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from actors import hotlink, hotlink_frames
 from actors.hotlink import UNPROVEN_MAX, LinkServer, _Session
-from actors.hotlink_frames import EMPTY_FRAME, FRAME_BYTES_MAX, framed, message_framed
+from actors.hotlink_frames import FRAME_BYTES_MAX, framed, message
 from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
 
 from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
-from .test_hotlink_frames import ManualLoop, Transport, made
+from .test_hotlink_frames import Far, ManualLoop, Transport, made
 
 
 class Stranger:
@@ -23,6 +23,7 @@ class Stranger:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.writer = reader, writer
+        self._far = Far()
 
     @classmethod
     async def at(cls, owner: Owner) -> "Stranger":
@@ -45,6 +46,14 @@ class Stranger:
         transcript = Transcript(secret, await self.frame(), bytes(NONCE_BYTES), peer)
         self.writer.write(framed(transcript.edge_proof()))
         assert transcript.is_owner_proof(await self.frame())
+        self._far = Far(transcript.edge_key(), transcript.owner_key())
+
+    def send(self, content: bytes) -> None:
+        self.writer.write(self._far.frames(content))
+
+    async def answer(self) -> bytes:
+        (content,) = self._far.contents([await self.frame()])
+        return content
 
 
 def proof(secret: bytes, nonce: bytes) -> bytes:
@@ -52,7 +61,7 @@ def proof(secret: bytes, nonce: bytes) -> bytes:
 
 
 def asked(frame: int, *texts: str) -> bytes:
-    return message_framed(ECHO.number, (frame, [(number, Ask(text)) for number, text in enumerate(texts)]))
+    return message(ECHO.number, (frame, [(number, Ask(text)) for number, text in enumerate(texts)]))
 
 
 async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
@@ -60,8 +69,8 @@ async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
     owner = await Owner().start()
     stranger = await Stranger.at(owner)
     await stranger.prove()
-    stranger.writer.write(asked(7, "a", "b"))
-    answer = await stranger.frame()
+    stranger.send(asked(7, "a", "b"))
+    answer = await stranger.answer()
     assert answer[0] == ECHO.number
     assert msgspec.msgpack.decode(answer[1:]) == [7, [[0, ["A"]], [1, ["B"]]]]
     stranger.writer.close()
@@ -74,9 +83,9 @@ async def test_a_proof_is_answered_with_the_owners_and_answers_follow() -> None:
         framed(proof(b"guess", bytes(32))),
         framed(bytes(EDGE_PROOF_BYTES)),
         framed(bytes(PEER_BYTES)),
-        EMPTY_FRAME,
+        framed(b""),
         (EDGE_PROOF_BYTES + 1).to_bytes(4, "big"),
-        asked(1, "x"),
+        framed(asked(1, "x")),
     ],
     ids=["wrong secret", "zeros", "a peer alone", "nothing", "a frame longer than a proof", "no proof"],
 )
@@ -86,7 +95,7 @@ async def test_who_does_not_prove_the_secret_is_sent_away(greeting: bytes, caplo
     stranger = await Stranger.at(owner)
     await stranger.frame()
     with caplog.at_level(logging.WARNING):
-        stranger.writer.write(greeting + asked(1, "x"))
+        stranger.writer.write(greeting + framed(asked(1, "x")))
         assert await stranger.ended()
     assert "127.0.0.1" in caplog.text and "dropped" in caplog.text
     assert owner.frames == []
@@ -126,16 +135,19 @@ async def test_strangers_who_prove_nothing_do_not_gather() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [(FRAME_BYTES_MAX + 1).to_bytes(4, "big"), message_framed(99, (1, [])), message_framed(ECHO.number, ["no frame"])],
+    [None, message(99, (1, [])), message(ECHO.number, ["no frame"])],
     ids=["too long", "unknown kind", "unreadable"],
 )
-async def test_a_frame_that_cannot_be_taken_ends_its_connection_alone(bad: bytes) -> None:
+async def test_a_frame_that_cannot_be_taken_ends_its_connection_alone(bad: bytes | None) -> None:
     """Rule: nothing a peer sends ends the owner, or the connections of others."""
     owner = await Owner().start()
     link = linked(owner)
     stranger = await Stranger.at(owner)
     await stranger.prove()
-    stranger.writer.write(bad)
+    if bad is None:
+        stranger.writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+    else:
+        stranger.send(bad)
     assert await stranger.ended()
     assert owner.frames == []
     assert (await link.call(ECHO, Ask("a"), 5_000)).text == "A"
@@ -155,6 +167,18 @@ class Proven:
         transcript = Transcript(b"secret", nonce, bytes(NONCE_BYTES), b"stranger")
         self.session.data_received(framed(transcript.edge_proof()))
         assert self.transport.take() == [transcript.owner_proof()]
+        self._far = Far(transcript.edge_key(), transcript.owner_key())
+
+    def frames(self, *contents: bytes) -> bytes:
+        return self._far.frames(*contents)
+
+    def receive(self, *contents: bytes) -> None:
+        """All in one read."""
+        self.session.data_received(self._far.frames(*contents))
+
+    def answers(self) -> list[list[Any]]:
+        """Of each frame written since: the number of the frame that it acknowledges, and the replies."""
+        return [msgspec.msgpack.decode(content[1:]) for content in self._far.contents(self.transport.take())]
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=3), max_size=5), st.lists(st.integers(1, 40), max_size=30))
@@ -162,12 +186,12 @@ def test_frames_are_handled_once_each_however_they_are_cut(frames: list[list[str
     """Rule: one call of the handler a frame, in order; one answer a frame."""
     owner = Owner()
     proven = Proven(owner)
-    stream = b"".join(asked(number, *texts) for number, texts in enumerate(frames, 1))
+    stream = proven.frames(*(asked(number, *texts) for number, texts in enumerate(frames, 1)))
     for size in [*sizes, len(stream) or 1]:
         proven.session.data_received(stream[:size])
         stream = stream[size:]
     assert owner.frames == frames
-    answers = [msgspec.msgpack.decode(answer[1:]) for answer in proven.transport.take()]
+    answers = proven.answers()
     assert [answer[0] for answer in answers] == list(range(1, len(frames) + 1))
     assert [[text for _, (text,) in answer[1]] for answer in answers] == [
         [text.upper() for text in texts] for texts in frames
@@ -177,9 +201,9 @@ def test_frames_are_handled_once_each_however_they_are_cut(frames: list[list[str
 def test_all_frames_of_one_read_are_answered_in_one_write() -> None:
     """Rule: a write wakes the peer, so what is ready together leaves together."""
     proven = Proven(Owner())
-    proven.session.data_received(asked(1, "a") + asked(2, "b"))
+    proven.receive(asked(1, "a"), asked(2, "b"))
     assert len(proven.transport.writes) == 1
-    assert len(proven.transport.take()) == 2
+    assert len(proven.answers()) == 2
 
 
 async def test_commits_that_end_in_one_turn_are_answered_in_one_write() -> None:
@@ -187,20 +211,20 @@ async def test_commits_that_end_in_one_turn_are_answered_in_one_write() -> None:
     owner = Owner()
     proven = Proven(owner)
     for frame in (1, 2):
-        proven.session.data_received(message_framed(COMMIT.number, (frame, [(frame, Ask("x"))])))
+        proven.receive(message(COMMIT.number, (frame, [(frame, Ask("x"))])))
     assert proven.transport.writes == [], "neither is durable"
     for commit in owner.commits:
         commit.set_result(None)
     await asyncio.sleep(0)
     proven.loop.turn()
     assert len(proven.transport.writes) == 1
-    assert [msgspec.msgpack.decode(answer[1:])[0] for answer in proven.transport.take()] == [1, 2]
+    assert [answer[0] for answer in proven.answers()] == [1, 2]
 
 
 async def test_a_commit_that_ends_after_its_edge_left_is_told_to_nobody() -> None:
     owner = Owner()
     proven = Proven(owner)
-    proven.session.data_received(message_framed(COMMIT.number, (1, [(1, Ask("x"))])))
+    proven.receive(message(COMMIT.number, (1, [(1, Ask("x"))])))
     proven.session.connection_lost(None)
     owner.commits[0].set_exception(ConnectionError("commit failed"))
     await asyncio.sleep(0)
@@ -227,7 +251,7 @@ async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeyp
     await stranger.prove()
     text, frames = "a" * (1 << 18), 200
     for number in range(1, frames + 1):
-        stranger.writer.write(asked(number, text))
+        stranger.send(asked(number, text))
     await asyncio.wait_for(full.wait(), 20)
     (session,) = owner.server._connections
     taken = len(owner.frames)
@@ -236,7 +260,7 @@ async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeyp
     kept = cast(asyncio.WriteTransport, session._transport).get_write_buffer_size()
     assert len(owner.frames) == taken < frames and kept <= (1 << 16) + 2 * len(text)
     for number in range(1, frames + 1):
-        assert msgspec.msgpack.decode((await stranger.frame())[1:])[0] == number
+        assert msgspec.msgpack.decode((await stranger.answer())[1:])[0] == number
     stranger.writer.close()
     await owner.server.stop()
 

@@ -10,20 +10,24 @@ import pytest
 from actors import hotlink_edge, hotlink_frames
 from actors.hotlink import LinkServer
 from actors.hotlink_edge import Link, LinkFull, LinkTimeout, _Connection
-from actors.hotlink_frames import framed, message_framed
-from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
+from actors.hotlink_frames import framed, message
+from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, Transcript, transcript_of
 
 from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
-from .test_hotlink_frames import Transport, made
+from .test_hotlink_frames import Far, Transport, made
 
 OWNER_NONCE = bytes(NONCE_BYTES)
 
 
-def owner_proof(edge_proof: bytes) -> bytes:
-    """The frame of an owner who has sent OWNER_NONCE."""
+def greeted_by(edge_proof: bytes) -> Transcript:
+    """As an owner sees it that has sent OWNER_NONCE."""
     transcript = transcript_of(b"secret", OWNER_NONCE, edge_proof)
     assert transcript is not None and transcript.is_edge_proof(edge_proof)
-    return framed(transcript.owner_proof())
+    return transcript
+
+
+def owner_proof(edge_proof: bytes) -> bytes:
+    return framed(greeted_by(edge_proof).owner_proof())
 
 
 async def nowhere() -> tuple[str, int]:
@@ -116,7 +120,9 @@ class Standing:
         self.connection.data_received(framed(OWNER_NONCE))
         (proof,) = self.transport.take()
         assert not self.link.connected, "the owner may refuse the proof, and has not given its own"
-        self.connection.data_received(owner_proof(proof))
+        transcript = greeted_by(proof)
+        self._far = Far(transcript.owner_key(), transcript.edge_key())
+        self.connection.data_received(framed(transcript.owner_proof()))
         assert self.link.connected
 
     async def turn(self) -> None:
@@ -125,11 +131,15 @@ class Standing:
 
     def texts(self) -> list[list[str]]:
         """Of each frame written since."""
-        frames = [msgspec.msgpack.decode(frame[1:]) for frame in self.transport.take()]
+        contents = self._far.contents(self.transport.take())
+        frames = [msgspec.msgpack.decode(content[1:]) for content in contents]
         return [[item[0] for _, item in items] for _, items in frames]
 
     def answer(self, frame: int, *sequences: int) -> None:
-        self.connection.data_received(message_framed(ECHO.number, (frame, [(n, Told("told")) for n in sequences])))
+        self.receive(message(ECHO.number, (frame, [(n, Told("told")) for n in sequences])))
+
+    def receive(self, content: bytes) -> None:
+        self.connection.data_received(self._far.frames(content))
 
     def end(self) -> None:
         self.connection.connection_lost(None)
@@ -202,7 +212,7 @@ async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeyp
     asked = standing.link.call(ECHO, Ask("asked"), 5_000)
     await standing.turn()
     assert standing.texts() == [["asked"]]
-    standing.connection.data_received(message_framed(ECHO.number, (1, [(1, None)])))
+    standing.receive(message(ECHO.number, (1, [(1, None)])))
     standing.end()
     again = Standing(standing.link)
     assert again.texts() == [["asked"]]

@@ -4,15 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.hotlink_edge import Link, LinkTimeout
-from actors.hotlink_frames import EMPTY_FRAME, framed
+from actors.hotlink_frames import framed
 from actors.hotlink_handshake import EDGE_PROOF_BYTES, Transcript, transcript_of
 
-from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
+from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
 
 MAC_BYTES = 32
 Answer = Callable[[bytes], bytes]  # Of a false owner: what it sends once it has the edge's proof.
@@ -66,7 +67,7 @@ def nothing_but(answer: bytes) -> Answer:
 
 
 FALSE_ANSWERS: dict[str, Answer] = {
-    "the proof is taken": nothing_but(EMPTY_FRAME),
+    "the proof is taken": nothing_but(framed(b"")),
     "zeros": nothing_but(framed(bytes(MAC_BYTES))),
     "no proof at all": nothing_but(framed(b"welcome")),
     "its own proof sent back": lambda proof: framed(proof[-MAC_BYTES:]),
@@ -117,6 +118,44 @@ async def test_a_replayed_greeting_of_the_true_owner_is_refused() -> None:
     async with an_edge_of(false) as edge:
         await asyncio.wait_for(false.refused.wait(), 10)
         assert false.taken == b"" and not edge.connected
+
+
+@pytest.mark.parametrize("to", ["owner", "edge"])
+async def test_a_relay_between_edge_and_owner_adds_nothing(to: str) -> None:
+    """Rule: passing the greeting on makes nobody a peer: a frame of the relay's own ends the connection, untaken."""
+    owner = await Owner().start()
+    forged = {
+        "owner": b"\1" + msgspec.msgpack.encode([1, [[1, Ask("forged")]]]),
+        "edge": b"\1" + msgspec.msgpack.encode([1, [[1, Told("forged")]]]),
+    }[to]
+    relayed: list[int] = []
+
+    async def relay(of_edge: asyncio.StreamReader, to_edge: asyncio.StreamWriter) -> None:
+        of_owner, to_owner = await asyncio.open_connection("127.0.0.1", owner.port)
+        for reader, writer in ((of_owner, to_edge), (of_edge, to_owner), (of_owner, to_edge)):
+            writer.write(framed(await frame_of(reader)))
+        relayed.append(1)
+        if len(relayed) == 1:
+            (to_owner if to == "owner" else to_edge).write(framed(forged))
+
+        async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while True:
+                    writer.write(framed(await frame_of(reader)))
+            writer.close()
+
+        await asyncio.gather(copy(of_owner, to_edge), copy(of_edge, to_owner))
+
+    between = await asyncio.start_server(relay, "127.0.0.1", 0)
+    wire = Owner()
+    wire.port = between.sockets[0].getsockname()[1]
+    link = linked(wire)
+    answer = await asyncio.wait_for(link.call(ECHO, Ask("own"), 20_000), 10)
+    assert answer.text == "OWN" and ["forged"] not in owner.frames
+    assert len(relayed) == 2, "the connection that carried it is over, and the call went on by another"
+    await link.stop()
+    between.close()
+    await owner.server.stop()
 
 
 async def test_an_owner_of_another_secret_gets_no_frame() -> None:
