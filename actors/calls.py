@@ -1,7 +1,7 @@
 """The nouns that travel from a door to the owner of the account and back.
 
 Implements: interface specification, "Authentication"; decisions, money rule 1.
-Pure vocabulary. msgspec structs, because these cross the hot link (hotlink.py) thousands of times a second.
+Pure vocabulary. msgspec structs, because these cross the hot link (hotlink/) thousands of times a second.
 """
 
 from enum import IntEnum, unique

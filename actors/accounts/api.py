@@ -1,7 +1,7 @@
 """What others may ask of the owner of an account, and the client they hold.
 
 Implements: design, section 4; interface, "Account endpoints". No rules live here.
-Hold and settle travel over the hot link (hotlink.py); everything else is rare and uses ordinary actor calls.
+Hold and settle travel over the hot link (hotlink/); everything else is rare and uses ordinary actor calls.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import DeliveredNotice, HoldReply, HoldRequest, Noted, Proof, SettleReply, SettleRequest
-from actors.hotlink import AskAgain, Kind
+from actors.hotlink.messages import AskAgain, Kind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 

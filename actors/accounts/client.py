@@ -37,8 +37,8 @@ from actors.calls import (
 )
 from actors.config import Config
 from actors.errors import Err
-from actors.hotlink import Kind
-from actors.hotlink_edge import Link, LinkFull, LinkTimeout
+from actors.hotlink.edge import Link, LinkFull, LinkTimeout
+from actors.hotlink.messages import Kind
 
 logger = logging.getLogger(__name__)
 

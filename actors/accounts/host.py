@@ -21,7 +21,7 @@ from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleReque
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.events import NullSink
-from actors.hotlink import LinkServer, each
+from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
 from actors.storage import checked_redis, connect_postgres
 

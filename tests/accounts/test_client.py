@@ -23,7 +23,7 @@ from actors.calls import (
     WalletProof,
 )
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
-from actors.hotlink import LinkServer
+from actors.hotlink.owner import LinkServer
 from actors.units import routing_bytes
 
 EDGE = b"the-edge"

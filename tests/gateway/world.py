@@ -22,7 +22,7 @@ from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig,
 from actors.events import NullSink
 from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.gateway.pipeline import Node
-from actors.hotlink_edge import LinkTimeout
+from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
 from actors.settlements import PaymentDesk
 from actors.units import VIRTUAL_SHARDS, VirtualShard

@@ -7,13 +7,13 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
-    *("hotlink_frames", "hotlink_handshake", "hotlink", "hotlink_edge", "hosting"),
+    "hosting",
     *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
     "telemetry",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("identity", "upstream", "geyser_proto", "launch_programs"),
+    ("identity", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
     *(
         (
@@ -29,7 +29,13 @@ OPEN = {
     "identity": {"addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"core", "replies", "transactions"},
+<<<<<<< HEAD
     "accounts": {"books"},  # Where the books are, for the audit that compares them with the chain.
+=======
+    # A transport: both ends of it, and the form of what travels.
+    "hotlink": {"edge", "messages", "owner"},
+    "accounts": {"audit"},  # Where the books are, for the audit that compares them with the chain.
+>>>>>>> d5a9e51 (hotlink: a folder of its own)
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.

@@ -12,9 +12,7 @@ IMPURE = {
     *(
         "actors.clock",
         "actors.hosting",
-        "actors.hotlink_frames",
         "actors.hotlink",
-        "actors.hotlink_edge",
         "actors.storage",
         "actors.children",
         "actors.embedded",

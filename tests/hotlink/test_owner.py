@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors import hotlink, hotlink_frames
-from actors.hotlink import UNPROVEN_MAX, LinkServer, _Session
-from actors.hotlink_frames import FRAME_BYTES_MAX, framed, message
-from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
+from actors.hotlink import frames as frames_module
+from actors.hotlink import owner as owner_module
+from actors.hotlink.frames import FRAME_BYTES_MAX, framed
+from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
+from actors.hotlink.messages import message
+from actors.hotlink.owner import UNPROVEN_MAX, LinkServer, _Session
 
-from .test_hotlink import COMMIT, ECHO, Ask, Owner, linked
-from .test_hotlink_frames import Far, ManualLoop, Transport, made
+from .test_frames import Far, ManualLoop, Transport, made
+from .test_link import COMMIT, ECHO, Ask, Owner, linked
 
 
 class Stranger:
@@ -237,7 +239,7 @@ async def test_a_commit_that_ends_after_its_edge_left_is_told_to_nobody() -> Non
 
 async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: bounded queues everywhere; and once they are taken, everything asked is answered, in order."""
-    monkeypatch.setattr(hotlink_frames, "OUTBOX_BYTES_MAX", 1 << 16)
+    monkeypatch.setattr(frames_module, "OUTBOX_BYTES_MAX", 1 << 16)
     full = asyncio.Event()
     pause = _Session.pause_writing
 
@@ -267,8 +269,8 @@ async def test_an_owner_reads_no_further_while_its_answers_are_not_taken(monkeyp
 
 async def test_a_silent_peer_is_dropped_and_told_gone_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a half-open connection is noticed without anybody having to close it."""
-    monkeypatch.setattr(hotlink_frames, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.02)
+    monkeypatch.setattr(frames_module, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.02)
     gone: asyncio.Queue[bytes] = asyncio.Queue()
     owner = Owner()
     owner.server = LinkServer(b"secret", {ECHO: owner.echo}, gone.put_nowait)
@@ -286,7 +288,7 @@ async def test_a_silent_peer_is_dropped_and_told_gone_once(monkeypatch: pytest.M
 
 async def test_an_owner_that_stops_tells_nobody_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not the edge that died."""
-    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0)
     gone: asyncio.Queue[bytes] = asyncio.Queue()
     owner = Owner()
     owner.server = LinkServer(b"secret", {ECHO: owner.echo}, gone.put_nowait)

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors import hotlink
-from actors.hotlink import AskAgain, Kind, LinkServer, each
-from actors.hotlink_edge import Link, LinkTimeout
+from actors.hotlink import owner as owner_module
+from actors.hotlink.edge import Link, LinkTimeout
+from actors.hotlink.messages import AskAgain, Kind
+from actors.hotlink.owner import LinkServer, each
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
@@ -156,7 +157,7 @@ async def test_a_wrong_secret_gets_no_answers() -> None:
 
 async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: an edge is dead when all its connections have been gone for a while; it is told once."""
-    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.05)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.05)
     gone: asyncio.Queue[bytes] = asyncio.Queue()
     owner = Owner()
     owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
@@ -180,7 +181,7 @@ async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkey
 
 async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: the time away counts from the last break; an edge that came back in between is not declared dead."""
-    monkeypatch.setattr(hotlink, "GONE_SECONDS", 0.4)
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.4)
     gone: asyncio.Queue[bytes] = asyncio.Queue()
     owner = Owner()
     owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)

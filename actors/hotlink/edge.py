@@ -1,7 +1,8 @@
 """The edge's side of the hot link: coalesces, keeps at most two frames of a kind in flight, finds the owner again.
 
-Implements: design, section 2. What travels, and the owner's side, is hotlink.py. Every request must be idempotent by
-its own operation id: after a break, or when the owner could not say, it is sent again.
+Implements: design, section 2 (coalesced frames, at most two in flight of each kind; a broken link is made again, and
+what is unanswered is sent again). Every request must be idempotent by its own operation id: after a break, or when the
+owner could not say, it is sent again. The owner's side is owner.py.
 
 Few turns of the loop: calls of one turn wait for one flush at its end, which writes the frames of all kinds at once.
 
@@ -15,9 +16,9 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.hotlink import FAILED, UNKNOWN, Kind
-from actors.hotlink_frames import FrameConnection, message
-from actors.hotlink_handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
+from actors.hotlink.frames import FrameConnection
+from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
+from actors.hotlink.messages import FAILED, UNKNOWN, Kind, message
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors import hotlink_edge, hotlink_frames
-from actors.hotlink import LinkServer
-from actors.hotlink_edge import Link, LinkFull, LinkTimeout, _Connection
-from actors.hotlink_frames import framed, message
-from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, Transcript, transcript_of
+from actors.hotlink import edge as edge_module
+from actors.hotlink import frames as frames_module
+from actors.hotlink.edge import Link, LinkFull, LinkTimeout, _Connection
+from actors.hotlink.frames import framed
+from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, Transcript, transcript_of
+from actors.hotlink.messages import message
+from actors.hotlink.owner import LinkServer
 
-from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
-from .test_hotlink_frames import Far, Transport, made
+from .test_frames import Far, Transport, made
+from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
 
 OWNER_NONCE = bytes(NONCE_BYTES)
 
@@ -36,7 +38,7 @@ async def nowhere() -> tuple[str, int]:
 
 async def test_a_full_link_refuses_new_work_and_never_the_end_of_admitted_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: bounded queues everywhere; but what was admitted can always be settled."""
-    monkeypatch.setattr(hotlink_edge, "UNANSWERED_MAX", 2)
+    monkeypatch.setattr(edge_module, "UNANSWERED_MAX", 2)
     link = Link(b"secret", (ECHO, COMMIT), nowhere)
     link.call(ECHO, Ask("1"), 1, new_work=True)
     link.call(ECHO, Ask("2"), 1, new_work=True)
@@ -174,7 +176,7 @@ async def test_while_the_transport_is_full_calls_stay_on_their_lane() -> None:
 
 async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: at most two frames of a kind fly, of so many items each."""
-    monkeypatch.setattr(hotlink_edge, "FRAME_ITEMS_MAX", 2)
+    monkeypatch.setattr(edge_module, "FRAME_ITEMS_MAX", 2)
     standing = Standing()
     for text in "abcdefg":
         standing.link.call(ECHO, Ask(text), 5_000)
@@ -207,7 +209,7 @@ async def test_after_a_break_what_is_unanswered_goes_again_oldest_first() -> Non
 async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a break sends it at once, and its pause is over. Else it would go again after its answer was delivered: the
     owner would take that answer for undelivered, and refund it when this edge ends."""
-    monkeypatch.setattr(hotlink_edge, "_AGAIN_SECONDS", (0,))
+    monkeypatch.setattr(edge_module, "_AGAIN_SECONDS", (0,))
     standing = Standing()
     asked = standing.link.call(ECHO, Ask("asked"), 5_000)
     await standing.turn()
@@ -228,7 +230,7 @@ async def test_what_pauses_before_it_is_asked_again_is_never_asked_twice(monkeyp
 
 async def test_an_owner_that_falls_silent_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a half-open connection is noticed; the owner is looked up again, and what is unanswered is sent there."""
-    monkeypatch.setattr(hotlink_frames, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(frames_module, "BEAT_SECONDS", 0.02)
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(framed(OWNER_NONCE))

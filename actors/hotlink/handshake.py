@@ -1,7 +1,7 @@
 """How the two ends of a hot link prove to each other that they know the secret of the cluster.
 
 Implements: design, section 2 (the link's first frames prove a secret of the cluster), in both directions.
-Pure: nonces arrive as arguments. Who sends when is hotlink.py (owner) and hotlink_edge.py (edge).
+Pure: nonces arrive as arguments. Who sends when is owner.py and edge.py.
 
     owner -> edge   OWNER_NONCE_BYTES, fresh for this connection
     edge -> owner   its name (PEER_BYTES), its nonce, and MAC("edge", owner's nonce, its nonce, its name)
@@ -12,7 +12,7 @@ another connection, as both nonces are in it; one end's proof sent back is not t
 whoever connects to an owner learns nothing made of the secret before it has proven that it knows it. An edge sends no
 request before the owner's proof has come.
 
-Why frames are tagged afterwards (hotlink_frames.py), though the network is private: proofs alone would not keep out a
+Why frames are tagged afterwards (frames.py), though the network is private: proofs alone would not keep out a
 relay. An attacker on that network who takes over an owner's address, or stands between, could pass the greeting on
 unchanged and then speak in both directions: hold and settle on any account without any credential, or tell an edge that
 calls are paid. The keys of the tags are made of the secret and of this connection's nonces, so a relay that does not

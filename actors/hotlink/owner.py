@@ -1,19 +1,14 @@
-"""The hot link: one long-lived connection from an edge to an owner, carrying everything that gathered as one frame.
+"""The owner's side of the hot link: listens for edges, and answers what they ask, all that is ready in one frame.
 
-Implements: design, section 2 (never one actor call per request; coalesced frames; at most two in flight of each
-kind; the first frames prove a secret of the cluster; a broken link is re-made and what is unanswered is sent again).
-This is what travels, and the owner's side; the edge's side is hotlink_edge.py. Generic: knows kinds, sequence numbers
-and futures; no rule of any context may live here. Requests must therefore be idempotent, each by its own operation id.
+Implements: design, section 2 (never one actor call per request; coalesced frames; the first frames prove a secret of
+the cluster). Generic: knows kinds, sequence numbers and futures; no rule of any context may live here. Requests may
+come twice, so they must be idempotent, each by its own operation id.
 
-The edge's proof also names it (PEER_BYTES). When all connections of a peer have been gone for a while, `on_gone` is
-told, once: that edge is dead, and the customers whose calls it carried can be made whole.
+The edge's proof also names it. When all connections of an edge have been gone for a while, `on_gone` is told, once:
+that edge is dead, and the customers whose calls it carried can be made whole.
 
-The greeting proves the secret of the cluster in both directions (hotlink_handshake.py). Then frames are one byte of
-kind and MessagePack `[frame, [[sequence, item], ...]]`, and answers, which come in the order they become ready, are the
-same with replies for items; there frame acknowledges that frame, or is 0.
-
-What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. What it has
-read already is still answered; that is bounded by what an edge may leave unanswered (hotlink_edge.py).
+What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. Frames that it
+has read already are still answered; they are bounded by what an edge may leave unanswered (edge.py).
 """
 
 import asyncio
@@ -21,13 +16,13 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from actors.hotlink_frames import FrameConnection, message
-from actors.hotlink_handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
+from actors.hotlink.frames import FrameConnection
+from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
+from actors.hotlink.messages import FAILED, UNKNOWN, AskAgain, Kind, message
 
 logger = logging.getLogger(__name__)
 
@@ -35,36 +30,9 @@ UNPROVEN_MAX = 64  # Connections that have not proven themselves; each has BEAT_
 GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (_RECONNECT_SECONDS); a killed one never is.
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One sort of request. Numbers are the wire's; they must never be reused for another meaning."""
-
-    number: int
-    request_type: Any
-    reply_type: Any
-
-    def frame_decoder(self) -> Any:
-        return _frame_decoder(self.request_type)
-
-    def answer_decoder(self) -> Any:
-        return _frame_decoder(self.reply_type | bool | None)
-
-
-def _frame_decoder(item: Any) -> Any:
-    return msgspec.msgpack.Decoder(tuple.__class_getitem__((int, list[tuple[int, item]])))
-
-
 # What a handler may give back for one item: the reply; the reply that holds once the future is done; or an awaitable.
 Handled = Any
 FrameHandler = Callable[[list[Any]], list[Handled]]
-
-# On the wire in place of a reply. UNKNOWN: not known, ask again. FAILED: a fault of the owner's; asking again would
-# only fail again, and would hold up everything else of this edge.
-UNKNOWN, FAILED = None, False
-
-
-class AskAgain(Exception):
-    """Raised by a handler that cannot say at the moment: the edge asks again, a little later each time."""
 
 
 class _Failed(msgspec.Struct, frozen=True):
@@ -94,9 +62,6 @@ def each(handle: Callable[[Any], Handled]) -> FrameHandler:
         return results
 
     return handle_frame
-
-
-# --- the owner's side ---------------------------------------------------------------------------------------------
 
 
 class LinkServer:

@@ -5,12 +5,11 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, cast
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.hotlink_frames import (
+from actors.hotlink.frames import (
     BEAT_SECONDS,
     FRAME_BYTES_MAX,
     SILENT_BEATS_MAX,
@@ -19,7 +18,6 @@ from actors.hotlink_frames import (
     FrameTooLong,
     Splitter,
     framed,
-    message,
 )
 
 NEAR_KEY, FAR_KEY = b"n" * 32, b"f" * 32
@@ -185,10 +183,6 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(cut: int) -> No
     assert list(Splitter(20).feed(framed(bytes(20)))) == [bytes(20)]
     with pytest.raises(FrameTooLong):
         list(Splitter(20).feed(framed(bytes(21))[:cut]))
-
-
-def test_a_message_is_its_kind_and_messagepack() -> None:
-    assert message(3, [1, "a"]) == b"\3" + msgspec.msgpack.encode([1, "a"])
 
 
 def test_before_the_greeting_only_a_short_frame_is_taken() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.hotlink_edge import Link, LinkTimeout
-from actors.hotlink_frames import framed
-from actors.hotlink_handshake import EDGE_PROOF_BYTES, Transcript, transcript_of
+from actors.hotlink.edge import Link, LinkTimeout
+from actors.hotlink.frames import framed
+from actors.hotlink.handshake import EDGE_PROOF_BYTES, Transcript, transcript_of
 
-from .test_hotlink import COMMIT, ECHO, Ask, Owner, Told, linked
+from .test_link import COMMIT, ECHO, Ask, Owner, Told, linked
 
 MAC_BYTES = 32
 Answer = Callable[[bytes], bytes]  # Of a false owner: what it sends once it has the edge's proof.

@@ -1,8 +1,8 @@
 """Frames over TCP, which both ends of a hot link are made of: cutting, joining, tagging, noticing that a peer is dead.
 
 Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
-bytes: first a greeting (hotlink_handshake.py), then contents that each end with a tag. A frame of nothing but its tag
-says that its sender lives. Not here: what is in a frame (hotlink.py), and when to connect (hotlink_edge.py).
+bytes: first a greeting (handshake.py), then contents that each end with a tag. A frame of nothing but its tag
+says that its sender lives. Not here: what is in a frame (messages.py), and when to connect (edge.py).
 
 A tag is a keyed BLAKE2b over all that this end has sent on this connection since the greeting. So a frame that was
 changed, repeated, left out, moved, sent back to its sender or taken from another connection ends the connection before
@@ -36,9 +36,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from hmac import compare_digest
-from typing import Any, cast
-
-from msgspec.msgpack import Encoder
+from typing import cast
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +47,7 @@ SILENT_BEATS_MAX = 4  # A peer that says nothing for so many is dead: noticed af
 TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
-_KINDS = tuple(bytes((kind,)) for kind in range(256))
 _SIGN_OF_LIFE = b""  # A content that no message has.
-_encode = Encoder().encode
 
 
 class FrameTooLong(Exception):
@@ -99,11 +95,6 @@ class Splitter:
 
 def framed(content: bytes) -> bytes:
     return _LENGTH.pack(len(content)) + content
-
-
-def message(kind: int, content: Any) -> bytes:
-    """What most frames carry: one byte of kind, and MessagePack."""
-    return _KINDS[kind] + _encode(content)
 
 
 class FrameConnection(asyncio.Protocol, ABC):
