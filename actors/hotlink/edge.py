@@ -1,13 +1,13 @@
-"""The edge's side of the hot link: coalesces, keeps at most two frames of a kind in flight, finds the owner again.
+"""The edge's side of the hot link: sends waiting calls as one frame, and finds its owner again after a break.
 
 Implements: design, section 2 (coalesced frames, at most two in flight of each kind; a broken link is made again, and
 what is unanswered is sent again). Every request must be idempotent by its own operation id: after a break, or when the
 owner could not say, it is sent again. The owner's side is owner.py.
 
-Few turns of the loop: calls of one turn wait for one flush at its end, which writes the frames of all kinds at once.
+Calls of one turn of the loop wait for one flush at its end, which writes the frames of all kinds at once.
 
-What happens when full: while the transport has more than it can get rid of, or two frames of a kind fly, calls wait
-on their lane; from UNANSWERED_MAX on, new work is refused.
+What happens when full: while the transport's buffer is full, or two frames of a kind are in flight, calls wait on their
+lane; from UNANSWERED_MAX on, new work is refused.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from actors.hotlink.messages import FAILED, UNKNOWN, Kind, message
 
 logger = logging.getLogger(__name__)
 
-FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one being worked on, one on the wire; more only spreads the same work thinner.
+FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one being worked on, one on the wire. More frames would only be smaller ones.
 FRAME_ITEMS_MAX = 1_024  # Keeps a frame well under FRAME_BYTES_MAX and an owner's turn short.
 UNANSWERED_MAX = 20_000  # Per link. Beyond it calls are refused at once (LinkFull), which the door turns into 503.
 _SWEEP_SECONDS = 0.25
@@ -32,7 +32,7 @@ _AGAIN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
 
 
 class LinkFull(Exception):
-    """Too much is unanswered on this link already."""
+    """Raised for new work while too many calls on this link are unanswered."""
 
 
 class LinkTimeout(Exception):
@@ -44,13 +44,13 @@ class _Call:
 
     def __init__(self, lane: "_Lane", sequence: int, item: Any, future: "asyncio.Future[Any]", deadline: float) -> None:
         self.lane, self.sequence, self.item, self.future, self.deadline = lane, sequence, item, future, deadline
-        # One of three: it waits on its lane, it flies, or it pauses before it is asked again.
+        # A call is in one of three states: it waits on its lane, is in flight, or pauses before it is sent again.
         self.waits, self.pauses = True, False
         self.again = 0
 
 
 class _Lane:
-    """What waits and what flies of one kind."""
+    """One kind of request: the calls that wait, and the frames in flight."""
 
     __slots__ = ("decoder", "frames", "number", "waiting")
 
@@ -103,8 +103,8 @@ class Link:
     def call(self, kind: Kind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
         """Send with the next frame. The future gives the reply, or LinkTimeout after wait_ms.
 
-        new_work: refused with LinkFull when too much is unanswered. What ends work that was admitted never is: there
-        is no more of it than was admitted.
+        new_work: raises LinkFull when too many calls are unanswered. Calls that end admitted work (settles, voids) are
+        never refused; the admitted work bounds their number.
         """
         if new_work and len(self._calls) >= UNANSWERED_MAX:
             raise LinkFull
@@ -124,14 +124,14 @@ class Link:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
-    # --- what flies -----------------------------------------------------------------------------------------------
+    # --- frames and answers ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what may be sent now."""
+        """Write all frames that may be in flight now."""
         self._flush_is_due = False
         connection = self._connection
         if connection is None or connection.full or not connection.standing:
-            return  # Whatever changes that flushes again.
+            return  # `stands` and `resume_writing` flush again.
         frames: list[bytes] = []
         try:
             for lane in self._lanes.values():
@@ -186,8 +186,11 @@ class Link:
         self._running_loop().call_later(pause_seconds, self._queue_again, call)
 
     def _queue_again(self, call: _Call) -> None:
-        """Unless a break ended the pause: what flies must not be sent beside itself. Its second could leave after the
-        answer to its first was delivered, and the owner would take that answer for undelivered."""
+        """End the pause, unless a break has ended it and the call was sent on the next connection.
+
+        Do not send a request a second time while its first copy is unanswered: the second could leave after the answer
+        to the first was delivered, and the owner would take that answer for undelivered.
+        """
         if call.sequence in self._calls and call.pauses:
             call.waits, call.pauses = True, False
             call.lane.waiting.append(call)
@@ -200,7 +203,7 @@ class Link:
         self.flush()
 
     def lost(self, connection: "_Connection") -> None:
-        """After a break everything unanswered goes again, oldest first."""
+        """After a break all unanswered calls wait to be sent again, oldest first."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -224,7 +227,7 @@ class Link:
             attempt += 1
 
     async def _connect_once(self) -> bool:
-        """Until the connection ends. Whether it stood."""
+        """Connect, and wait until the connection ends. Returns whether its greeting succeeded."""
         host, port = await self._resolve()
         loop = self._running_loop()
         async with asyncio.timeout(_CONNECT_SECONDS):  # wait_for may swallow the cancelling by stop().
@@ -262,7 +265,7 @@ class _Connection(FrameConnection):
     def greeted(self, frame: bytes) -> None:
         if self._transcript is None:
             if len(frame) != NONCE_BYTES:
-                self.drop("no owner speaks so")
+                self.drop("its first frame is not the nonce of an owner")
                 return
             self._transcript = Transcript(self._link.secret, frame, secrets.token_bytes(NONCE_BYTES), self._link.peer)
             self.greet(self._transcript.edge_proof())
@@ -277,7 +280,7 @@ class _Connection(FrameConnection):
         self._link.take_answer(frame)
 
     def read(self) -> None:
-        """Nothing remains to be done: callers wake in the next turn, and what waited has its flush."""
+        """Callers wake by themselves, and a flush for the calls that waited is due already."""
 
     def lost(self) -> None:
         self._link.lost(self)

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 FRAME_BYTES_MAX = 16 << 20
 OUTBOX_BYTES_MAX = 1 << 20
 BEAT_SECONDS = 5.0  # Also the time that a connection has for its greeting.
-SILENT_BEATS_MAX = 4  # A peer that says nothing for so many is dead: noticed after 20 to 25 seconds.
+SILENT_BEATS_MAX = 4  # A peer that sends nothing for so many beats counts as dead, after 20 to 25 seconds.
 TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
@@ -55,19 +55,21 @@ class FrameTooLong(Exception):
 
 
 class Splitter:
-    """Cuts what arrives into frames, however it was cut on the way, in time linear in its length."""
+    """Cuts a stream of bytes into frames, in time linear in its length, wherever the network has cut it."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max  # May change between two frames.
         self._kept = bytearray()  # The beginning of a frame.
-        self._wanted = _LENGTH.size  # So many bytes are looked at next; no sooner, or long frames would be slow.
+        self._wanted = (
+            _LENGTH.size
+        )  # Nothing is parsed before so many are kept, or a long frame would be parsed with each part.
 
     def feed(self, data: bytes) -> Iterable[bytes]:
-        """The frames that are whole with this. Must be gone through to the end, or this be used no more."""
+        """The frames that are whole with this data. The caller takes all of them, or stops using this splitter."""
         if not self._kept and len(data) >= _LENGTH.size:
             length = _LENGTH.unpack_from(data)[0]
             if len(data) == length + _LENGTH.size and length <= self.frame_bytes_max:
-                return (data[_LENGTH.size :],)  # By far the most frequent: one frame, whole.
+                return (data[_LENGTH.size :],)  # The usual case: exactly one frame.
         return self._cut(data)
 
     def _cut(self, data: bytes) -> Iterator[bytes]:
@@ -110,19 +112,19 @@ class FrameConnection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def greeted(self, frame: bytes) -> None:
-        """A frame came before the connection stands. As with `taken`, whatever this raises ends the connection."""
+        """Take a frame of the greeting. An exception from here, or from `taken`, ends the connection."""
 
     @abstractmethod
     def taken(self, frame: bytes) -> None:
-        """A frame came."""
+        """Take the content of a frame."""
 
     @abstractmethod
     def read(self) -> None:
-        """All frames that came at once have been taken."""
+        """Called when all frames of one read have been taken."""
 
     @abstractmethod
     def lost(self) -> None:
-        """The connection is no more."""
+        """Called when the connection has ended."""
 
     def stand(self, sending_key: bytes, receiving_key: bytes) -> None:
         """The greeting is over: from here on each frame of either end has a tag."""
@@ -137,10 +139,10 @@ class FrameConnection(asyncio.Protocol, ABC):
             self._transport.write(framed(content))
 
     def write(self, contents: list[bytes]) -> None:
-        """A frame of each, all in one write. Frames written to a connection that ends are lost, as on the way."""
+        """Write a frame of each content, all at once. Does nothing when the connection has ended."""
         if self._dropped:
             return
-        if len(contents) == 1:  # By far the most frequent.
+        if len(contents) == 1:  # The usual case.
             frame = _LENGTH.pack(len(contents[0]) + TAG_BYTES) + contents[0]
             self._sent.update(frame)
             self._transport.write(frame + self._sent.digest())
@@ -158,14 +160,14 @@ class FrameConnection(asyncio.Protocol, ABC):
             self.abandon()
 
     def abandon(self) -> None:
-        """End it at once, with what is not yet sent; `lost` follows in a later turn."""
+        """End the connection at once, and discard bytes not yet sent; `lost` is called in a later turn."""
         self._dropped, self.standing = True, False
         self._transport.abort()
 
     # --- what the loop calls --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # Those of uvloop are none by name.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not subclass asyncio's.
         self._transport.set_write_buffer_limits(high=OUTBOX_BYTES_MAX)
         self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
 
@@ -187,7 +189,7 @@ class FrameConnection(asyncio.Protocol, ABC):
             self.read()
         except FrameTooLong as error:
             self.drop(f"a frame is too long: {error}")
-        except Exception:  # A bug, or a peer of another version; nothing that follows on this connection is sure.
+        except Exception:  # A bug, or a peer of another version: later frames on this connection cannot be trusted.
             logger.exception("hot link: a frame cannot be taken")
             self.drop("a frame cannot be taken")
 
@@ -204,8 +206,11 @@ class FrameConnection(asyncio.Protocol, ABC):
         self.lost()
 
     def _beat(self) -> None:
-        """Counts beats, not seconds: a process that itself stood still must not take its peers for dead. A peer that is
-        not read, as it takes no answers, is silent too: one that takes none for so long is as good as dead."""
+        """Send a sign of life, and drop a peer that has been silent for too long.
+
+        Beats are counted, not seconds, so that a process that itself was stopped does not take its peers for dead. A
+        peer that takes no answers is not read from, so it counts as silent too.
+        """
         if not self.standing:
             self.drop("no greeting in time")
         elif self._silent_beats == SILENT_BEATS_MAX:

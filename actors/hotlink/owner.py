@@ -1,4 +1,4 @@
-"""The owner's side of the hot link: listens for edges, and answers what they ask, all that is ready in one frame.
+"""The owner's side of the hot link: listens for edges, and writes all answers that are ready at once.
 
 Implements: design, section 2 (never one actor call per request; coalesced frames; the first frames prove a secret of
 the cluster). Generic: knows kinds, sequence numbers and futures; no rule of any context may live here. Requests may
@@ -27,10 +27,11 @@ from actors.hotlink.messages import FAILED, UNKNOWN, AskAgain, Kind, message
 logger = logging.getLogger(__name__)
 
 UNPROVEN_MAX = 64  # Connections that have not proven themselves; each has BEAT_SECONDS for it.
-GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (_RECONNECT_SECONDS); a killed one never is.
+GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (edge.py); a killed one does not come back.
 
 
-# What a handler may give back for one item: the reply; the reply that holds once the future is done; or an awaitable.
+# A handler returns for each item: the reply; (reply, future), where the reply is sent once the future is done; or an
+# awaitable of the reply.
 Handled = Any
 FrameHandler = Callable[[list[Any]], list[Handled]]
 
@@ -73,10 +74,10 @@ class LinkServer:
         assert secret, "the hot link needs the secret of the cluster"
         self.secret, self._on_gone = secret, on_gone
         self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
-        self._connections: set[_Session] = set()  # Also those that have not proven themselves.
+        self._connections: set[_Session] = set()  # Proven or not.
         self._unproven: dict[_Session, None] = {}  # Oldest first.
-        self._sessions: Counter[bytes] = Counter()  # Of each peer, those that have.
-        self._absent: dict[bytes, asyncio.TimerHandle] = {}  # Peers without a session; cancelled when they return.
+        self._sessions: Counter[bytes] = Counter()  # How many proven connections each peer has.
+        self._absent: dict[bytes, asyncio.TimerHandle] = {}  # Peers without any; the timer is cancelled on return.
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int = 0) -> int:
@@ -86,7 +87,7 @@ class LinkServer:
         return int(next(iter(self._server.sockets)).getsockname()[1])
 
     async def stop(self) -> None:
-        """Connections end as if this process had; nobody is told gone any more."""
+        """End all connections, as if this process had ended; `on_gone` is not called any more."""
         if self._server is not None:
             self._server.close()
             while self._connections:
@@ -99,7 +100,8 @@ class LinkServer:
         self._absent.clear()
 
     def made(self, session: "_Session") -> None:
-        """Too many at once that prove nothing are no edges, which take milliseconds: the oldest makes room."""
+        """Keep the connection. Beyond UNPROVEN_MAX the oldest unproven one is dropped: an edge proves itself within
+        milliseconds, so that one is none."""
         self._connections.add(session)
         self._unproven[session] = None
         if len(self._unproven) > UNPROVEN_MAX:
@@ -137,8 +139,8 @@ class _Session(FrameConnection):
         super().__init__(loop, EDGE_PROOF_BYTES)
         self._server = server
         self._nonce = secrets.token_bytes(NONCE_BYTES)
-        self.peer: bytes | None = None  # None until it has proven itself.
-        self._ready: list[bytes] = []  # Frames.
+        self.peer: bytes | None = None  # None until the edge has proven itself.
+        self._ready: list[bytes] = []  # Messages to be written with the next flush.
         self._flush_is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -183,7 +185,7 @@ class _Session(FrameConnection):
             frame_number = 0
 
     def read(self) -> None:
-        """At once, not by the flush of the next turn: most replies are ready by now."""
+        """Flush at once instead of in the next turn, as most replies are ready by now."""
         if self._ready:
             self._flush()
 
@@ -223,7 +225,7 @@ class _Session(FrameConnection):
         self, future: "asyncio.Future[None]", number: int, frame_number: int, replies: list[tuple[int, Any]]
     ) -> None:
         def done(finished: "asyncio.Future[None]") -> None:
-            # A failed commit answers nothing: the edge asks again, by operation id, and learns what the ledger says.
+            # After a failed commit the edge asks again, and the ledger tells by operation id what was written.
             failed = finished.cancelled() or finished.exception() is not None
             if self.standing:
                 told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies

@@ -29,13 +29,9 @@ OPEN = {
     "identity": {"addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"core", "replies", "transactions"},
-<<<<<<< HEAD
-    "accounts": {"books"},  # Where the books are, for the audit that compares them with the chain.
-=======
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
-    "accounts": {"audit"},  # Where the books are, for the audit that compares them with the chain.
->>>>>>> d5a9e51 (hotlink: a folder of its own)
+    "accounts": {"books"},  # Where the books are, for the audit that compares them with the chain.
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
