@@ -23,7 +23,7 @@ class WalletProof(msgspec.Struct, frozen=True, array_like=True, tag="w"):
 
     pubkey: bytes
     nonce: str
-    signed_at: int  # Unix seconds, as in the signed message.
+    signed_at: int  # Unix seconds. The proof is good for 60 seconds on either side of it.
 
 
 class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):

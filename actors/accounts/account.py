@@ -19,7 +19,6 @@ import msgspec
 from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.nonces import NonceSet, from_stored, new_nonce_set
 from actors.accounts.ratelimit import Window
 from actors.accounts.remembered import Remembered
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
@@ -144,7 +143,7 @@ class Return(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A hold request was judged; at least its nonce, a unit or an answer is worth keeping."""
+    """A hold request was judged; at least a unit or an answer is worth keeping."""
 
     operation: bytes
     steady: int
@@ -152,16 +151,14 @@ class Admitted(msgspec.Struct, frozen=True):
     units: int
     held: tuple[tuple[bytes, int], ...]  # Operation and ceiling of each item that was granted credits.
     expires_at: int  # Of all of them, steady seconds.
-    nonce: str | None
     answer: Answer | None
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """What was just admitted could not be made safe (its nonce was not written): as if it had never been asked."""
+    """What was admitted could not be made safe, as its nonce was not written: nothing is held for it any more."""
 
     operation: bytes
     held: tuple[tuple[bytes, int], ...]
-    nonce: str
 
 
 class HoldEnded(msgspec.Struct, frozen=True):
@@ -197,14 +194,7 @@ class ProfileSet(msgspec.Struct, frozen=True):
     profile: Profile
 
 
-class NoncesRecalled(msgspec.Struct, frozen=True):
-    """The identity store told which nonces were taken before this account was loaded."""
-
-    stored: tuple[str, ...]  # As nonces.stored_form made them.
-    steady: int
-
-
-Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | NoncesRecalled
+Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet
 
 
 # --- state --------------------------------------------------------------------------------------------------------
@@ -231,8 +221,6 @@ class Account:
     last_deposit: Deposit | None = None
     holds: dict[bytes, Hold] = field(default_factory=dict)  # Oldest first, so the first one ends first.
     window: Window = field(default_factory=Window)
-    nonces: NonceSet = field(default_factory=new_nonce_set)
-    nonces_known: bool = False  # Read back from the identity store; before that no nonce may be taken.
     rate_limit: int = 0
     concurrency_limit: int = 0
     used_at: int = field(default=0, compare=False)  # Steady seconds; the shell's, to find who is idle.
@@ -272,8 +260,6 @@ def _apply_admitted(account: Account, event: Admitted) -> None:
         purse = account.purse
         purse.held = Credits(purse.held + hold_total)
         assert purse.held <= purse.balance, purse
-    if event.nonce is not None:
-        account.nonces.put(event.nonce, event.operation, event.steady)
     if event.answer is not None:
         account.answers.put(event.operation, event.answer, event.steady)
 
@@ -281,7 +267,6 @@ def _apply_admitted(account: Account, event: Admitted) -> None:
 def _apply_withdrawn(account: Account, event: Withdrawn) -> None:
     for operation, _ in event.held:
         _end_hold(account, operation)
-    account.nonces.drop(event.nonce)
     account.answers.drop(event.operation)
 
 
@@ -318,13 +303,6 @@ def _apply_recalled(account: Account, event: Recalled) -> None:
     account.operations.put(event.operation, event.ended, event.steady)
 
 
-def _apply_nonces_recalled(account: Account, event: NoncesRecalled) -> None:
-    for text in event.stored:
-        nonce, operation = from_stored(text)
-        account.nonces.put(nonce, operation, event.steady)
-    account.nonces_known = True
-
-
 def _apply_profile(account: Account, event: ProfileSet) -> None:
     profile = account.profile = event.profile
     account.rate_limit = profile.requests_per_second or account.defaults.requests_per_second
@@ -344,5 +322,4 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     Moved: _apply_moved,
     Recalled: _apply_recalled,
     ProfileSet: _apply_profile,
-    NoncesRecalled: _apply_nonces_recalled,
 }

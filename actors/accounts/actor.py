@@ -9,6 +9,7 @@ A plain class. host.py makes it a Ray actor; tests use it as it is.
 """
 
 import asyncio
+import functools
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,12 +26,15 @@ from actors.accounts.core import (
     decide_recall,
     decide_settle,
     decide_void,
+    decide_withdrawal,
     figures,
     is_due,
 )
 from actors.accounts.credentials import Credentials
 from actors.accounts.desk import Desk
 from actors.accounts.endpoints import base58_text
+from actors.accounts.nonce_log import NonceLog
+from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.teller import Teller
@@ -87,7 +91,8 @@ class AccountShard:
         self._activations = Activations(config, defaults, store, self._commits, clock)
         self._accounts = self._activations.accounts
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
-        self._credentials = Credentials(self._activations, self._sessions, identity_store, clock, virtual_shards)
+        self._nonces = NonceLog(identity_store, clock, self._commits, virtual_shards)
+        self._credentials = Credentials(self._activations, self._sessions, self._nonces, virtual_shards)
         self._turns = Turns(self._activations, self._commits, clock)
         self._desk = Desk(
             self._turns,
@@ -96,7 +101,6 @@ class AccountShard:
             self._credentials,
             self._sessions,
             store,
-            identity_store,
             clock,
             event_sink,
             identity_config,
@@ -113,6 +117,7 @@ class AccountShard:
     async def start(self) -> None:
         """Take the shards over from whoever had them. Raises StoreUnavailable."""
         await self._commits.start()
+        self._nonces.start()
         self._tasks = [asyncio.create_task(self._tick_for_ever())]
 
     async def stop(self) -> None:
@@ -121,7 +126,7 @@ class AccountShard:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commits.stop()
-        await self._credentials.nonces.stop()
+        await self._nonces.stop()
         await self._sessions.flush()
         await self._store.close()
 
@@ -130,19 +135,21 @@ class AccountShard:
         return {
             "fenced": self._commits.fenced,
             "committing": self._commits.admits(self._turns.steady()),
-            "signatures": self._credentials.nonces.available,
+            "signatures": self._nonces.available,
             "epoch": self._commits.epoch,
             "accounts": len(self._accounts),
             "waiting_entries": self._commits.gathered,
         }
 
     async def tick(self) -> None:
-        """What time does by itself, once a second: ends holds and batches past their time, evicts, slides sessions."""
+        """What time does by itself, once a second: ends holds and batches past their time, evicts accounts, forgets old
+        nonces, slides sessions."""
         moment = self._turns.moment()
         if self._commits.open:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
                 self._turns.take_due(account, moment)
         self._activations.evict_idle(moment.steady)
+        await self._nonces.tick()
         await self._sessions.flush()
         await self._upkeep.tick()
 
@@ -201,22 +208,43 @@ class AccountShard:
         if is_due(account, moment):
             self._turns.take_due(account, moment)
         proof = request.proof
-        nonce = proof.nonce if type(proof) is WalletProof else None
-        refusal, verdicts, event = decide_hold(account, request, nonce, moment)
+        if type(proof) is WalletProof:
+            return self._admit_signed(account, proof, request, moment)
+        refusal, verdicts, event = decide_hold(account, request, moment)
+        if event is not None:
+            apply(account, event)
+        return HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, figures(account, moment))
+
+    def _admit_signed(
+        self, account: Account, proof: WalletProof, request: HoldRequest, moment: Moment
+    ) -> HoldReply | Awaitable[HoldReply]:
+        """The nonce decides first, and must be kept before the call is admitted (money rule 11)."""
+        signed, operation = signed_request(proof), request.operation
+        refused = self._nonces.refusal(signed, operation, account.rate_limit)
+        if refused is not None:
+            return HoldReply(account.pubkey, self._commits.epoch, refused.name, (), figures(account, moment))
+        refusal, verdicts, event = decide_hold(account, request, moment)
         if event is not None:
             apply(account, event)
         reply = HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, figures(account, moment))
-        if event is not None and event.nonce is not None:
-            return self._admit_safely(account, event, reply)
-        return reply
+        if refusal is not None:
+            return reply
+        undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))
+        kept = self._nonces.take(signed, operation, undo)
+        return reply if kept is None else self._admit_once_kept(kept, account, request, reply)
 
-    async def _admit_safely(self, account: Account, event: Any, reply: HoldReply) -> HoldReply:
-        """The nonce must be kept before the call is admitted (money rule 11)."""
+    async def _admit_once_kept(
+        self, kept: "asyncio.Future[None]", account: Account, request: HoldRequest, reply: HoldReply
+    ) -> HoldReply:
+        """kept: shared with all whose nonces go with this one. A caller who leaves takes nothing back."""
         try:
-            await self._credentials.keep_nonce(account, event)
+            await asyncio.shield(kept)
         except IdentityStoreUnavailable:
             return self._unavailable(account)
-        return reply
+        if self._turns.is_current(account):
+            return reply
+        # The account was dropped meanwhile, and its hold with it. The nonce is this operation's: judged once more.
+        return await self._hold_slowly(request)
 
     async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
         try:
@@ -331,8 +359,8 @@ class AccountShard:
     async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
         return await self._desk.issue_key(proof, ref_code)
 
-    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
-        return await self._desk.open_session(pubkey, challenge_id)
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None = None) -> Answer:
+        return await self._desk.open_session(pubkey, challenge_id, issued_at)
 
     async def close_session(self, proof: Proof) -> Answer:
         return await self._desk.close_session(proof)

@@ -70,6 +70,7 @@ class GroupCommit:
         self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
         self._forget, self._low, self._sleep = forget, low, sleep
         self.epoch = 0
+        self.inherited = False  # Somebody else had one of the shards before.
         self.open = False  # Committing, as far as is known.
         self.fenced = False
         self.closed: asyncio.Future[None]  # Failed already; handed out while not open.
@@ -89,6 +90,7 @@ class GroupCommit:
         self.closed.add_done_callback(_retrieve)
         self.closed.set_exception(OwnerUnavailable("the ledger is not committing"))
         await self._store.prepare(self._clock.now_ms())
+        self.inherited = await self._store.has_owner(self._shards)
         self.epoch = await self._store.take_over(self._owner, self._shards, False)
         self.open = True
         self._task = asyncio.create_task(self._run())
@@ -146,6 +148,15 @@ class GroupCommit:
         self._forget([*group.accounts.values(), account])
         group.future.set_exception(OwnerUnavailable("an invariant broke"))
         self._wake.set()
+
+    async def confirm(self) -> int:
+        """The epoch, once the store has said that the shards are still ours. Raises OwnerUnavailable."""
+        epoch = self.epoch
+        try:
+            await self._store.check_owner(epoch, self._shards)
+        except (Fenced, StoreUnavailable) as error:
+            raise OwnerUnavailable("the ledger does not say that these shards are still ours") from error
+        return epoch
 
     async def beat(self) -> None:
         """Ask the store whether the shards are still ours; recover when it does not answer."""

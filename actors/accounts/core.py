@@ -44,7 +44,6 @@ from actors.accounts.credits import (
     write_parcels,
 )
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.nonces import is_replay, nonces_max
 from actors.accounts.ratelimit import reset_at
 from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, operation_at
 from actors.errors import Err
@@ -112,12 +111,13 @@ def decide_credit_expiry(account: Account, moment: Moment) -> tuple[Moved, ...]:
 # --- admission ----------------------------------------------------------------------------------------------------
 
 
-def decide_hold(account: Account, request: HoldRequest, nonce: str | None, moment: Moment) -> Admission:
+def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
     """Judge every item in order against rate, concurrency and credits; what fits is held, what does not is refused.
 
     Asked again with the same operation: the first answer, and no event. An item refused for whatever reason takes
     neither unit, slot nor credits. An item with ceiling 0 takes a unit and no slot: nothing of it has to end.
-    Without items only the credential is used (its nonce is taken) and the figures are told.
+    Without items only the credential is used and the figures are told. Whether the credential's nonce is fresh was
+    decided before (nonces.py).
     """
     items = request.items
     operation = request.operation
@@ -126,27 +126,12 @@ def decide_hold(account: Account, request: HoldRequest, nonce: str | None, momen
         return Admission(None, earlier.verdicts, None)
     if operation in account.holds or account.operations.get(operation) is not None:
         return Admission(None, (None,) * len(items), None)  # It was granted whole, or the answer would be kept.
-    if nonce is not None:
-        refusal = decide_nonce(account, nonce, operation)
-        if refusal is not None:
-            return Admission(refusal, (), None)
     if account.profile.status != ACTIVE:
         return Admission(Err.METHOD_NOT_ALLOWED.name, (), None)
-    return _judge_items(account, operation, items, nonce, moment)
+    return _judge_items(account, operation, items, moment)
 
 
-def decide_nonce(account: Account, nonce: str, operation: bytes) -> str | None:
-    """Name of the Err that refuses this nonce, or None."""
-    if is_replay(account.nonces, nonce, operation):
-        return Err.NONCE_REUSED.name
-    if len(account.nonces) >= nonces_max(account.rate_limit):
-        return Err.RATE_LIMITED.name
-    return None
-
-
-def _judge_items(
-    account: Account, operation: bytes, items: tuple[HoldItem, ...], nonce: str | None, moment: Moment
-) -> Admission:
+def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment) -> Admission:
     second = moment.wall_ms // 1000
     units_left = account.window.left(second, account.rate_limit)
     slots_left = account.concurrency_limit - len(account.holds)
@@ -175,22 +160,16 @@ def _judge_items(
     answer = None
     if len(held) != len(items) or not items:  # What holds alone cannot tell again.
         answer = Answer(judged) if units or len(account.answers) < ANSWERS_MAX else None
-    if not units and nonce is None and answer is None:
+    if not units and answer is None:
         return Admission(None, judged, None)
     expires_at = moment.steady + account.defaults.hold_seconds
-    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, nonce, answer)
+    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer)
     return Admission(None, judged, event)
 
 
-def decide_nonce_taken(operation: bytes, nonce: str, moment: Moment) -> Admitted:
-    """A nonce used outside a paid call (GET /account/info and its kin)."""
-    return Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, (), 0, nonce, None)
-
-
 def decide_withdrawal(event: Admitted) -> Withdrawn:
-    """The nonce of this admission could not be written: take all of it back."""
-    assert event.nonce is not None, event
-    return Withdrawn(event.operation, event.held, event.nonce)
+    """The nonce of this admission could not be written: what it held is free again."""
+    return Withdrawn(event.operation, event.held)
 
 
 def figures(account: Account, moment: Moment) -> Figures:

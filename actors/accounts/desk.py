@@ -25,6 +25,7 @@ from actors.accounts.core import (
     figures,
 )
 from actors.accounts.credentials import Credentials
+from actors.accounts.nonces import signed_challenge
 from actors.accounts.referrals import Referral, captured
 from actors.accounts.sessions import Sessions
 from actors.accounts.store import AccountStore, StoreUnavailable
@@ -35,7 +36,7 @@ from actors.config import IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.events import ApiKeyRotated, EventSink
 from actors.identity import keys
-from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.identity.store import IdentityStoreUnavailable
 from actors.units import Pubkey
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,6 @@ class Desk:
         credentials: Credentials,
         sessions: Sessions,
         store: AccountStore,
-        identity_store: IdentityStore,
         clock: Clock,
         sink: EventSink,
         identity_config: IdentityConfig,
@@ -81,8 +81,7 @@ class Desk:
     ) -> None:
         self._turns, self._commits, self._activations = turns, commits, activations
         self._credentials, self._sessions = credentials, sessions
-        self._store, self._identity_store = store, identity_store
-        self._clock, self._sink, self._random_bytes = clock, sink, random_bytes
+        self._store, self._clock, self._sink, self._random_bytes = store, clock, sink, random_bytes
         self._identity, self._payments, self._defaults = identity_config, payments_config, defaults
 
     # --- the account's owner --------------------------------------------------------------------------------------
@@ -105,14 +104,14 @@ class Desk:
         if not isinstance(proof, WalletProof):
             return refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
         account = await self._activations.load(proof.pubkey)
-        if account is None:
-            referral = await self._find_referral(ref_code)
-            account = await self.open_account(proof.pubkey, referral, signed=True)
-        if not account.nonces_known:
-            await self._credentials.recall_nonces(account)
+        referral = await self._find_referral(ref_code) if account is None else None
+        # Before anything is opened: a request that may be a replay leaves nothing behind.
         refusal = await self._refused_nonce(account, proof)
         if refusal is not None:
             return refusal
+        account = await self._activations.load(proof.pubkey)  # It may have been opened or dropped meanwhile.
+        if account is None:
+            account = self.open_account(proof.pubkey, referral)
         self.check_current(account)
         earlier = account.profile.key_hash
         text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
@@ -126,10 +125,15 @@ class Desk:
         return self.answer(account, endpoints.key_body(text))
 
     @answering
-    async def open_session(self, pubkey: bytes, challenge_id: bytes) -> Answer:
-        expires_at = self._clock.now() + self._identity.challenge_seconds
-        if not await self._identity_store.burn_challenge(challenge_id, expires_at):
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None) -> Answer:
+        issued_at = self._clock.now() if issued_at is None else issued_at
+        signed = signed_challenge(pubkey, challenge_id, issued_at, self._identity.challenge_seconds)
+        operation = self._random_bytes(OPERATION_BYTES)
+        refusal = await self._credentials.use(signed, operation, self._defaults.requests_per_second)
+        if refusal is Err.NONCE_REUSED:
             return refused(Err.AUTH_FAILED, "this challenge was used before")
+        if refusal is not None:
+            return refused(refusal)
         token = keys.new_session_token(pubkey, self._random_bytes(keys.RANDOM_BYTES))
         await self._sessions.open(keys.token_hash(token), pubkey)
         return Answer(body={"token": token, "expires_in": self._identity.session_seconds})
@@ -156,7 +160,8 @@ class Desk:
         if isinstance(account, Account):
             return self.answer(account, endpoints.identity_body(account.pubkey, account.purse.balance))
         if account.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
-            return Answer(body=endpoints.identity_body(proof.pubkey, None))
+            refusal = await self._refused_nonce(None, proof)
+            return refusal or Answer(body=endpoints.identity_body(proof.pubkey, None))
         return account
 
     # --- the operator ---------------------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ class Desk:
         if account is None:
             if amount < 0:
                 return refused(Err.ACCOUNT_NOT_FOUND)
-            account = await self.open_account(pubkey, None, signed=False)
+            account = self.open_account(pubkey, None)
         if self._commits.epoch != epoch:
             raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
@@ -212,22 +217,34 @@ class Desk:
 
     async def _reader(self, proof: Proof) -> Account | Answer:
         """Whose account may be shown to this proof. While the ledger does not commit, what it has can still be read."""
-        find = self._credentials.find if self._commits.open else self._credentials.peek
-        account = await find(proof)
+        was_open = self._commits.open
+        account = await self._find(proof)
+        if not isinstance(account, Err):
+            refusal = await self._refused_nonce(account, proof)
+            if refusal is not None:
+                return refusal
+            if was_open and not self._turns.is_current(account):
+                account = await self._find(proof)  # An account that was dropped may show what was never written.
         if isinstance(account, Err):
             return refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         account.used_at = self._turns.steady()
-        return await self._refused_nonce(account, proof) or account
+        return account
 
-    async def _refused_nonce(self, account: Account, proof: Proof) -> Answer | None:
+    async def _find(self, proof: Proof) -> Account | Err:
+        return await (self._credentials.find(proof) if self._commits.open else self._credentials.peek(proof))
+
+    async def _refused_nonce(self, account: Account | None, proof: Proof) -> Answer | None:
         """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""
         operation = self._random_bytes(OPERATION_BYTES)
+        rate_limit = self._defaults.requests_per_second if account is None else account.rate_limit
         try:
-            refusal = await self._credentials.take_nonce(account, proof, operation, self._turns.moment())
+            refusal = await self._credentials.take_nonce(proof, operation, rate_limit)
         except IdentityStoreUnavailable as error:
             logger.info("a nonce was not taken: %s", error)
             refusal = Err.SERVICE_TEMPORARILY_UNAVAILABLE
-        return None if refusal is None else self.refusal(account, refusal)
+        if refusal is None:
+            return None
+        return refused(refusal) if account is None else self.refusal(account, refusal)
 
     async def _shown(self, account: Account) -> Answer:
         """What is shown was decided before now; it is shown when all that was decided before now is durable."""
@@ -255,22 +272,20 @@ class Desk:
         code = endpoints.usable_ref_code(ref_code)
         return None if code is None else await self._store.find_referral(code)
 
-    async def open_account(self, pubkey: bytes, referral: Referral | None, signed: bool) -> Account:
+    def open_account(self, pubkey: bytes, referral: Referral | None) -> Account:
         """A new account in memory, recorded; not durable yet. The caller changes it further and waits for that.
 
-        signed: by a wallet, whose nonces are read back before anything is opened (raises IdentityStoreUnavailable).
+        The one that is in memory, where somebody else has opened it since the caller looked.
         """
-        now = self._clock.now()
-        ref_code, ref_bonus_bps = captured(referral, now)
-        profile = Profile(created_at=now, ref_code=ref_code, ref_bonus_bps=ref_bonus_bps)
-        account = new_account(pubkey, profile, self._defaults)
-        if signed:
-            await self._credentials.recall_nonces(account)
         present = self._activations.accounts.get(pubkey)
         if present is not None:
             return present
         if not self._commits.open:
             raise OwnerUnavailable("the ledger is not committing")
+        now = self._clock.now()
+        ref_code, ref_bonus_bps = captured(referral, now)
+        profile = Profile(created_at=now, ref_code=ref_code, ref_bonus_bps=ref_bonus_bps)
+        account = new_account(pubkey, profile, self._defaults)
         self._activations.insert(account)
         self._turns.take(account, ProfileSet(profile))
         return account

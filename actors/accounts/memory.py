@@ -44,6 +44,10 @@ class MemoryAccountStore:
     async def prepare(self, now_ms: int) -> None:
         del now_ms
 
+    async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
+        await asyncio.sleep(0)
+        return any(shard in self.owners for shard in shards)
+
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
         await asyncio.sleep(0)
         if renew and any(self.owners.get(shard, (0, ""))[1] != owner for shard in shards):

@@ -1,71 +1,264 @@
-"""Taken nonces on their way to the identity store: all that wait go in one pipeline, one pipeline at a time.
+"""The nonces of one owner, and their record in the identity store: claimed, read back, written, cleared.
 
-Implements: decisions, money rule 11; design, section 5 (Redis away: signed calls are refused, the rest goes on).
-A shell: whether a nonce may be taken was decided before (nonces.py).
+Implements: decisions, money rule 11; design, section 5 (Redis away: signed requests are refused, the rest goes on);
+hostile input 55. A shell: whether a nonce may be taken is decided in nonces.py.
+
+The record is claimed and read before the first nonce is taken. The claim comes after the database has said that the
+shards are ours, and it ends the writes of every earlier owner; so from then on memory knows all nonces that anybody
+took, and the store is only written. All nonces that wait go in one write, and one write is in flight at a time. A nonce
+whose write failed stays taken, since the write may have been made or may still be made; only the operation that took it
+may try again.
+
+Whoever waits for a write may leave at any moment, such as by a broken link: nothing is taken back for that. What a
+failed write takes back (the holds of its requests) is taken back here, once, before anybody learns of the failure.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator, Sequence
 
+from actors.accounts.commits import GroupCommit
+from actors.accounts.nonces import SLACK_SECONDS, Nonces, Signed, Taken, stored_form
 from actors.clock import Clock
-from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.errors import Err
+from actors.identity.store import (
+    ClaimedRecord,
+    IdentityStore,
+    IdentityStoreUnavailable,
+    NotTheOwner,
+    TakenNonce,
+)
+from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)
 
 WAITING_MAX = 10_000
-_PAUSE_SECONDS = 1.0  # After a failure calls are refused at once for so long, rather than each waiting for a time-out.
+# After a failure requests are refused at once for so long, rather than each waiting for a time-out.
+_PAUSE_SECONDS = 1.0
+_CLEAR_SECONDS = 30
+_RECORDS_AT_ONCE = 128  # Keeps the store's other callers from waiting behind one long command.
+
+Undo = Callable[[], None]
+
+
+class _Write:
+    """A nonce on its way. future: of all nonces that go together. undos: what its requests took beside it."""
+
+    __slots__ = ("entry", "future", "key", "taken", "undos")
+
+    def __init__(self, key: tuple[bytes, str], entry: TakenNonce, taken: Taken, future: "asyncio.Future[None]") -> None:
+        self.key, self.entry, self.taken, self.future = key, entry, taken, future
+        self.undos: list[Undo] = []
 
 
 class NonceLog:
-    def __init__(self, store: IdentityStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
-        self._waiting: list[tuple[bytes, str, int]] = []
-        self._future: asyncio.Future[None] | None = None
+    def __init__(
+        self, store: IdentityStore, clock: Clock, commits: GroupCommit, shards: Sequence[VirtualShard]
+    ) -> None:
+        self._store, self._clock, self._commits, self._shards = store, clock, commits, shards
+        self._nonces = Nonces()
+        self.is_open = False  # The record is ours, and memory knows all that is in it.
+        # Of the record, for good: a later epoch of this owner would say nothing that this one does not.
+        self._epoch: int | None = None
+        self._was_open = False
+        self._opening: asyncio.Task[None] | None = None
+        self._waiting: list[_Write] = []
+        self._writes: dict[tuple[bytes, str], _Write] = {}  # That wait or are on their way.
         self._task: asyncio.Task[None] | None = None
         self._closed_until = 0.0
+        self._cleared_until = 0
+        self._clear_at = 0.0
+
+    def start(self) -> None:
+        """Claim the record without making anybody wait for it; what fails is tried again when it is needed."""
+        self._begin_opening()
+
+    async def stop(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        tasks = [task for task in (self._opening, self._task) if task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def available(self) -> bool:
         return len(self._waiting) < WAITING_MAX and self._clock.monotonic() >= self._closed_until
 
-    def failed(self) -> None:
-        """The identity store did not answer somebody else either."""
-        self._closed_until = self._clock.monotonic() + _PAUSE_SECONDS
+    async def open(self) -> None:
+        """Until nonces can be judged. Raises IdentityStoreUnavailable."""
+        while not self.is_open:
+            if not self.available:
+                raise IdentityStoreUnavailable("nonces cannot be kept for now")
+            await asyncio.shield(self._begin_opening())
 
-    def put(self, pubkey: bytes, nonce: str, expires_at: int) -> "asyncio.Future[None]":
-        """Done when it is kept; fails with IdentityStoreUnavailable. Shared by all that go together."""
-        if self._future is None:
-            self._future = asyncio.get_running_loop().create_future()
-            self._future.add_done_callback(_retrieve)
-        self._waiting.append((pubkey, nonce, expires_at))
+    def refusal(self, signed: Signed, operation: bytes, rate_limit: int) -> Err | None:
+        """None: it may be taken, or this operation has it already. Nothing changes yet. Expects the log to be open."""
+        assert self.is_open
+        refusal = self._nonces.decide(signed, operation, rate_limit, self._clock.now())
+        if refusal is None and not self.available:
+            taken = self._nonces.find(signed)
+            return None if taken is not None and taken.kept else Err.SERVICE_TEMPORARILY_UNAVAILABLE
+        return refusal
+
+    def take(self, signed: Signed, operation: bytes, undo: Undo | None = None) -> "asyncio.Future[None] | None":
+        """As refusal() allowed in this turn. None: it is kept already. Else done when it is kept; fails with
+        IdentityStoreUnavailable, after `undo`. The future is shared: whoever may leave must shield it."""
+        taken = self._nonces.find(signed)
+        if taken is not None and taken.kept:
+            return None
+        key = (signed.pubkey, signed.nonce)
+        write = self._writes.get(key)
+        if write is None:
+            if taken is None:
+                taken = self._nonces.take(signed, operation, int(self._clock.monotonic()))
+            write = self._writes[key] = self._queue(key, signed, operation, taken)
+        if undo is not None:
+            write.undos.append(undo)
+        return write.future
+
+    async def tick(self) -> None:
+        """Forget old nonces: in memory every time, in the store now and then."""
+        steady = self._clock.monotonic()
+        self._nonces.forget(self._clock.now(), int(steady))
+        until = self._nonces.forgotten_until
+        if until == self._cleared_until or steady < self._clear_at or not (self.is_open and self.available):
+            return
+        self._clear_at = steady + _CLEAR_SECONDS
+        assert self._epoch is not None
+        try:
+            for shards in self._portions():
+                await self._store.forget_nonces(self._epoch, shards, until)
+        except IdentityStoreUnavailable as error:
+            logger.info("old nonces stay in the store for now: %s", error)
+        except NotTheOwner:
+            self.is_open = False
+        else:
+            self._cleared_until = until
+
+    # --- the record -----------------------------------------------------------------------------------------------
+
+    def _begin_opening(self) -> "asyncio.Task[None]":
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(self._opened)
+        return self._opening
+
+    def _opened(self, task: "asyncio.Task[None]") -> None:
+        self._opening = None
+        _retrieve(task)
+
+    async def _open(self) -> None:
+        try:
+            await self._claim()
+        except Exception as error:
+            logger.warning("the record of nonces cannot be claimed, signed requests are refused: %s", error)
+            self._pause()
+            raise IdentityStoreUnavailable("the record of nonces is not ours") from error
+
+    async def _claim(self) -> None:
+        confirmed = await self._commits.confirm()
+        epoch = self._epoch = confirmed if self._epoch is None else self._epoch
+        # Where nobody owned the shards before, no nonce was ever taken, and none can be missing.
+        fresh = not (self._was_open or self._commits.inherited)
+        # Else a record that is not whole may lack nonces used before now, by the clock of whoever took them.
+        lost_until = 0 if fresh else self._clock.now() + 2 * SLACK_SECONDS
+        over = 0
+        for shards in self._portions():
+            while True:
+                try:
+                    records = await self._store.claim_nonces(
+                        epoch, shards, expected=epoch if self._was_open else None, over=over, lost_until=lost_until
+                    )
+                    break
+                except NotTheOwner as other:
+                    # A successor's, as the database will say then; else it was left by an older database.
+                    await self._commits.confirm()
+                    over = other.epoch
+            for record in records:
+                self._take_in(record)
+        self.is_open = self._was_open = True
+
+    def _take_in(self, record: ClaimedRecord) -> None:
+        nonces, steady = self._nonces, int(self._clock.monotonic())
+        for pubkey, text, good_until in record.nonces:
+            nonces.restore(pubkey, text, good_until, steady)
+        nonces.forgotten_until = max(nonces.forgotten_until, record.forgotten_until)
+        # While the record was ours alone, memory knows what the record has lost.
+        if not (self._was_open and record.epoch_before in (0, self._epoch)):
+            nonces.lost_until = max(nonces.lost_until, record.lost_until)
+
+    def _portions(self) -> Iterator[Sequence[VirtualShard]]:
+        for first in range(0, len(self._shards), _RECORDS_AT_ONCE):
+            yield self._shards[first : first + _RECORDS_AT_ONCE]
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def _queue(self, key: tuple[bytes, str], signed: Signed, operation: bytes, taken: Taken) -> _Write:
+        if self._waiting:
+            future = self._waiting[0].future
+        else:
+            future = asyncio.get_running_loop().create_future()
+            future.add_done_callback(_retrieve)
+        shard = virtual_shard(routing_bytes(signed.pubkey))
+        entry = TakenNonce(shard, signed.pubkey, stored_form(signed.nonce, operation), signed.good_until)
+        write = _Write(key, entry, taken, future)
+        self._waiting.append(write)
         if self._task is None:
-            self._task = asyncio.create_task(self._write())
-        return self._future
+            self._task = asyncio.create_task(self._write_all())
+        return write
 
-    async def stop(self) -> None:
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _write(self) -> None:
+    async def _write_all(self) -> None:
         try:
             while self._waiting:
-                entries, self._waiting = self._waiting, []
-                future, self._future = self._future, None
-                assert future is not None
+                writes, self._waiting = self._waiting, []
                 try:
-                    await self._store.take_nonces(entries)
+                    await self._write([write.entry for write in writes])
                 except IdentityStoreUnavailable as error:
-                    logger.warning("nonces cannot be kept, signed calls are refused: %s", error)
-                    self.failed()
-                    if not future.done():
-                        future.set_exception(error)
+                    logger.warning("nonces cannot be kept, signed requests are refused: %s", error)
+                    self._end(writes, error)
+                except Exception as error:  # A bug; those who wait must hear of it.
+                    logger.exception("nonces cannot be kept")
+                    self._end(writes, error)
                 else:
-                    if not future.done():
-                        future.set_result(None)
+                    self._end(writes, None)
         finally:
             self._task = None
 
+    async def _write(self, entries: list[TakenNonce]) -> None:
+        """Once more where the record was not ours any more: it may have been lost, and memory still knows it all."""
+        for _ in range(2):
+            await self.open()
+            assert self._epoch is not None
+            try:
+                await self._store.take_nonces(self._epoch, entries)
+            except NotTheOwner:
+                logger.warning("the record of nonces is gone, or has another owner")
+                self.is_open = False
+            else:
+                return
+        raise IdentityStoreUnavailable("the record of nonces is not ours")
+
+    def _end(self, writes: list[_Write], error: Exception | None) -> None:
+        if error is not None:
+            self._pause()
+        for write in writes:
+            del self._writes[write.key]
+            write.taken.kept = error is None
+            if error is not None:
+                for undo in write.undos:
+                    undo()
+        future = writes[0].future
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(IdentityStoreUnavailable(str(error)))
+
+    def _pause(self) -> None:
+        self._closed_until = self._clock.monotonic() + _PAUSE_SECONDS
+
 
 def _retrieve(future: "asyncio.Future[None]") -> None:
+    """An outcome that nobody waits for is not worth a warning of the event loop."""
     if not future.cancelled():
         future.exception()

@@ -1,24 +1,150 @@
-"""The nonces of one account: each is usable once.
+"""The nonces of all accounts of one owner: each admits one request.
 
-Implements: interface, "Per-request wallet signature", rule 5; decisions, money rule 11; hostile inputs 2 and 4.
-Pure. Verifying signatures and time windows is the door's work (identity); keeping nonces across a restart is the
-identity store's.
+Implements: interface, "Per-request wallet signature", rule 5; decisions, money rule 11; hostile inputs 2, 4, 53 and 55.
+Pure. Verifying signatures is the door's work (identity); keeping nonces across a restart is the identity store's.
 
-A nonce is kept together with the operation that took it. A request that an edge sends again after the owner crashed
-carries the same operation, and is the same call, not a replay.
+Nonces do not belong to accounts in memory: an account is dropped when the ledger fails, and its nonces must not be.
+
+A nonce is kept together with the operation that took it. A request that an edge sends again carries the same operation,
+and is the same request; another operation with the same nonce is refused. A nonce that was taken stays taken, whatever
+becomes of its request.
+
+No clock is trusted with what may be forgotten. A nonce is forgotten only together with the promise to refuse every
+message that was good no longer than its own (`forgotten_until`), so a door or an owner whose clock is set back refuses
+old messages that it would take for new. Where the record of nonces itself was lost, messages that may have been used
+before the loss are refused too (`lost_until`).
 """
 
-from actors.accounts.remembered import Remembered
-from actors.calls import OPERATION_BYTES
+from typing import Any, NamedTuple
 
-NONCE_SECONDS = 130  # A signed message is good for 60 s on either side of its time: 120 s, and ten for the way.
+import msgspec
+
+from actors.calls import OPERATION_BYTES, WalletProof
+from actors.errors import Err
+from actors.identity.challenge import AHEAD_SECONDS_MAX
+
+NONCE_SECONDS = 130  # How long a nonce is kept at least (money rule 11), by a clock that never jumps.
+PROOF_SECONDS = 60  # A wallet's signature is good for so long on either side of its time.
+# The owner may see a request so much before or after the time in which the door takes it: 10 s that it may be on its
+# way (hosting.ask; a hold waits 5 s at most), and 5 s by which two clocks, of doors or owners, may differ.
+SLACK_SECONDS = 15
+NONCES_MAX = 2_000_000  # Of one owner: 10,000 a second, kept for NONCE_SECONDS, and half as many again. Some 700 MB.
 _SEPARATOR = "|"  # Not among the characters that a nonce may have.
+_NO_OPERATION = b"taken"
 
-NonceSet = Remembered[str, bytes]
+_REUSED, _LIMITED, _UNAVAILABLE = Err.NONCE_REUSED, Err.RATE_LIMITED, Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
 
-def new_nonce_set() -> NonceSet:
-    return Remembered(NONCE_SECONDS)
+class Signed(NamedTuple):
+    """What a wallet signed for one use. Doors take it from good_from to good_until, in Unix seconds, both included."""
+
+    pubkey: bytes
+    nonce: str
+    good_from: int
+    good_until: int
+
+
+def signed_request(proof: WalletProof) -> Signed:
+    return Signed(proof.pubkey, proof.nonce, proof.signed_at - PROOF_SECONDS, proof.signed_at + PROOF_SECONDS)
+
+
+def signed_challenge(pubkey: bytes, challenge_id: bytes, issued_at: int, seconds: int) -> Signed:
+    """seconds: life of a challenge. The slash keeps it apart from the nonces of requests, which have none."""
+    return Signed(pubkey, f"challenge/{challenge_id.hex()}", issued_at - AHEAD_SECONDS_MAX, issued_at + seconds)
+
+
+class Taken(msgspec.Struct, gc=False):
+    """A nonce that was used. kept: the identity store has it; before that no request may be admitted by it."""
+
+    operation: bytes
+    good_until: int
+    kept: bool
+
+
+class _Due(msgspec.Struct, gc=False):
+    """The nonces of messages that are good until the same second."""
+
+    taken_at: int  # Steady seconds, of the latest.
+    keys: list[Any]  # Public key and nonce in turn: a tuple for each would take twice the memory.
+
+
+class Nonces:
+    """forgotten_until, lost_until: as identity.store.ClaimedRecord has them, the latest of all records."""
+
+    def __init__(self) -> None:
+        self.forgotten_until = 0
+        self.lost_until = 0
+        self.count = 0
+        self._taken: dict[bytes, dict[str, Taken]] = {}
+        self._due: dict[int, _Due] = {}
+
+    def find(self, signed: Signed) -> Taken | None:
+        of_account = self._taken.get(signed.pubkey)
+        return None if of_account is None else of_account.get(signed.nonce)
+
+    def decide(self, signed: Signed, operation: bytes, rate_limit: int, now: int) -> Err | None:
+        """None: this operation has the nonce already, or may take it. now: Unix seconds of this owner.
+
+        Refuses what another operation has taken (NONCE_REUSED), more than nonces_max() of one account (RATE_LIMITED),
+        and what this owner cannot judge (SERVICE_TEMPORARILY_UNAVAILABLE): its clock and the door's differ too much,
+        the nonce may have been forgotten or lost, or memory is full.
+        """
+        of_account = self._taken.get(signed.pubkey, {})
+        taken = of_account.get(signed.nonce)
+        if taken is not None:
+            return None if taken.operation == operation else _REUSED
+        if not signed.good_from - SLACK_SECONDS <= now <= signed.good_until + SLACK_SECONDS:
+            return _UNAVAILABLE
+        if signed.good_until <= self.forgotten_until or signed.good_from <= self.lost_until:
+            return _UNAVAILABLE
+        if len(of_account) >= nonces_max(rate_limit):
+            return _LIMITED
+        return _UNAVAILABLE if self.count >= NONCES_MAX else None
+
+    def take(self, signed: Signed, operation: bytes, steady: int) -> Taken:
+        """As decided just before."""
+        taken = Taken(operation, signed.good_until, False)
+        self._put(signed.pubkey, signed.nonce, taken, steady)
+        return taken
+
+    def restore(self, pubkey: bytes, text: str, good_until: int, steady: int) -> None:
+        """Read back from the store. A nonce that two operations wrote is no operation's."""
+        nonce, operation = from_stored(text)
+        known = self._taken.get(pubkey, {}).get(nonce)
+        if known is None:
+            self._put(pubkey, nonce, Taken(operation, good_until, True), steady)
+        elif known.operation != operation:
+            known.operation = _NO_OPERATION
+
+    def forget(self, now: int, steady: int) -> None:
+        """Forget what no door takes any more, and was taken long enough ago; such messages are refused from now on.
+
+        Both are asked for: the first so that a clock that was set back forgets nothing too early, the second so that
+        a clock that jumps ahead for a moment does not, which would refuse messages that are still good.
+        """
+        limit = now - SLACK_SECONDS
+        ended = [
+            second for second, due in self._due.items() if second <= limit and due.taken_at + NONCE_SECONDS <= steady
+        ]
+        for second in ended:
+            keys = self._due.pop(second).keys
+            self.count -= len(keys) // 2
+            pairs = iter(keys)
+            for pubkey, nonce in zip(pairs, pairs, strict=True):
+                of_account = self._taken[pubkey]
+                del of_account[nonce]
+                if not of_account:
+                    del self._taken[pubkey]
+        self.forgotten_until = max(self.forgotten_until, *ended, 0)
+
+    def _put(self, pubkey: bytes, nonce: str, taken: Taken, steady: int) -> None:
+        self._taken.setdefault(pubkey, {})[nonce] = taken
+        due = self._due.get(taken.good_until)
+        if due is None:
+            due = self._due[taken.good_until] = _Due(steady, [])
+        due.taken_at = steady
+        due.keys += (pubkey, nonce)
+        self.count += 1
 
 
 def nonces_max(rate_limit: int) -> int:
@@ -27,12 +153,6 @@ def nonces_max(rate_limit: int) -> int:
     Only requests that are refused anyway can use more; they are told to slow down before their nonce is taken.
     """
     return 2 * NONCE_SECONDS * max(rate_limit, 100)
-
-
-def is_replay(nonces: NonceSet, nonce: str, operation: bytes) -> bool:
-    """Whether another operation took this nonce."""
-    taken_by = nonces.get(nonce)
-    return taken_by is not None and taken_by != operation
 
 
 def stored_form(nonce: str, operation: bytes) -> str:
@@ -47,4 +167,4 @@ def from_stored(text: str) -> tuple[str, bytes]:
         raw = bytes.fromhex(operation)
     except ValueError:
         raw = b""
-    return nonce, raw if len(raw) == OPERATION_BYTES else b"taken"
+    return nonce, raw if len(raw) == OPERATION_BYTES else _NO_OPERATION

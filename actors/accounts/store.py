@@ -64,6 +64,10 @@ class AccountStore(Protocol):
         """Room for entries of about this time. May be called again, by many at once."""
         ...
 
+    async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
+        """Whether anybody ever took one of these shards over."""
+        ...
+
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
         """Become the owner; gives the new epoch, the same for all shards.
 
@@ -152,6 +156,13 @@ class PostgresAccountStore:
         async with self._reading() as connection:
             for first_ms in months(now_ms):
                 await connection.execute("SELECT accounts_partition($1)", first_ms)
+
+    async def has_owner(self, shards: Sequence[VirtualShard]) -> bool:
+        async with self._reading() as connection:
+            owned = await connection.fetchval(
+                "SELECT EXISTS (SELECT 1 FROM shard_owner WHERE virtual_shard = ANY ($1))", list(shards)
+            )
+        return bool(owned)
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
         async with self._reading() as connection:

@@ -96,7 +96,7 @@ class Teller:
             return await self._credited_before(pubkey, credited)
         account = await self._activations.load(pubkey)
         if account is None:
-            account = await self._desk.open_account(pubkey, None, signed=False)
+            account = self._desk.open_account(pubkey, None)
         if self._commits.epoch != epoch:
             raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         self._desk.check_current(account)

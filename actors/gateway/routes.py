@@ -216,7 +216,8 @@ class Routes:
         challenge_id = endpoints.check_verify_request(asked, self._secret, self._clock.now(), seconds)
         if isinstance(challenge_id, Refusal):
             return replies.plain(challenge_id, request.id)
-        response = self._shaped(await self._accounts.open_session(asked.pubkey, challenge_id), request)
+        issued_at = challenge.issued_at(asked.challenge)
+        response = self._shaped(await self._accounts.open_session(asked.pubkey, challenge_id, issued_at), request)
         response.headers.append(headers.NO_STORE)
         return response
 

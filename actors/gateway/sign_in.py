@@ -27,7 +27,8 @@ from actors.units import parse_pubkey
 
 EXTENSION, HEADER = "sign-in-with-x", b"sign-in-with-x"
 NONCE_BYTES = 16
-# Nonces are remembered for 130 s from their use (decisions 4.11): a text must not outlive that.
+# As long as a signed request is good from its first second to its last (accounts/nonces.py): not longer, or the owner
+# of the account refuses the text.
 VALID_SECONDS = 120
 _AHEAD_SECONDS = 5  # Clocks of replicas differ by little.
 _HEADER_BYTES_MAX, _FIELD_CHARACTERS_MAX, _RESOURCES_MAX = 8_192, 2_048, 8
@@ -84,7 +85,8 @@ class SignIn:
         pubkey, signature = parse_pubkey(signed["address"]), parse_signature(signed["signature"])
         if pubkey is None or signature is None or not is_signed(pubkey, _message(signed).encode(), signature):
             return None
-        return WalletProof(pubkey, f"siwx:{signed['nonce']}", issued_at)
+        # A proof is good on either side of its time, and a text only after it was issued.
+        return WalletProof(pubkey, f"siwx:{signed['nonce']}", issued_at + VALID_SECONDS // 2)
 
     def _is_ours(self, signed: dict[str, Any]) -> bool:
         nonce = signed["nonce"]

@@ -2,7 +2,7 @@
 
 Implements: interface specification, "Session challenge"; hostile inputs, a flood of challenges.
 Pure: time and randomness are arguments. A challenge carries its own proof of origin, so that a million of them take
-no memory; only a used one is remembered, by the identity store, until it would have expired.
+no memory; only a used one is remembered, like a nonce, by the owner of its public key.
 """
 
 import hashlib
@@ -42,8 +42,12 @@ def check_challenge(secret: bytes, text: str, pubkey: bytes, now: int, seconds: 
     # One spelling only: what was signed is the text, and fromhex would let capitals and spaces pass.
     if raw.hex() != text or not hmac.compare_digest(tag, _tag(secret, pubkey, signed)):
         return None
-    age_seconds = now - int.from_bytes(signed[ROUTING_BYTES : ROUTING_BYTES + _TIME_BYTES], "big")
-    return tag if -AHEAD_SECONDS_MAX <= age_seconds < seconds else None
+    return tag if -AHEAD_SECONDS_MAX <= now - issued_at(text) < seconds else None
+
+
+def issued_at(text: str) -> int:
+    """Unix seconds of a challenge that was checked."""
+    return int(text[2 * ROUTING_BYTES : 2 * (ROUTING_BYTES + _TIME_BYTES)], 16)
 
 
 def verify_challenge_signature(pubkey: bytes, challenge_text: str, signature_base58: str) -> bool:

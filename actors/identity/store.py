@@ -1,24 +1,33 @@
-"""What must survive of identity: taken nonces, sessions, burned challenges, and the counts of client addresses.
+"""What must survive of identity: taken nonces, sessions, and the counts of client addresses.
 
 Implements: decisions, money rule 11; interface, "Session token"; design, "What must survive what".
 A port and its two stores, which pass one suite. Decides nothing: the account's owner says which nonce is fresh and
 which session lives, and calls this to remember it.
 
+Nonces are kept in one record for each virtual shard, and a record has one owner at a time. An owner claims its records
+with the epoch of its takeover, and gets what is in them. From then on Redis itself refuses every write of an earlier
+owner, also one that was on its way, so what the new owner has read is complete. A record that is gone, or that has lost
+some of its nonces, shows that by its epoch and its count.
+
 Redis 6.2 is enough. Lifetimes are given to Redis as durations from this process's clock, never as instants, so that
-a Redis whose clock is off keeps nothing too short. Everything expires by itself.
+a Redis whose clock is off keeps nothing too short. Sessions and counts expire by themselves. Nonces do not: a Redis
+whose clock is set ahead would forget them all at once. Their owner removes the old ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from actors.clock import Clock, SystemClock
 from actors.identity.addresses import WINDOW_SECONDS, Counts
+from actors.units import PUBKEY_BYTES, VirtualShard
 
 _PREFIX = "identity:"
+_PUBKEY_HEX = 2 * PUBKEY_BYTES
 _COUNT_SECONDS = 2 * WINDOW_SECONDS + 10  # A replica whose clock lags may still count in the minute before.
 
 
@@ -26,13 +35,55 @@ class IdentityStoreUnavailable(Exception):
     """The store did not do what was asked, or it is not known whether it did."""
 
 
+class NotTheOwner(Exception):
+    """A nonce record has another owner, or is gone. Nothing was written. epoch: of the owner; 0: not known."""
+
+    def __init__(self, epoch: int = 0) -> None:
+        super().__init__(f"the owner of the nonce record has epoch {epoch}" if epoch else "not the owner")
+        self.epoch = epoch
+
+
+class TakenNonce(NamedTuple):
+    """text: what the owner wants to read back (nonces.stored_form). good_until: Unix seconds, of the signed message."""
+
+    shard: VirtualShard
+    pubkey: bytes
+    text: str
+    good_until: int
+
+
+class ClaimedRecord(NamedTuple):
+    """The nonces of one virtual shard, as the claim found them.
+
+    epoch_before: of the owner before; 0: none, the record was not there. forgotten_until: of no nonce in the record a
+    message is good until then; those that were have been removed. lost_until: nonces that were used before then may be
+    missing from the record, as it was lost.
+    """
+
+    epoch_before: int
+    forgotten_until: int
+    lost_until: int
+    nonces: list[tuple[bytes, str, int]]  # Public key, text and good_until, in no particular order.
+
+
 class IdentityStore(Protocol):
-    async def take_nonces(self, entries: Sequence[tuple[bytes, str, int]]) -> None:
-        """Persist (pubkey, nonce, expires_at) in one round trip. Taking one again changes nothing."""
+    async def claim_nonces(
+        self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
+    ) -> list[ClaimedRecord]:
+        """Become the owner of these records with this epoch, and read them, in one step; one answer for each shard.
+
+        expected: epoch that the records must have to be whole; None: whatever they have. A record that has another,
+        or that is not there or has lost nonces, gets lost_until. Raises NotTheOwner when one of them has an epoch
+        above this one and above `over`.
+        """
         ...
 
-    async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
-        """The unexpired (nonce, expires_at) of one public key, in no particular order."""
+    async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
+        """Keep these nonces, in one round trip. Taking one again changes nothing. Raises NotTheOwner."""
+        ...
+
+    async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
+        """Remove the nonces whose messages were good until then at the latest. Raises NotTheOwner."""
         ...
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None: ...
@@ -47,13 +98,17 @@ class IdentityStore(Protocol):
 
     async def drop_session(self, token_hash: bytes) -> None: ...
 
-    async def burn_challenge(self, challenge_id: bytes, expires_at: int) -> bool:
-        """False: it was burned before. Of two that burn it at once, one gets True."""
-        ...
-
     async def count_address(self, address: str, minute: int, amount: int) -> int:
         """Total of that address in that minute, this amount included."""
         ...
+
+
+@dataclass(slots=True)
+class _Record:
+    epoch: int
+    forgotten_until: int = 0
+    lost_until: int = 0
+    nonces: dict[tuple[bytes, str], int] = field(default_factory=dict)
 
 
 class MemoryIdentityStore:
@@ -61,22 +116,44 @@ class MemoryIdentityStore:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
-        self._nonces: dict[bytes, dict[str, int]] = {}
+        self._records: dict[VirtualShard, _Record] = {}
         self._sessions: dict[bytes, tuple[bytes, int]] = {}
-        self._burned: dict[bytes, int] = {}
         self._counts = Counts()
 
-    async def take_nonces(self, entries: Sequence[tuple[bytes, str, int]]) -> None:
-        now = self._clock.now()
-        for pubkey in {entry[0] for entry in entries}:
-            kept = self._nonces.get(pubkey, {})
-            self._nonces[pubkey] = {nonce: expires_at for nonce, expires_at in kept.items() if expires_at > now}
-        for pubkey, nonce, expires_at in entries:
-            self._nonces[pubkey][nonce] = expires_at
+    async def claim_nonces(
+        self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
+    ) -> list[ClaimedRecord]:
+        for shard in shards:
+            found = self._records.get(shard)
+            if found is not None and found.epoch > max(epoch, over):
+                raise NotTheOwner(found.epoch)
+        claimed: list[ClaimedRecord] = []
+        for shard in shards:
+            before = self._records.get(shard)
+            record = self._records.setdefault(shard, _Record(epoch))
+            if before is None or expected not in (None, before.epoch):
+                record.lost_until = max(record.lost_until, lost_until)
+            epoch_before, record.epoch = 0 if before is None else record.epoch, epoch
+            nonces = [(pubkey, text, good_until) for (pubkey, text), good_until in record.nonces.items()]
+            claimed.append(ClaimedRecord(epoch_before, record.forgotten_until, record.lost_until, nonces))
+        return claimed
 
-    async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
-        now = self._clock.now()
-        return [entry for entry in self._nonces.get(pubkey, {}).items() if entry[1] > now]
+    async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
+        records = self._owned(epoch, {entry.shard for entry in entries})
+        for shard, pubkey, text, good_until in entries:
+            records[shard].nonces[pubkey, text] = good_until
+
+    async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
+        for record in self._owned(epoch, shards).values():
+            kept = {key: good_until for key, good_until in record.nonces.items() if good_until > until}
+            if len(kept) < len(record.nonces):
+                record.nonces, record.forgotten_until = kept, max(record.forgotten_until, until)
+
+    def _owned(self, epoch: int, shards: Iterable[VirtualShard]) -> dict[VirtualShard, _Record]:
+        found = {shard: record for shard in shards if (record := self._records.get(shard)) is not None}
+        if any(shard not in found or found[shard].epoch != epoch for shard in shards):
+            raise NotTheOwner
+        return found
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None:
         self._sessions[token_hash] = (pubkey, expires_at)
@@ -98,33 +175,64 @@ class MemoryIdentityStore:
     async def drop_session(self, token_hash: bytes) -> None:
         self._sessions.pop(token_hash, None)
 
-    async def burn_challenge(self, challenge_id: bytes, expires_at: int) -> bool:
-        now = self._clock.now()
-        if self._burned.get(challenge_id, 0) > now:
-            return False
-        self._burned = {burned: until for burned, until in self._burned.items() if until > now}
-        self._burned[challenge_id] = expires_at
-        return True
-
     async def count_address(self, address: str, minute: int, amount: int) -> int:
         return self._counts.add(address, minute, amount)
 
 
-# KEYS: one set per public key. ARGV: now, then (index of key, nonce, expires_at) of every nonce.
-# A script, because Redis 6.2 cannot lengthen an expiry without ever shortening it (EXPIRE GT came with 7).
+# A nonce record is a hash (epoch of its owner; count of its nonces; `forgotten` and `lost`, as ClaimedRecord has them)
+# and a sorted set of its nonces. KEYS has both of every record. Each script looks at all epochs before it writes.
+
+# ARGV: epoch, the epoch that whole records have ('' for any), the epoch that may be overwritten, lost_until.
+# A number in place of the records: the epoch of another owner.
+_CLAIM_NONCES = """
+local epoch, over = tonumber(ARGV[1]), tonumber(ARGV[3])
+for i = 1, #KEYS, 2 do
+  local owner = tonumber(redis.call('HGET', KEYS[i], 'epoch') or 0)
+  if owner > epoch and owner > over then return owner end
+end
+local claimed = {}
+for i = 1, #KEYS, 2 do
+  local row = redis.call('HMGET', KEYS[i], 'epoch', 'count', 'forgotten', 'lost')
+  local count = redis.call('ZCARD', KEYS[i + 1])
+  local lost = row[4] or '0'
+  local whole = row[1] and tonumber(row[2]) == count and (ARGV[2] == '' or ARGV[2] == row[1])
+  if not whole and tonumber(ARGV[4]) > tonumber(lost) then lost = ARGV[4] end
+  redis.call('HSET', KEYS[i], 'epoch', ARGV[1], 'count', count, 'forgotten', row[3] or '0', 'lost', lost)
+  local nonces = redis.call('ZRANGE', KEYS[i + 1], 0, -1, 'WITHSCORES')
+  claimed[#claimed + 1] = {row[1] or '0', row[3] or '0', lost, nonces}
+end
+return claimed
+"""
+
+# ARGV: epoch, then (index of the record, good_until, member) of every nonce. Gives 0 when a record is another's.
 _TAKE_NONCES = """
-local now = tonumber(ARGV[1])
-local last = {}
+for i = 1, #KEYS, 2 do
+  if redis.call('HGET', KEYS[i], 'epoch') ~= ARGV[1] then return 0 end
+end
+local added = {}
 for i = 2, #ARGV, 3 do
-  local k, expires_at = tonumber(ARGV[i]), tonumber(ARGV[i + 2])
-  redis.call('ZADD', KEYS[k], expires_at, ARGV[i + 1])
-  if expires_at > (last[k] or 0) then last[k] = expires_at end
+  local k = tonumber(ARGV[i])
+  added[k] = (added[k] or 0) + redis.call('ZADD', KEYS[k + 1], ARGV[i + 1], ARGV[i + 2])
 end
-for k, expires_at in pairs(last) do
-  redis.call('ZREMRANGEBYSCORE', KEYS[k], '-inf', now)
-  local seconds = math.max(expires_at - now, 1)
-  if seconds > redis.call('TTL', KEYS[k]) then redis.call('EXPIRE', KEYS[k], seconds) end
+for k, count in pairs(added) do redis.call('HINCRBY', KEYS[k], 'count', count) end
+return 1
+"""
+
+# ARGV: epoch, until. Gives 0 when a record is another's.
+_FORGET_NONCES = """
+for i = 1, #KEYS, 2 do
+  if redis.call('HGET', KEYS[i], 'epoch') ~= ARGV[1] then return 0 end
 end
+for i = 1, #KEYS, 2 do
+  local removed = redis.call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', ARGV[2])
+  if removed > 0 then
+    redis.call('HINCRBY', KEYS[i], 'count', -removed)
+    if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[i], 'forgotten')) then
+      redis.call('HSET', KEYS[i], 'forgotten', ARGV[2])
+    end
+  end
+end
+return 1
 """
 
 # KEYS: sessions. ARGV: now, then the new expires_at of each. The existing value is "<expires_at> <public key>".
@@ -149,22 +257,34 @@ class RedisIdentityStore:
         self._client = client
         self._clock: Clock = clock or SystemClock()
 
-    async def take_nonces(self, entries: Sequence[tuple[bytes, str, int]]) -> None:
-        if not entries:
-            return
-        keys: dict[bytes, int] = {}
-        arguments: list[str | int] = [self._clock.now()]
-        for pubkey, nonce, expires_at in entries:
-            arguments += (keys.setdefault(pubkey, len(keys) + 1), nonce, expires_at)
+    async def claim_nonces(
+        self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
+    ) -> list[ClaimedRecord]:
+        arguments = [epoch, "" if expected is None else expected, over, lost_until]
         with _unavailable_on_failure():
-            await self._eval(_TAKE_NONCES, [_nonces_key(pubkey) for pubkey in keys], arguments)
+            reply = await self._eval(_CLAIM_NONCES, _record_keys(shards), arguments)
+        if isinstance(reply, int):
+            raise NotTheOwner(reply)
+        return [
+            ClaimedRecord(int(epoch_before), int(forgotten), int(lost), _nonces(nonces))
+            for epoch_before, forgotten, lost, nonces in reply
+        ]
 
-    async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
-        now = self._clock.now()
+    async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
+        shards: dict[VirtualShard, int] = {}
+        arguments: list[str | int] = [epoch]
+        for shard, pubkey, text, good_until in entries:
+            arguments += (shards.setdefault(shard, 2 * len(shards) + 1), good_until, f"{pubkey.hex()}{text}")
         with _unavailable_on_failure():
-            reply: Any = await self._client.zrangebyscore(_nonces_key(pubkey), f"({now}", "+inf", withscores=True)
-        rows: list[tuple[bytes | str, float]] = reply
-        return [(_text(nonce), int(expires_at)) for nonce, expires_at in rows]
+            taken = await self._eval(_TAKE_NONCES, _record_keys(shards), arguments)
+        if not taken:
+            raise NotTheOwner
+
+    async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
+        with _unavailable_on_failure():
+            forgotten = await self._eval(_FORGET_NONCES, _record_keys(shards), [epoch, until])
+        if not forgotten:
+            raise NotTheOwner
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None:
         value = f"{expires_at} {pubkey.hex()}"
@@ -191,11 +311,6 @@ class RedisIdentityStore:
         with _unavailable_on_failure():
             await self._client.delete(_session_key(token_hash))
 
-    async def burn_challenge(self, challenge_id: bytes, expires_at: int) -> bool:
-        key = f"{_PREFIX}challenge:{challenge_id.hex()}"
-        with _unavailable_on_failure():
-            return bool(await self._client.set(key, 1, nx=True, ex=self._seconds_until(expires_at)))
-
     async def count_address(self, address: str, minute: int, amount: int) -> int:
         key = f"{_PREFIX}address:{minute}:{address}"
         with _unavailable_on_failure():
@@ -208,13 +323,20 @@ class RedisIdentityStore:
     def _seconds_until(self, expires_at: int) -> int:
         return max(1, expires_at - self._clock.now())
 
-    async def _eval(self, script: str, keys: list[str], arguments: list[str | int]) -> None:
+    async def _eval(self, script: str, keys: list[str], arguments: Sequence[str | int]) -> Any:
         # EVAL with the text, not its digest: a Redis that was restarted knows no digests, and the text is short.
-        await self._client.eval(script, len(keys), *keys, *arguments)
+        return await self._client.eval(script, len(keys), *keys, *arguments)
 
 
-def _nonces_key(pubkey: bytes) -> str:
-    return f"{_PREFIX}nonces:{pubkey.hex()}"
+def _record_keys(shards: Iterable[VirtualShard]) -> list[str]:
+    return [f"{_PREFIX}nonces:{shard}{part}" for shard in shards for part in (":owner", "")]
+
+
+def _nonces(reply: list[bytes | str]) -> list[tuple[bytes, str, int]]:
+    """Of members and scores in turn. A member begins with the public key in hex."""
+    members = map(_text, reply[::2])
+    rows = zip(members, reply[1::2], strict=True)
+    return [(bytes.fromhex(member[:_PUBKEY_HEX]), member[_PUBKEY_HEX:], int(score)) for member, score in rows]
 
 
 def _session_key(token_hash: bytes) -> str:

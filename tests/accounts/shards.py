@@ -14,7 +14,7 @@ from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import Event
 from actors.identity.keys import parse_api_key
-from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, MemoryIdentityStore, TakenNonce
 from actors.units import VirtualShard
 
 SHARDS = tuple(VirtualShard(number) for number in range(1024))
@@ -68,17 +68,26 @@ class FailingIdentityStore(MemoryIdentityStore):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
         self.away = False
-        self.pipelines = 0
+        self.pipelines = self.claims = 0
+        self.gate: asyncio.Event | None = None  # Nonces on their way wait for it.
 
-    async def take_nonces(self, entries: Sequence[tuple[bytes, str, int]]) -> None:
+    async def claim_nonces(self, epoch: int, shards: Sequence[VirtualShard], **named: Any) -> list[ClaimedRecord]:
+        self._check_away()
+        self.claims += 1
+        return await super().claim_nonces(epoch, shards, **named)
+
+    async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
         self._check_away()
         self.pipelines += 1
         await asyncio.sleep(0)
-        await super().take_nonces(entries)
-
-    async def load_nonces(self, pubkey: bytes) -> list[tuple[str, int]]:
+        if self.gate is not None:
+            await self.gate.wait()
         self._check_away()
-        return await super().load_nonces(pubkey)
+        await super().take_nonces(epoch, entries)
+
+    async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
+        self._check_away()
+        await super().forget_nonces(epoch, shards, until)
 
     async def load_session(self, token_hash: bytes) -> tuple[bytes, int] | None:
         self._check_away()

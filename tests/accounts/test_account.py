@@ -10,16 +10,20 @@ from actors.accounts.account import (
     HoldEnded,
     Mark,
     MarkKind,
-    NoncesRecalled,
     Profile,
     ProfileSet,
-    Withdrawn,
     adjust_key,
     apply,
     new_account,
 )
-from actors.accounts.core import decide_adjust, decide_hold, decide_limits, decide_settle, decide_void
-from actors.accounts.nonces import stored_form
+from actors.accounts.core import (
+    decide_adjust,
+    decide_hold,
+    decide_limits,
+    decide_settle,
+    decide_void,
+    decide_withdrawal,
+)
 from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, hold, opened, operation, settle, take
 
 
@@ -35,7 +39,7 @@ def test_replaying_the_events_is_running_the_program() -> None:
 
     happened(decide_adjust(account, 500, "opening", b"one", START))
     for number in range(0, 60, 10):
-        happened(decide_hold(account, hold(number, 5, 25, 900), f"nonce-{number}", START).event)
+        happened(decide_hold(account, hold(number, 5, 25, 900), START).event)
     happened(decide_settle(account, settle(0, 5), START).event)
     happened(decide_settle(account, settle(10, 0), START).event)
     happened(decide_void(account, settle(0, 5), START).event)
@@ -52,21 +56,22 @@ def test_replaying_the_events_is_running_the_program() -> None:
 
 
 def test_a_withdrawn_admission_leaves_no_trace_but_its_rate_unit() -> None:
-    """What could not be made safe was never asked: its nonce is good again, its credits are free."""
+    """Nothing is held for what could not be made safe, and asked again it is judged anew."""
     account = opened(credits=100)
-    event = decide_hold(account, hold(1, 25, 5), "nonce", START).event
+    event = decide_hold(account, hold(1, 25, 5), START).event
     assert event is not None
     take(account, event)
     assert account.purse.held == 30
-    apply(account, Withdrawn(event.operation, event.held, "nonce"))
-    assert (account.purse.held, account.holds, account.nonces.get("nonce")) == (0, {}, None)
-    assert decide_hold(account, hold(2, 25), "nonce", START).refusal is None
+    apply(account, decide_withdrawal(event))
+    apply(account, decide_withdrawal(event))
+    assert (account.purse.held, account.holds) == (0, {})
+    assert decide_hold(account, hold(1, 25, 5), START).event == event
 
 
 def test_a_void_and_an_expiry_are_remembered_differently() -> None:
     account = opened(credits=100)
     for number in (1, 2):
-        take(account, decide_hold(account, hold(number, 25), None, START).event)
+        take(account, decide_hold(account, hold(number, 25), START).event)
     apply(account, HoldEnded(operation(1), 0, mark=Mark(MarkKind.VOID, operation(1), START_MS, 0)))
     apply(account, HoldEnded(operation(2), 0, expired=True))
     assert account.operations.get(operation(1)) == VOIDED
@@ -81,15 +86,6 @@ def test_overrides_replace_the_defaults_and_go_back() -> None:
     assert (account.rate_limit, account.concurrency_limit) == (7, 3)
     take(account, decide_limits(account, None, None))
     assert (account.rate_limit, account.concurrency_limit) == (100, 64)
-
-
-def test_recalled_nonces_refuse_replays() -> None:
-    account = opened(credits=10)
-    assert not account.nonces_known
-    apply(account, NoncesRecalled((stored_form("used", operation(9)),), 0))
-    assert account.nonces_known
-    assert decide_hold(account, hold(1, 1), "used", START).refusal == "NONCE_REUSED"
-    assert decide_hold(account, hold(9, 1), "used", START).refusal is None
 
 
 def test_an_event_that_does_not_follow_is_a_broken_invariant() -> None:

@@ -112,7 +112,8 @@ async def test_nonces_that_wait_go_in_one_pipeline(world: World, shard: AccountS
 
 
 async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: World, shard: AccountShard) -> None:
-    """Design, section 5: a replay could not be refused; nothing stays held, and the same nonce is good afterwards."""
+    """Design, section 5: a replay could not be refused. Nothing stays held. The nonce of the first request, which may
+    have reached Redis, stays taken; those that are refused at once stay good."""
     proof = await world.customer(shard, ALICE, 100)
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     session = await shard.open_session(ALICE, b"challenge")
@@ -122,11 +123,13 @@ async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: Worl
     reply = await ask(shard.hold_now, hold(2, 5, proof=signed))
     assert (reply.refusal, reply.figures.credits_remaining) == (UNAVAILABLE, 95)
     assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).figures.credits_remaining == 90
-    assert (await shard.info(world.wallet(ALICE))).refusal == UNAVAILABLE
+    unused = world.wallet(ALICE)
+    assert (await shard.info(unused)).refusal == UNAVAILABLE
     assert (await shard.info(proof)).refusal is None
     world.identity.away = False
     world.clock.advance(1)
-    assert (await ask(shard.hold_now, hold(4, 5, proof=signed))).verdicts == (None,)
+    assert (await ask(shard.hold_now, hold(4, 5, proof=signed))).refusal == "NONCE_REUSED"
+    assert (await ask(shard.hold_now, hold(5, 5, proof=unused))).verdicts == (None,)
 
 
 async def test_a_fresh_shard_serves_keys_without_redis(world: World, shard: AccountShard) -> None:

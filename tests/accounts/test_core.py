@@ -47,7 +47,7 @@ RATE, SLOTS, CREDITS = "RATE_LIMITED", "CONCURRENCY_LIMITED", "INSUFFICIENT_CRED
 
 
 def admit(account: Account, request: HoldRequest, moment: Moment = START) -> tuple[str | None, ...]:
-    admission = decide_hold(account, request, None, moment)
+    admission = decide_hold(account, request, moment)
     assert admission.refusal is None
     take(account, admission.event)
     return admission.verdicts
@@ -100,13 +100,12 @@ def test_a_free_call_takes_a_unit_and_nothing_else() -> None:
 
 def test_a_request_without_items_tells_figures_and_takes_nothing() -> None:
     account = opened(credits=7)
-    admission = decide_hold(account, hold(1), "nonce", START)
+    admission = decide_hold(account, hold(1), START)
     assert (admission.refusal, admission.verdicts) == (None, ())
     take(account, admission.event)
     shown = figures(account, START)
     assert (shown.credits_remaining, shown.rate_limit, shown.rate_remaining) == (7, 100, 100)
     assert shown.rate_reset == START_MS // 1000 + 1
-    assert decide_hold(account, hold(2), "nonce", START).refusal == "NONCE_REUSED"
 
 
 def test_asked_again_the_answer_is_the_same_and_nothing_more_is_held() -> None:
@@ -117,7 +116,7 @@ def test_asked_again_the_answer_is_the_same_and_nothing_more_is_held() -> None:
     end(account, decide_settle(account, settle(1, 25), START))
     take(account, decide_adjust(account, 500, "", b"more", START))
     for request, verdicts in zip(requests, first, strict=True):
-        again = decide_hold(account, request, None, later(START, 30))
+        again = decide_hold(account, request, later(START, 30))
         assert (again.verdicts, again.event) == (verdicts, None)
 
 
@@ -127,26 +126,14 @@ def test_memory_for_refusals_is_bounded() -> None:
     for number in range(ANSWERS_MAX + 50):
         assert admit(account, hold(number, 25)) == (CREDITS,)
     assert len(account.answers) == ANSWERS_MAX
-    assert decide_hold(account, hold(ANSWERS_MAX + 60, 1, 25), None, START).event is not None
+    assert decide_hold(account, hold(ANSWERS_MAX + 60, 1, 25), START).event is not None
 
 
-def test_a_replay_is_refused_before_the_status_is_told() -> None:
+def test_a_suspended_account_is_refused_whole() -> None:
     account = opened(credits=10)
-    take(account, decide_hold(account, hold(1, 1), "nonce", START).event)
     take(account, decide_status(account, "suspended"))
-    assert decide_hold(account, hold(2, 1), "nonce", START).refusal == "NONCE_REUSED"
-    refused = decide_hold(account, hold(3, 1), "fresh", START)
+    refused = decide_hold(account, hold(3, 1), START)
     assert (refused.refusal, refused.event) == ("METHOD_NOT_ALLOWED", None)
-
-
-def test_nonces_are_bounded_by_the_accounts_rate() -> None:
-    """Hostile input 4: beyond what it could ever use, an account is told to slow down, and loses no nonce by it."""
-    account = opened(credits=10)
-    for number in range(26_000):
-        take(account, decide_hold(account, hold(number), f"n{number}", START).event)
-    refused = decide_hold(account, hold(30_000, 1), "one more", START)
-    assert (refused.refusal, refused.event) == (RATE, None)
-    assert decide_hold(account, hold(30_000, 1), "n1", START).refusal == "NONCE_REUSED"
 
 
 def test_at_most_the_held_amount_is_charged() -> None:

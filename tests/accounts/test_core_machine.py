@@ -80,7 +80,7 @@ class AccountMachine(RuleBasedStateMachine):
     def hold(self, ceilings: list[int]) -> None:
         self._begin()
         number, self.next_operation = self.next_operation, self.next_operation + 100
-        admission = decide_hold(self.account, hold(number, *ceilings), None, self._moment())
+        admission = decide_hold(self.account, hold(number, *ceilings), self._moment())
         if self.model.suspended:
             assert admission.refusal == "METHOD_NOT_ALLOWED" and admission.event is None
             return
@@ -102,7 +102,7 @@ class AccountMachine(RuleBasedStateMachine):
         if self._now() - at > HOLD_SECONDS // 2 or index < self.remembered_from or self.model.suspended:
             return
         self._begin()
-        admission = decide_hold(self.account, hold(number, *ceilings), None, self._moment())
+        admission = decide_hold(self.account, hold(number, *ceilings), self._moment())
         assert (admission.refusal, admission.verdicts, admission.event) == (None, verdicts, None)
 
     @precondition(lambda self: self.requests)

@@ -8,8 +8,8 @@ from actors.calls import ProvenProof, SessionProof
 from actors.errors import Err
 from actors.identity.keys import token_hash
 from actors.units import VirtualShard, routing_bytes
-from tests.accounts.making import ALICE, BOB, key_proof, operation
-from tests.accounts.shards import World
+from tests.accounts.making import ALICE, BOB, hold, key_proof, operation
+from tests.accounts.shards import World, ask
 
 
 @pytest.fixture
@@ -72,9 +72,7 @@ async def test_a_nonce_cannot_be_used_between_call_and_request(world: World, sha
     """One set of nonces for everything that a wallet signs."""
     await world.customer(shard, ALICE, 10)
     proof = world.wallet(ALICE)
-    account = await shard._credentials.find(proof)
-    assert not isinstance(account, Err)
-    moment = shard._turns.moment()
-    assert await shard._credentials.take_nonce(account, proof, operation(1), moment) is None
-    assert await shard._credentials.take_nonce(account, proof, operation(2), moment) is Err.NONCE_REUSED
-    assert await shard._credentials.take_nonce(account, key_proof(), operation(3), moment) is None
+    assert (await ask(shard.hold_now, hold(1, 1, proof=proof))).refusal is None
+    assert (await shard.info(proof)).refusal == "NONCE_REUSED"
+    assert await shard._credentials.take_nonce(proof, operation(2), 100) is Err.NONCE_REUSED
+    assert await shard._credentials.take_nonce(key_proof(), operation(3), 100) is None

@@ -94,7 +94,7 @@ def test_a_payment_is_taken_back_as_far_as_it_is_available(held: int, taken: int
     account = opened()
     deposit(account, 10_000)
     if held:
-        admitted = decide_hold(account, hold(1, held), None, START).event
+        admitted = decide_hold(account, hold(1, held), START).event
         assert isinstance(admitted, Admitted)
         apply(account, admitted)
     event = decide_return(account, OPERATION, 1_000, "the payment never became final", START)

@@ -11,7 +11,7 @@ async def test_what_is_due_is_taken_first_and_recorded() -> None:
     await world.customer(shard, ALICE, 100)
     turns, account = shard._turns, shard._accounts[ALICE]
     world.clock.advance(365 * 86_400 - 30)  # The hold outlives the batch by half its life.
-    event = decide_hold(account, hold(1, 60), None, turns.moment()).event
+    event = decide_hold(account, hold(1, 60), turns.moment()).event
     assert event is not None
     apply(account, event)
     world.clock.advance(30)

@@ -300,10 +300,10 @@ async def test_a_nonce_is_taken_once_and_only_by_a_good_signature():
 class NoRedis(MemoryIdentityStore):
     """Redis is away."""
 
-    async def take_nonces(self, entries):
+    async def take_nonces(self, *_, **named):
         raise IdentityStoreUnavailable("away")
 
-    load_nonces = load_session = count_address = take_nonces
+    claim_nonces = forget_nonces = load_session = count_address = take_nonces
 
 
 async def test_without_redis_keys_go_on_and_signatures_wait():

@@ -11,10 +11,20 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from actors.clock import ManualClock
-from actors.identity.store import IdentityStore, IdentityStoreUnavailable, MemoryIdentityStore, RedisIdentityStore
+from actors.identity.store import (
+    ClaimedRecord,
+    IdentityStore,
+    IdentityStoreUnavailable,
+    MemoryIdentityStore,
+    NotTheOwner,
+    RedisIdentityStore,
+    TakenNonce,
+)
+from actors.units import VirtualShard
 
 ALICE, BOB = b"a" * 32, b"b" * 32
 TOKEN, OTHER_TOKEN = b"t" * 32, b"u" * 32
+SEVEN, EIGHT, NINE = VirtualShard(7), VirtualShard(8), VirtualShard(9)
 
 
 @pytest.fixture
@@ -29,40 +39,97 @@ def store(request: pytest.FixtureRequest, clock: ManualClock) -> IdentityStore:
     return RedisIdentityStore(request.getfixturevalue("redis_client"), clock)
 
 
-async def test_nonces_are_kept_by_public_key(store: IdentityStore, clock: ManualClock) -> None:
-    """Money rule 11: taken nonces are read back when the account is loaded, so a restart forgets none."""
-    until = clock.now() + 130
-    await store.take_nonces([(ALICE, "n-1", until), (BOB, "n-1", until), (ALICE, "a:b.c,d_e", until + 1)])
-    assert sorted(await store.load_nonces(ALICE)) == [("a:b.c,d_e", until + 1), ("n-1", until)]
-    assert await store.load_nonces(BOB) == [("n-1", until)]
-    assert await store.load_nonces(b"c" * 32) == []
+def nonce(text: str, until: int, pubkey: bytes = ALICE, shard: VirtualShard = SEVEN) -> TakenNonce:
+    return TakenNonce(shard, pubkey, text, until)
 
 
-async def test_taking_nothing_or_the_same_again_changes_nothing(store: IdentityStore, clock: ManualClock) -> None:
-    until = clock.now() + 130
-    await store.take_nonces([])
-    await store.take_nonces([(ALICE, "n", until)])
-    await store.take_nonces([(ALICE, "n", until)])
-    assert await store.load_nonces(ALICE) == [("n", until)]
+async def claimed(
+    store: IdentityStore,
+    epoch: int,
+    *shards: VirtualShard,
+    expected: int | None = None,
+    over: int = 0,
+    lost_until: int = 0,
+) -> list[ClaimedRecord]:
+    records = await store.claim_nonces(epoch, shards or (SEVEN,), expected=expected, over=over, lost_until=lost_until)
+    return [record._replace(nonces=sorted(record.nonces)) for record in records]
 
 
-async def test_hostile_4_nonces_are_kept_for_their_time_and_no_longer(store: IdentityStore, clock: ManualClock) -> None:
-    """Retained for both sides of the window, evicted after it."""
-    first = clock.now() + 130
-    await store.take_nonces([(ALICE, "first", first)])
-    clock.advance(129)
-    await store.take_nonces([(ALICE, "second", clock.now() + 130)])
-    assert sorted(nonce for nonce, _ in await store.load_nonces(ALICE)) == ["first", "second"]
-    clock.advance(1)
-    assert [nonce for nonce, _ in await store.load_nonces(ALICE)] == ["second"]
+async def test_a_claim_reads_all_that_earlier_owners_kept(store: IdentityStore) -> None:
+    """Money rule 11: taken nonces are read back, so a restart forgets none."""
+    assert await claimed(store, 5, SEVEN, EIGHT) == [ClaimedRecord(0, 0, 0, [])] * 2
+    await store.take_nonces(5, [nonce("n-1", 90), nonce("n-1", 80, BOB), nonce("a:b.c,d_e|0f", 70)])
+    await store.take_nonces(5, [nonce("n-1", 60, shard=EIGHT)])
+    assert await claimed(store, 6, SEVEN, NINE, EIGHT) == [
+        ClaimedRecord(5, 0, 0, [(ALICE, "a:b.c,d_e|0f", 70), (ALICE, "n-1", 90), (BOB, "n-1", 80)]),
+        ClaimedRecord(0, 0, 0, []),
+        ClaimedRecord(5, 0, 0, [(ALICE, "n-1", 60)]),
+    ]
 
 
-async def test_hostile_4_many_nonces_in_one_turn(store: IdentityStore, clock: ManualClock) -> None:
+async def test_taking_nothing_or_the_same_again_changes_nothing(store: IdentityStore) -> None:
+    """The client library may send a command twice."""
+    await claimed(store, 5)
+    await store.take_nonces(5, [])
+    await store.take_nonces(5, [nonce("n", 90)])
+    await store.take_nonces(5, [nonce("n", 90)])
+    assert await claimed(store, 5, lost_until=99) == [ClaimedRecord(5, 0, 0, [(ALICE, "n", 90)])]
+
+
+async def test_an_earlier_owner_can_write_no_more(store: IdentityStore) -> None:
+    """Hostile inputs 40 and 55: its write was on its way while another owner read; it must not land behind that."""
+    await claimed(store, 5, SEVEN, EIGHT)
+    await claimed(store, 6, EIGHT)
+    with pytest.raises(NotTheOwner):
+        await store.take_nonces(5, [nonce("n", 90), nonce("n", 90, shard=EIGHT)])
+    with pytest.raises(NotTheOwner):
+        await store.forget_nonces(5, (SEVEN, EIGHT), 99)
+    with pytest.raises(NotTheOwner):
+        await store.take_nonces(6, [nonce("n", 90, shard=NINE)])
+    assert [record.nonces for record in await claimed(store, 7, SEVEN, EIGHT)] == [[], []], "all or nothing"
+
+
+async def test_an_earlier_epoch_claims_nothing_back(store: IdentityStore) -> None:
+    """Unless it is told to: the epoch of an older database may be greater than any of this one."""
+    await claimed(store, 5, SEVEN, EIGHT)
+    await claimed(store, 9, EIGHT)
+    with pytest.raises(NotTheOwner) as refused:
+        await claimed(store, 6, SEVEN, EIGHT)
+    assert refused.value.epoch == 9
+    with pytest.raises(NotTheOwner):
+        await claimed(store, 6, SEVEN, EIGHT, over=8)
+    assert [record.epoch_before for record in await claimed(store, 6, SEVEN, EIGHT, over=9)] == [5, 9]
+
+
+async def test_a_record_that_was_lost_says_so_for_good(store: IdentityStore) -> None:
+    """lost_until is given to what is not there, and to what has another epoch than it must have; it is kept."""
+    await claimed(store, 5)
+    assert (await claimed(store, 6, lost_until=50))[0].lost_until == 0
+    assert (await claimed(store, 6, NINE, lost_until=50))[0].lost_until == 50
+    assert (await claimed(store, 6, lost_until=60, expected=6))[0].lost_until == 0
+    assert (await claimed(store, 7, lost_until=60, expected=5))[0].lost_until == 60
+    assert (await claimed(store, 8, lost_until=40, expected=5))[0].lost_until == 60
+    assert (await claimed(store, 9))[0].lost_until == 60
+
+
+async def test_hostile_4_old_nonces_are_forgotten_with_a_mark(store: IdentityStore) -> None:
+    """What was good until then is gone, and the record says so to whoever claims it; the others stay."""
+    await claimed(store, 5, SEVEN, EIGHT)
+    await store.take_nonces(5, [nonce("old", 50), nonce("older", 40), nonce("new", 51)])
+    await store.forget_nonces(5, (SEVEN, EIGHT), 50)
+    await store.forget_nonces(5, (SEVEN,), 30)
+    assert await claimed(store, 6, SEVEN, EIGHT, lost_until=99) == [
+        ClaimedRecord(5, 50, 0, [(ALICE, "new", 51)]),
+        ClaimedRecord(5, 0, 0, []),
+    ]
+
+
+async def test_hostile_4_many_nonces_in_one_turn(store: IdentityStore) -> None:
     """What gathered goes in one round trip, whatever its size; a restart inside the window still knows them all."""
-    until = clock.now() + 130
-    entries = [(ALICE if number % 2 else BOB, f"n-{number}", until) for number in range(10_000)]
-    await store.take_nonces(entries)
-    assert len(await store.load_nonces(ALICE)) == len(await store.load_nonces(BOB)) == 5_000
+    await claimed(store, 5, SEVEN, EIGHT)
+    entries = [nonce(f"n-{number}", 90, shard=SEVEN if number % 2 else EIGHT) for number in range(10_000)]
+    await store.take_nonces(5, entries)
+    assert [len(record.nonces) for record in await claimed(store, 6, SEVEN, EIGHT)] == [5_000, 5_000]
 
 
 async def test_a_session_lives_until_it_expires(store: IdentityStore, clock: ManualClock) -> None:
@@ -102,15 +169,6 @@ async def test_a_slide_brings_no_dropped_or_expired_session_back(store: Identity
     assert await store.load_session(OTHER_TOKEN) is None
 
 
-async def test_a_challenge_is_burned_once(store: IdentityStore, clock: ManualClock) -> None:
-    """Of twenty that burn it at once, one succeeds."""
-    until = clock.now() + 300
-    answers = await asyncio.gather(*(store.burn_challenge(b"c" * 16, until) for _ in range(20)))
-    assert sorted(answers) == [False] * 19 + [True]
-    assert await store.burn_challenge(b"d" * 16, until)
-    assert not await store.burn_challenge(b"c" * 16, until)
-
-
 async def test_addresses_are_counted_by_minute(store: IdentityStore) -> None:
     """Decisions: requests a minute per client address, over all replicas together."""
     assert await store.count_address("198.51.100.1", 5, 1) == 1
@@ -124,38 +182,50 @@ async def test_counts_of_one_moment_are_all_counted(store: IdentityStore) -> Non
     assert sorted(totals) == list(range(1, 51))
 
 
-async def test_redis_forgets_everything_by_itself(redis_client: Redis, clock: ManualClock) -> None:
+async def test_redis_forgets_sessions_and_counts_by_itself(redis_client: Redis, clock: ManualClock) -> None:
     """Hostile input 4: memory is bounded, because each key has an expiry that fits its content."""
     store, now = RedisIdentityStore(redis_client, clock), clock.now()
-    await store.take_nonces([(ALICE, "n", now + 130)])
     await store.put_session(TOKEN, ALICE, now + 3_600)
     await store.slide_sessions([(TOKEN, now + 3_700)])
-    await store.burn_challenge(b"c" * 16, now + 300)
     await store.count_address("198.51.100.1", now // 60, 1)
     lives = {bytes(key).split(b":")[1]: await redis_client.ttl(key) for key in await redis_client.keys("*")}
-    expected = {b"nonces": 130, b"session": 3_700, b"challenge": 300, b"address": 130}
+    expected = {b"session": 3_700, b"address": 130}
     assert lives.keys() == expected.keys()
     for kind, seconds in expected.items():
         assert seconds - 5 <= lives[kind] <= seconds, kind
 
 
-async def test_hostile_4_redis_evicts_old_nonces_of_a_busy_key(redis_client: Redis, clock: ManualClock) -> None:
-    """A public key that never pauses does not grow: each turn removes what has expired."""
-    store = RedisIdentityStore(redis_client, clock)
-    for _ in range(10):
-        await store.take_nonces([(ALICE, f"n-{clock.now()}-{i}", clock.now() + 130) for i in range(100)])
-        clock.advance(65)
-    (key,) = await redis_client.keys("*")
-    assert await redis_client.zcard(key) == 200
+async def test_redis_forgets_no_nonce_by_its_own_clock(redis_client: Redis) -> None:
+    """Hostile input 53: a Redis whose clock is set ahead would forget all of them. They are bounded by their owner."""
+    store = RedisIdentityStore(redis_client)
+    await claimed(store, 5)
+    await store.take_nonces(5, [nonce("n", 90)])
+    keys = await redis_client.keys("*")
+    assert sorted(keys) == [b"identity:nonces:7", b"identity:nonces:7:owner"]
+    assert [await redis_client.ttl(key) for key in keys] == [-1, -1]
+    await store.forget_nonces(5, (SEVEN,), 90)
+    assert await redis_client.keys("*") == [b"identity:nonces:7:owner"]
 
 
-async def test_an_expiry_of_nonces_is_never_shortened(redis_client: Redis, clock: ManualClock) -> None:
-    """Nonces signed with clocks that differ arrive in any order of expiry; the later one decides how long all stay."""
-    store = RedisIdentityStore(redis_client, clock)
-    await store.take_nonces([(ALICE, "late", clock.now() + 130)])
-    await store.take_nonces([(ALICE, "early", clock.now() + 10)])
-    (key,) = await redis_client.keys("*")
-    assert await redis_client.ttl(key) > 120
+@pytest.mark.parametrize("lost", ["all", "the nonces", "one nonce", "the owner"])
+async def test_a_redis_that_has_lost_nonces_is_noticed(redis_client: Redis, lost: str) -> None:
+    """Emptied, or bit by bit by eviction: the record's own epoch and count tell."""
+    store = RedisIdentityStore(redis_client)
+    await claimed(store, 5)
+    await store.take_nonces(5, [nonce("n", 90), nonce("m", 90)])
+    if lost == "all":
+        await redis_client.flushall()
+    elif lost == "the nonces":
+        await redis_client.delete("identity:nonces:7")
+    elif lost == "one nonce":
+        await redis_client.zremrangebyrank("identity:nonces:7", 0, 0)
+    else:
+        await redis_client.delete("identity:nonces:7:owner")
+    if lost in ("all", "the owner"):
+        with pytest.raises(NotTheOwner):
+            await store.take_nonces(5, [nonce("k", 90)])
+    assert (await claimed(store, 6, lost_until=70))[0].lost_until == 70
+    assert (await claimed(store, 7, lost_until=99))[0].lost_until == 70, "the record is whole again"
 
 
 async def test_redis_holds_no_token_and_no_key(redis_client: Redis, clock: ManualClock) -> None:
@@ -168,20 +238,21 @@ async def test_a_client_that_decodes_text_will_do(redis_client: Redis, redis_url
     decoding = Redis.from_url(redis_url, decode_responses=True)
     store, until = RedisIdentityStore(decoding, clock), clock.now() + 60
     await store.put_session(TOKEN, ALICE, until)
-    await store.take_nonces([(ALICE, "n", until)])
+    await claimed(store, 5)
+    await store.take_nonces(5, [nonce("n", until)])
     assert await store.load_session(TOKEN) == (ALICE, until)
-    assert await store.load_nonces(ALICE) == [("n", until)]
+    assert (await claimed(store, 6))[0].nonces == [(ALICE, "n", until)]
     await decoding.aclose()
 
 
 CALLS: dict[str, Callable[[IdentityStore], Coroutine[Any, Any, object]]] = {
-    "take_nonces": lambda store: store.take_nonces([(ALICE, "n", 1)]),
-    "load_nonces": lambda store: store.load_nonces(ALICE),
+    "claim_nonces": lambda store: store.claim_nonces(1, (SEVEN,), expected=None, over=0, lost_until=0),
+    "take_nonces": lambda store: store.take_nonces(1, [TakenNonce(SEVEN, ALICE, "n", 1)]),
+    "forget_nonces": lambda store: store.forget_nonces(1, (SEVEN,), 1),
     "put_session": lambda store: store.put_session(TOKEN, ALICE, 1),
     "load_session": lambda store: store.load_session(TOKEN),
     "slide_sessions": lambda store: store.slide_sessions([(TOKEN, 1)]),
     "drop_session": lambda store: store.drop_session(TOKEN),
-    "burn_challenge": lambda store: store.burn_challenge(b"c", 1),
     "count_address": lambda store: store.count_address("198.51.100.1", 1, 1),
 }
 
