@@ -14,6 +14,7 @@ failed write takes back (the holds of its requests) is taken back here, once, be
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -198,8 +199,8 @@ class NonceLog:
         else:
             future = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
-        shard = virtual_shard(routing_bytes(signed.pubkey))
-        entry = TakenNonce(shard, signed.pubkey, stored_form(signed.nonce, operation), signed.good_until)
+        text = stored_form(signed.nonce, operation)
+        entry = TakenNonce(_shard_of(signed.pubkey), signed.pubkey, text, signed.good_until)
         write = _Write(key, entry, taken, future)
         self._waiting.append(write)
         if self._task is None:
@@ -256,6 +257,11 @@ class NonceLog:
 
     def _pause(self) -> None:
         self._closed_until = self._clock.monotonic() + _PAUSE_SECONDS
+
+
+@functools.lru_cache(maxsize=4096)  # Of the wallets that sign now; the hash would be a tenth of an admission.
+def _shard_of(pubkey: bytes) -> VirtualShard:
+    return virtual_shard(routing_bytes(pubkey))
 
 
 def _retrieve(future: "asyncio.Future[None]") -> None:

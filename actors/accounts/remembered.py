@@ -1,6 +1,6 @@
 """A memory of recent keys that forgets by itself: three generations, the oldest dropped whole.
 
-Implements: bounded memory for nonces (hostile input 4) and for operations that may be asked again.
+Implements: bounded memory for operations that may be asked again.
 Pure. A generation is forgotten in one step, so that nothing is kept in order and no key pays for its own removal.
 """
 

@@ -4,6 +4,7 @@ Implements: the local run's promise of a first call that works as printed. It us
 except the grant, which is the operator's command.
 """
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -17,6 +18,8 @@ DEMO_CREDITS = 1_000_000
 DEMO_LAMPORTS = 10_000_000_000
 DEMO_USDC_BASE_UNITS = 100_000_000
 _SECONDS = aiohttp.ClientTimeout(total=15)
+_UNAVAILABLE = 503
+_TRIES_MAX, _PAUSE_SECONDS = 24, 5.0  # What a 503 says in Retry-After, for two minutes.
 
 
 class DemoFailed(Exception):
@@ -37,7 +40,22 @@ async def fund(admin_url: str, wallet: Wallet) -> None:
 
 
 async def issue_api_key(http_url: str, wallet: Wallet) -> str:
-    """POST /account/api-key with the wallet's signature, as any customer would."""
+    """POST /account/api-key with the wallet's signature, as any customer would.
+
+    Signed requests are refused for a minute and a half after Redis has lost its data: signed anew until they are not.
+    """
+    async with aiohttp.ClientSession(timeout=_SECONDS) as session:
+        for _ in range(_TRIES_MAX):
+            status, text = await _ask_for_key(session, http_url, wallet)
+            if status != _UNAVAILABLE:
+                break
+            await asyncio.sleep(_PAUSE_SECONDS)
+    if status != 200:
+        raise DemoFailed(f"opening the demo account: HTTP {status}: {text[:500]}")
+    return str(orjson.loads(text)["api_key"])
+
+
+async def _ask_for_key(session: aiohttp.ClientSession, http_url: str, wallet: Wallet) -> tuple[int, str]:
     clock = SystemClock()
     path, body, timestamp = "/account/api-key", b"{}", clock.now()
     nonce = f"demo-{clock.now_ms()}"
@@ -49,14 +67,8 @@ async def issue_api_key(http_url: str, wallet: Wallet) -> str:
         "X-Nonce": nonce,
         "Content-Type": "application/json",
     }
-    async with (
-        aiohttp.ClientSession(timeout=_SECONDS) as session,
-        session.post(http_url + path, data=body, headers=headers) as response,
-    ):
-        text = await response.text()
-        if response.status != 200:
-            raise DemoFailed(f"opening the demo account: HTTP {response.status}: {text[:500]}")
-        return str(orjson.loads(text)["api_key"])
+    async with session.post(http_url + path, data=body, headers=headers) as response:
+        return response.status, await response.text()
 
 
 async def key_works(http_url: str, api_key: str) -> bool:

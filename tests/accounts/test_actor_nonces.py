@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.calls import KeyProof, WalletProof
+from actors.accounts.api import HOLD, LINK_KINDS
+from actors.accounts.host import serve_links
+from actors.calls import HoldRequest, KeyProof, WalletProof
+from actors.hotlink_edge import Link
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, settle_down
@@ -52,6 +55,48 @@ async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountSha
     assert (await again).verdicts == (None,)
     assert [(await replay).refusal for replay in replays] == [REUSED, REUSED]
     assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).figures.credits_remaining == 95
+
+
+async def test_over_real_links_that_break_a_nonce_admits_one_request(
+    world: World, shard: AccountShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hostile input 55. Two edges send one signed request; the link of the one that was first breaks, twice, while its
+    nonce is on its way, and it sends the request again by its own operation id."""
+    came: asyncio.Queue[bytes] = asyncio.Queue()
+    hold_now = shard.hold_now
+
+    def seen(request: HoldRequest) -> Any:
+        came.put_nowait(request.operation)
+        return hold_now(request)
+
+    monkeypatch.setattr(shard, "hold_now", seen)
+    server = serve_links(shard, b"secret")
+    port = await server.start("127.0.0.1")
+
+    async def resolve() -> tuple[str, int]:
+        return "127.0.0.1", port
+
+    links = [Link(b"secret", LINK_KINDS, resolve, peer) for peer in (b"edge-one", b"edge-two")]
+    way = world.identity.gate = asyncio.Event()
+    proof, replies = world.wallet(ALICE), []
+    async with asyncio.timeout(30):
+        for number, link in enumerate(links):
+            link.start()
+            replies.append(link.call(HOLD, hold(number, 5, proof=proof), 20_000))
+            assert await came.get() == operation(number)
+        assert (await replies[1]).refusal == REUSED
+        for _ in range(2):
+            assert links[0]._connection is not None and not replies[0].done()
+            links[0]._connection.abandon()
+            assert await came.get() == operation(0)
+        await settle_down()
+        assert not replies[0].done(), "sent again, it waits as before"
+        way.set()
+        assert (await replies[0]).verdicts == (None,)
+        for link in links:
+            await link.stop()
+        await server.stop()
+    assert set(shard._accounts[ALICE].holds) == {operation(0)}
 
 
 async def test_a_failed_commit_takes_no_nonce_back(world: World, shard: AccountShard) -> None:

@@ -187,6 +187,23 @@ async def test_a_beat_finds_out_about_a_new_owner(world: World, owner: Owner) ->
         await owner.commits.closed
 
 
+async def test_an_epoch_is_confirmed_by_the_store_alone(world: World, owner: Owner) -> None:
+    """Whoever acts on it elsewhere, as with nonces in Redis, knows that nobody had taken over when it was asked."""
+    assert not owner.commits.inherited
+    assert await owner.commits.confirm() == owner.commits.epoch
+    world.store.away = True
+    with pytest.raises(OwnerUnavailable):
+        await owner.commits.confirm()
+    world.store.away = False
+    other = Owner(world)
+    await other.commits.start()
+    assert other.commits.inherited
+    with pytest.raises(OwnerUnavailable):
+        await owner.commits.confirm()
+    assert await other.commits.confirm() == other.commits.epoch
+    await other.commits.stop()
+
+
 async def test_low_balances_are_told_when_durable(world: World, owner: Owner) -> None:
     account = owner.account(credits=1_001)
     world.store.gate = asyncio.Event()

@@ -138,9 +138,7 @@ async def test_a_failed_write_leaves_the_nonce_taken(owner: Owner, store: Failin
     assert len(undone) == 2
 
 
-async def test_asked_again_while_the_write_is_under_way_waits_for_it(
-    owner: Owner, store: FailingIdentityStore
-) -> None:
+async def test_asked_again_while_the_write_is_under_way_waits_for_it(owner: Owner, store: FailingIdentityStore) -> None:
     """Hostile input 55: the link broke, and the same operation comes over the next one."""
     assert await owner.use("first", 1) is None
     asked = owner.signed("n")
@@ -268,9 +266,7 @@ async def test_a_database_that_is_away_lets_nobody_claim(
     assert await owner.use(asked, 2) is None
 
 
-async def test_old_nonces_leave_memory_and_store(
-    owner: Owner, store: FailingIdentityStore, clock: ManualClock
-) -> None:
+async def test_old_nonces_leave_memory_and_store(owner: Owner, store: FailingIdentityStore, clock: ManualClock) -> None:
     """Hostile input 4. A failing store is asked again later; one that has another owner is not ours to clear."""
     for number in range(100):
         assert await owner.use(owner.signed(f"n{number}"), number) is None

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.identity.challenge import AHEAD_SECONDS_MAX, check_challenge, new_challenge, verify_challenge_signature
+from actors.identity.challenge import (
+    AHEAD_SECONDS_MAX,
+    check_challenge,
+    issued_at,
+    new_challenge,
+    verify_challenge_signature,
+)
 from actors.units import routing_bytes
 
 from .wallets import NOW, wallet
@@ -29,6 +35,7 @@ def test_a_challenge_is_good_for_its_key_while_it_lives(pubkey: bytes, randomnes
     challenge_id = check_challenge(SECRET, text, pubkey, NOW + age, 300)
     assert challenge_id is not None
     assert challenge_id == check_challenge(SECRET, text, pubkey, NOW, 300)
+    assert issued_at(text) == NOW
 
 
 @pytest.mark.parametrize(

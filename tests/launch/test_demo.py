@@ -20,7 +20,12 @@ WALLET = Wallet(bytes(range(32)))
 async def door() -> AsyncIterator[str]:
     """A door that proves signatures by the real rules and knows one key."""
 
+    refused = []
+
     async def api_key(request: web.Request) -> web.Response:
+        if len(refused) < 2:
+            refused.append(request)
+            return web.json_response({"error": "nonces may have been lost"}, status=503)
         headers = [(name.lower().encode(), value.encode()) for name, value in request.headers.items()]
         body = await request.read()
         proof = prove(
@@ -39,8 +44,10 @@ async def door() -> AsyncIterator[str]:
         yield str(server.make_url("")).rstrip("/")
 
 
-async def test_the_key_is_asked_for_as_any_customer_would(door: str) -> None:
-    """Rule: the demo uses nothing that a customer could not; its signature passes the real check."""
+async def test_the_key_is_asked_for_as_any_customer_would(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: the demo uses nothing that a customer could not; its signature passes the real check. While signed requests
+    are refused it signs again, and waits for it."""
+    monkeypatch.setattr(demo, "_PAUSE_SECONDS", 0.002)
     assert await demo.issue_api_key(door, WALLET) == "srpc_live_made"
 
 
