@@ -81,9 +81,9 @@ class AccountsClient(Protocol):
         """POST /account/api-key: creates the account when there is none; proof must be a WalletProof."""
         ...
 
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None = None) -> Answer:
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
         """POST /auth/verify, after the door verified the signature of a live challenge: takes it like a nonce, opens a
-        session. issued_at: of the challenge, Unix seconds; None: now.
+        session. issued_at: Unix seconds.
 
         Refuses with AUTH_FAILED when the challenge was used before. body: {token, expires_in}.
         """

@@ -163,7 +163,7 @@ class ShardedAccounts:
     async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
         return await self._ask(proof, "issue_key", proof, ref_code)
 
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None = None) -> Answer:
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
         return await self._ask(pubkey, "open_session", pubkey, challenge_id, issued_at)
 
     async def close_session(self, proof: Proof) -> Answer:

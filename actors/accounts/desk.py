@@ -125,8 +125,7 @@ class Desk:
         return self.answer(account, endpoints.key_body(text))
 
     @answering
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None) -> Answer:
-        issued_at = self._clock.now() if issued_at is None else issued_at
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
         signed = signed_challenge(pubkey, challenge_id, issued_at, self._identity.challenge_seconds)
         operation = self._random_bytes(OPERATION_BYTES)
         refusal = await self._credentials.use(signed, operation, self._defaults.requests_per_second)

@@ -147,7 +147,7 @@ class AccountShardActor:
     async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
         return await (await self._ready()).issue_key(proof, ref_code)
 
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int | None = None) -> Answer:
+    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
         return await (await self._ready()).open_session(pubkey, challenge_id, issued_at)
 
     async def close_session(self, proof: Proof) -> Answer:

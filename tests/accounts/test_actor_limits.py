@@ -116,7 +116,7 @@ async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: Worl
     have reached Redis, stays taken; those that are refused at once stay good."""
     proof = await world.customer(shard, ALICE, 100)
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
-    session = await shard.open_session(ALICE, b"challenge")
+    session = await shard.open_session(ALICE, b"challenge", world.clock.now())
     assert session.body is not None
     world.identity.away = True
     signed = world.wallet(ALICE)

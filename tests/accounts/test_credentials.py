@@ -24,15 +24,15 @@ async def shard(world: World) -> AsyncIterator[AccountShard]:
     await shard.stop()
 
 
-async def session(shard: AccountShard, pubkey: bytes) -> SessionProof:
-    answer = await shard.open_session(pubkey, b"challenge of " + pubkey)
+async def session(world: World, shard: AccountShard, pubkey: bytes) -> SessionProof:
+    answer = await shard.open_session(pubkey, b"challenge of " + pubkey, world.clock.now())
     assert answer.body is not None
     return SessionProof(token_hash(answer.body["token"]), routing_bytes(pubkey))
 
 
 async def test_each_credential_finds_its_account(world: World, shard: AccountShard) -> None:
     key = await world.customer(shard, ALICE, 10)
-    for proof in (key, world.wallet(ALICE), await session(shard, ALICE), ProvenProof(ALICE)):
+    for proof in (key, world.wallet(ALICE), await session(world, shard, ALICE), ProvenProof(ALICE)):
         successor = await world.shard()
         assert successor._credentials.known(proof) is None
         account = await successor._credentials.find(proof)
@@ -48,7 +48,7 @@ async def test_what_is_unknown_is_refused_by_kind(world: World, shard: AccountSh
     assert await find(SessionProof(b"x" * 32, routing_bytes(BOB))) is Err.AUTH_FAILED
     assert await find(world.wallet(BOB)) is Err.PAYMENT_REQUIRED
     assert await find(ProvenProof(BOB)) is Err.PAYMENT_REQUIRED
-    assert await find(await session(shard, BOB)) is Err.PAYMENT_REQUIRED
+    assert await find(await session(world, shard, BOB)) is Err.PAYMENT_REQUIRED
 
 
 async def test_a_replaced_key_is_refused_at_once(world: World, shard: AccountShard) -> None:

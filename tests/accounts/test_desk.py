@@ -79,9 +79,9 @@ async def test_two_first_keys_at_once_open_one_account(world: World, shard: Acco
 
 
 async def test_sessions_open_once_a_challenge_and_close(world: World, shard: AccountShard) -> None:
-    opened = await shard.open_session(ALICE, b"challenge")
+    opened = await shard.open_session(ALICE, b"challenge", world.clock.now())
     assert opened.body is not None and opened.body["expires_in"] == 3_600
-    assert (await shard.open_session(ALICE, b"challenge")).refusal == "AUTH_FAILED"
+    assert (await shard.open_session(ALICE, b"challenge", world.clock.now())).refusal == "AUTH_FAILED"
     proof = SessionProof(token_hash(opened.body["token"]), routing_bytes(ALICE))
     assert (await shard.info(proof)).refusal == "ACCOUNT_NOT_FOUND"
     await world.customer(shard, ALICE, 10)
