@@ -9,8 +9,8 @@ took, and the store is only written. All nonces that wait go in one write, and o
 whose write failed stays taken, since the write may have been made or may still be made; only the operation that took it
 may try again.
 
-Whoever waits for a write may leave at any moment, such as by a broken link: nothing is taken back for that. What a
-failed write takes back (the holds of its requests) is taken back here, once, before anybody learns of the failure.
+A caller that waits for a write may leave at any moment, for example when its link breaks: its nonce stays taken. A
+failed write releases the holds of its requests. This is done here, once, before any caller learns of the failure.
 """
 
 import asyncio
@@ -37,13 +37,14 @@ WAITING_MAX = 10_000
 # After a failure requests are refused at once for so long, rather than each waiting for a time-out.
 _PAUSE_SECONDS = 1.0
 _CLEAR_SECONDS = 30
+_TELL_SECONDS = 60  # A flood of replays must not flood the log.
 _RECORDS_AT_ONCE = 128  # Keeps the store's other callers from waiting behind one long command.
 
 Undo = Callable[[], None]
 
 
 class _Write:
-    """A nonce on its way. future: of all nonces that go together. undos: what its requests took beside it."""
+    """A nonce on its way. future: shared by all nonces of one write. undos: release what its requests hold."""
 
     __slots__ = ("entry", "future", "key", "taken", "undos")
 
@@ -68,10 +69,10 @@ class NonceLog:
         self._task: asyncio.Task[None] | None = None
         self._closed_until = 0.0
         self._cleared_until = 0
-        self._clear_at = 0.0
+        self._clear_at = self._tell_at = 0.0
 
     def start(self) -> None:
-        """Claim the record without making anybody wait for it; what fails is tried again when it is needed."""
+        """Claim the record in the background. Where that fails, the first request that needs it tries again."""
         self._begin_opening()
 
     async def stop(self) -> None:
@@ -85,24 +86,35 @@ class NonceLog:
         return len(self._waiting) < WAITING_MAX and self._clock.monotonic() >= self._closed_until
 
     async def open(self) -> None:
-        """Until nonces can be judged. Raises IdentityStoreUnavailable."""
+        """Wait until nonces can be judged. Raises IdentityStoreUnavailable."""
         while not self.is_open:
             if not self.available:
                 raise IdentityStoreUnavailable("nonces cannot be kept for now")
             await asyncio.shield(self._begin_opening())
 
     def refusal(self, signed: Signed, operation: bytes, rate_limit: int) -> Err | None:
-        """None: it may be taken, or this operation has it already. Nothing changes yet. Expects the log to be open."""
+        """Returns None when the operation may take this nonce, or has it already. Changes nothing. The log must be
+        open."""
         assert self.is_open
         refusal = self._nonces.decide(signed, operation, rate_limit, self._clock.now())
         if refusal is None and not self.available:
             taken = self._nonces.find(signed)
             return None if taken is not None and taken.kept else Err.SERVICE_TEMPORARILY_UNAVAILABLE
+        if refusal is Err.SERVICE_TEMPORARILY_UNAVAILABLE and self._clock.monotonic() >= self._tell_at:
+            self._tell_at = self._clock.monotonic() + _TELL_SECONDS
+            logger.warning(
+                "a signed request was refused: this clock and the door's differ by more than %d s, its nonce may have"
+                " been forgotten or lost, or there are too many nonces",
+                SLACK_SECONDS,
+            )
         return refusal
 
     def take(self, signed: Signed, operation: bytes, undo: Undo | None = None) -> "asyncio.Future[None] | None":
-        """As refusal() allowed in this turn. None: it is kept already. Else done when it is kept; fails with
-        IdentityStoreUnavailable, after `undo`. The future is shared: whoever may leave must shield it."""
+        """Take a nonce that refusal() allowed in this turn. Returns None when it is kept already.
+
+        Else returns a future that is done when the nonce is kept, and fails with IdentityStoreUnavailable after `undo`
+        was called. All nonces of one write share this future, so a caller must shield it.
+        """
         taken = self._nonces.find(signed)
         if taken is not None and taken.kept:
             return None
@@ -171,7 +183,7 @@ class NonceLog:
                     )
                     break
                 except NotTheOwner as other:
-                    # A successor's, as the database will say then; else it was left by an older database.
+                    # The epoch is a successor's, and the database will say so, or an older database left it here.
                     await self._commits.confirm()
                     over = other.epoch
             for record in records:
@@ -225,7 +237,7 @@ class NonceLog:
             self._task = None
 
     async def _write(self, entries: list[TakenNonce]) -> None:
-        """Once more where the record was not ours any more: it may have been lost, and memory still knows it all."""
+        """Write, and claim the record and write again where it was not ours: memory still knows all that it lost."""
         for _ in range(2):
             await self.open()
             assert self._epoch is not None

@@ -83,7 +83,7 @@ class Nonces:
         return None if of_account is None else of_account.get(signed.nonce)
 
     def decide(self, signed: Signed, operation: bytes, rate_limit: int, now: int) -> Err | None:
-        """None: this operation has the nonce already, or may take it. now: Unix seconds of this owner.
+        """Returns None when this operation has the nonce already, or may take it. now: Unix seconds of this owner.
 
         Refuses what another operation has taken (NONCE_REUSED), more than nonces_max() of one account (RATE_LIMITED),
         and what this owner cannot judge (SERVICE_TEMPORARILY_UNAVAILABLE): its clock and the door's differ too much,
@@ -102,13 +102,13 @@ class Nonces:
         return _UNAVAILABLE if self.count >= NONCES_MAX else None
 
     def take(self, signed: Signed, operation: bytes, steady: int) -> Taken:
-        """As decided just before."""
+        """Take a nonce that decide() allowed in this turn."""
         taken = Taken(operation, signed.good_until, False)
         self._put(signed.pubkey, signed.nonce, taken, steady)
         return taken
 
     def restore(self, pubkey: bytes, text: str, good_until: int, steady: int) -> None:
-        """Read back from the store. A nonce that two operations wrote is no operation's."""
+        """Take in a nonce that was read from the store. A nonce that two operations wrote belongs to neither."""
         nonce, operation = from_stored(text)
         known = self._taken.get(pubkey, {}).get(nonce)
         if known is None:
@@ -117,10 +117,11 @@ class Nonces:
             known.operation = _NO_OPERATION
 
     def forget(self, now: int, steady: int) -> None:
-        """Forget what no door takes any more, and was taken long enough ago; such messages are refused from now on.
+        """Forget the nonces that no door takes any more and that were taken long enough ago. Messages that were good no
+        longer than theirs are refused from now on.
 
-        Both are asked for: the first so that a clock that was set back forgets nothing too early, the second so that
-        a clock that jumps ahead for a moment does not, which would refuse messages that are still good.
+        The first condition is not enough: a clock that jumps ahead for a moment would meet it for messages that are
+        still good, and they would be refused.
         """
         limit = now - SLACK_SECONDS
         ended = [

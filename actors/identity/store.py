@@ -55,9 +55,9 @@ class TakenNonce(NamedTuple):
 class ClaimedRecord(NamedTuple):
     """The nonces of one virtual shard, as the claim found them.
 
-    epoch_before: of the owner before; 0: none, the record was not there. forgotten_until: of no nonce in the record a
-    message is good until then; those that were have been removed. lost_until: nonces that were used before then may be
-    missing from the record, as it was lost.
+    epoch_before: of the owner before; 0: there was no record. forgotten_until: nonces of messages that were good until
+    then at the latest have been removed. lost_until: the record was lost, and nonces that were used until then may be
+    missing.
     """
 
     epoch_before: int
@@ -183,7 +183,7 @@ class MemoryIdentityStore:
 # and a sorted set of its nonces. KEYS has both of every record. Each script looks at all epochs before it writes.
 
 # ARGV: epoch, the epoch that whole records have ('' for any), the epoch that may be overwritten, lost_until.
-# A number in place of the records: the epoch of another owner.
+# Returns the records, or a number: the epoch of another owner.
 _CLAIM_NONCES = """
 local epoch, over = tonumber(ARGV[1]), tonumber(ARGV[3])
 for i = 1, #KEYS, 2 do
@@ -204,7 +204,7 @@ end
 return claimed
 """
 
-# ARGV: epoch, then (index of the record, good_until, member) of every nonce. Gives 0 when a record is another's.
+# ARGV: epoch, then (index of the record, good_until, member) of every nonce. Returns 0 when a record has another owner.
 _TAKE_NONCES = """
 for i = 1, #KEYS, 2 do
   if redis.call('HGET', KEYS[i], 'epoch') ~= ARGV[1] then return 0 end
@@ -218,7 +218,7 @@ for k, count in pairs(added) do redis.call('HINCRBY', KEYS[k], 'count', count) e
 return 1
 """
 
-# ARGV: epoch, until. Gives 0 when a record is another's.
+# ARGV: epoch, until. Returns 0 when a record has another owner.
 _FORGET_NONCES = """
 for i = 1, #KEYS, 2 do
   if redis.call('HGET', KEYS[i], 'epoch') ~= ARGV[1] then return 0 end

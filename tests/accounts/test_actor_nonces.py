@@ -10,7 +10,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import HOLD, LINK_KINDS
 from actors.accounts.host import serve_links
 from actors.calls import HoldRequest, KeyProof, WalletProof
-from actors.hotlink_edge import Link
+from actors.hotlink.edge import Link
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, settle_down
