@@ -77,6 +77,7 @@ class Dependencies:
     ids_from_edge: bool = False
     payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
     deposits: DepositDesk | None = None  # None: there is no deposit wallet.
+    peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
 
 
 class HttpDoor:
@@ -106,6 +107,7 @@ class HttpDoor:
             self._payment_door,
             self._sign_in,
             dependencies.deposits,
+            dependencies.peers_are_clients,
         )
         gateway = config.gateway
         limits = RefusalLimits(
@@ -303,15 +305,16 @@ class HttpDoor:
             return Response(204, b"", list(headers.PREFLIGHT))
         query: bytes = scope["query_string"]
         request = request_of(scope, path, request_id)
-        if self._routes.is_limited(path):
-            refused = await self._routes.over_limit(request)
-            if refused is not None:
-                return refused
         serves = "POST" if path in _RPC_PATHS or path in bulk_requests.ROWS else self._routes.serves(path)
+        # A 404 costs next to nothing, so it is not counted: it must use up nobody's allowance.
         if serves is None:
             return replies.plain(_NOT_SERVED, request_id)
         if serves != method and not (method == "HEAD" and serves == "GET"):
             return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {serves} only"), request_id)
+        if self._routes.is_limited(path):
+            refused = await self._routes.over_limit(request)
+            if refused is not None:
+                return refused
         body = looks.fault or (b"" if serves == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return self._closing(body, request_id)

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.errors import Err, Refusal
-from actors.identity.addresses import TrustedProxies, allowance_name, client_address
+from actors.identity.addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, allowance_name, client_address
+from actors.identity.proofs import url_keys
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,6 +19,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _PAYMENTS = frozenset((b"payment-signature", b"x-payment"))
+_CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
 _WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
@@ -140,10 +142,17 @@ def peer_of(scope: Scope) -> str | None:
     return scope["client"][0] if scope.get("client") else None
 
 
+def carries_credentials(request: Request) -> bool:
+    """Whether the request carries a credential, a payment or a sign-in, good or not."""
+    return any(name in _CREDENTIALS for name, _ in request.headers) or bool(url_keys(request.query))
+
+
 def counted_address(request: Sender, trusted: TrustedProxies) -> str:
-    """The name under which this request counts against the limit of its address."""
+    """The name under which this request counts against the limit of its address; addresses.UNKNOWN has no limit."""
+    front_says = [value for name, value in request.headers if name == FRONT_HEADER]
     forwarded = [value for name, value in request.headers if name == b"x-forwarded-for"]
-    return allowance_name(client_address(request.peer, forwarded, trusted))
+    address = client_address(trusted.peer(request.peer, front_says), forwarded, trusted)
+    return UNKNOWN if trusted.names_no_client(address) else allowance_name(address)
 
 
 async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,11 +20,11 @@ from actors.errors import Err, Refusal
 from actors.gateway import headers, replies, terms
 from actors.gateway.payments import HEADERS, PaymentDoor
 from actors.gateway.replies import Response
-from actors.gateway.requests import Request, Sender, counted_address
+from actors.gateway.requests import Request, Sender, carries_credentials, counted_address
 from actors.gateway.sign_in import SignIn
 from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
-from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, judge, minute_of
+from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, allowances, front_token, judge, minute_of
 from actors.identity.proofs import Accept, prove
 from actors.identity.signatures import parse_signature
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
@@ -34,6 +34,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
+_WITHOUT_CREDENTIALS = "without credentials "  # Before the name of an address: a count of its own.
 # What /.well-known/x402.json lists: where a call can be paid for as it is made.
 _PAYABLE = (("POST", "/"), ("POST", "/rpc"), *(("POST", f"/{row.name}") for row in catalog.BULK))
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
@@ -87,6 +88,7 @@ class Routes:
         payments: PaymentDoor,
         sign_in: SignIn,
         deposits: DepositDesk | None,
+        peers_are_clients: bool = True,
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -96,7 +98,7 @@ class Routes:
         self._payments, self._payment_settings, self._sign_in = payments, config.payments, sign_in
         self._deposits = deposits
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
-        self._trusted = TrustedProxies(config.identity.trusted_proxies)
+        self._trusted = TrustedProxies(config.identity.trusted_proxies, front_token(self._secret), peers_are_clients)
         self._counts = Counts()  # Of this process alone, for while the shared store is away.
         self._table: dict[bytes, tuple[str, Handler]] = {
             b"/account/info": ("GET", self._info),
@@ -121,7 +123,7 @@ class Routes:
 
     @staticmethod
     def is_limited(path: bytes) -> bool:
-        """Whether requests count against the limit of their address, existing path or not."""
+        """Whether requests for this path, where it is served, count against the limit of their address."""
         return path.startswith((b"/account/", b"/auth/", b"/x402/"))
 
     async def answer(self, request: Request) -> Response:
@@ -136,15 +138,27 @@ class Routes:
         return counted_address(request, self._trusted)
 
     async def over_limit(self, request: Request) -> Response | None:
-        """Count this request against its address. A response when there were too many, else None."""
+        """Count this request against its address. A response when there were too many, else None.
+
+        Requests for /account/* without any credential are counted apart: they get the 402 whoever sends them, and must
+        not use up the allowance of customers behind the same address.
+        """
         now = self._clock.now()
-        name = self.address_of(request)
+        limit = self._identity.address_requests_per_minute
+        apart = (
+            _WITHOUT_CREDENTIALS if request.path.startswith(b"/account/") and not carries_credentials(request) else ""
+        )
+        for name, share in allowances(self.address_of(request)):
+            verdict = judge(await self._count(apart + name, minute_of(now)), limit * share, now)
+            if not verdict.allowed:
+                return _too_many(verdict, request.id)
+        return None
+
+    async def _count(self, name: str, minute: int) -> int:
         try:
-            total = await self._store.count_address(name, minute_of(now), 1)
+            return await self._store.count_address(name, minute, 1)
         except IdentityStoreUnavailable:
-            total = self._counts.add(name, minute_of(now), 1)
-        verdict = judge(total, self._identity.address_requests_per_minute, now)
-        return None if verdict.allowed else _too_many(verdict, request.id)
+            return self._counts.add(name, minute, 1)
 
     # --- account
 

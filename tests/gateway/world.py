@@ -170,6 +170,7 @@ class World:
                 self.clock,
                 payment_desk=desk,
                 deposits=settings.get("deposits"),
+                peers_are_clients=settings.get("peers_are_clients", True),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

@@ -10,7 +10,9 @@ from actors.identity.addresses import (
     Counts,
     TrustedProxies,
     allowance_name,
+    allowances,
     client_address,
+    front_token,
     judge,
     minute_of,
     parse_hop,
@@ -82,6 +84,66 @@ def test_an_ipv6_customer_has_one_allowance() -> None:
     assert allowance_name("2001:db8:1:3::1") != allowance_name("2001:db8:1:2::1")
     assert allowance_name("198.51.100.1") == "198.51.100.1"
     assert allowance_name(UNKNOWN) == UNKNOWN
+
+
+def test_an_ipv6_site_is_counted_beside_its_lines() -> None:
+    """A /48 holds 65,536 lines; counted by line alone, its owner would have 65,536 allowances."""
+    line = allowance_name("2001:db8:1:2:3:4:5:6")
+    assert allowances(line) == (("2001:db8:1:2::/64", 1), ("2001:db8:1::/48", 10))
+    assert allowances(allowance_name("2001:db8:1:ffff::9"))[1] == allowances(line)[1]
+    assert allowances(allowance_name("2001:db8:2::9"))[1] != allowances(line)[1]
+    assert allowances("198.51.100.1") == (("198.51.100.1", 1),)
+    assert allowances(UNKNOWN) == ()
+
+
+@given(address=st.ip_addresses())
+def test_every_address_has_an_allowance_of_its_own_first(address: object) -> None:
+    """The narrow count comes first, at the plain limit; the wider one is never the same name."""
+    names = allowances(allowance_name(str(address)))
+    assert names[0][1] == 1
+    assert len({name for name, _ in names}) == len(names)
+
+
+TOKEN = front_token(b"secret of the cluster")
+FRONTED = TrustedProxies(["10.0.0.0/8"], TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("front_says", "peer"),
+    [
+        ([TOKEN + b" 203.0.113.5"], "203.0.113.5"),
+        ([b"x" * 32 + b" 203.0.113.6", TOKEN + b" 203.0.113.5"], "203.0.113.5"),
+        ([TOKEN + b" 2001:db8::1"], "2001:db8::1"),
+        ([], "127.0.0.1"),
+        ([b"203.0.113.5"], "127.0.0.1"),
+        ([b" 203.0.113.5"], "127.0.0.1"),
+        ([b"", TOKEN[:-1] + b" 203.0.113.5"], "127.0.0.1"),
+        ([b"\xff\xfe 203.0.113.5"], "127.0.0.1"),
+    ],
+)
+def test_only_the_front_can_say_who_its_peer_is(front_says: list[bytes], peer: str) -> None:
+    """The token is the proof; without it the peer of the connection counts."""
+    assert FRONTED.peer("127.0.0.1", front_says) == peer
+
+
+def test_without_a_front_an_empty_token_proves_nothing() -> None:
+    """A service without a front must not believe a header with nothing before the address."""
+    assert TrustedProxies([]).peer("127.0.0.1", [b" 203.0.113.5"]) == "127.0.0.1"
+
+
+def test_behind_a_proxy_that_tells_no_addresses_there_is_no_peer() -> None:
+    """Its own address would be one bucket for everybody."""
+    hidden = TrustedProxies([], TOKEN, peers_are_clients=False)
+    assert hidden.peer("127.0.0.1", []) is None
+    assert client_address(hidden.peer("127.0.0.1", []), [], hidden) == UNKNOWN
+    assert hidden.peer("127.0.0.1", [TOKEN + b" 203.0.113.5"]) == "203.0.113.5"
+
+
+def test_the_token_is_of_this_cluster_and_is_not_its_secret() -> None:
+    """It stands in a configuration file; the secret must not."""
+    assert front_token(b"a") != front_token(b"b")
+    assert len(TOKEN) == 32
+    assert TOKEN.isalnum()
 
 
 @given(total=st.integers(1, 200), limit=st.integers(1, 100), now=st.integers(0, 2**33))
