@@ -157,7 +157,7 @@ class PaymentDoor:
         return self._settle_answer(status, settled.reason, settled.message, settled.signature)
 
     def _settle_answer(self, status: int, reason: str, message: str, signature: str = "") -> Response:
-        document = {
+        document: dict[str, Any] = {
             "success": False,
             "transaction": signature,
             "network": self._networks[2],
@@ -166,7 +166,9 @@ class PaymentDoor:
         }
         added: HeaderList = [headers.NO_STORE]
         if status in (429, 503):
-            added.append(headers.retry_after(60 if status == 429 else 5))
+            seconds = 60 if status == 429 else 5
+            document["retry_after_secs"] = seconds
+            added.append(headers.retry_after(seconds))
         return Response(status, orjson.dumps(document), added)
 
 

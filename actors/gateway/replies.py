@@ -7,13 +7,14 @@ refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP e
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import orjson
 
 from actors.calls import SettleRequest
-from actors.errors import Err, Refusal
+from actors.errors import Err, ErrorRow, Refusal
 from actors.gateway import admission, headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.terms import Terms
@@ -48,20 +49,31 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Re
     body = error_object(refusal, raw_id, request_id, terms, alone=True)
     if is_402 and terms.v1_accepts:
         body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
-    return Response(row.http, body, _headers(refusal, terms))
+    return Response(row.http, body, _headers(row, terms))
 
 
-def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
-    """A plain HTTP error. terms: of the path, where it takes credentials. http: where the table's status is not it."""
+def plain(
+    refusal: Refusal,
+    request_id: str,
+    terms: Terms | None = None,
+    http: int | None = None,
+    retry_seconds: int | None = None,
+) -> Response:
+    """A plain HTTP error. terms: of the path, where it takes credentials. http, retry_seconds: where the table's status
+    or its time to wait is not right for this one."""
     row = refusal.err.row
+    if retry_seconds is not None:
+        row = replace(row, retry_seconds=retry_seconds)
     hint = refusal.hint or row.hint
     message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
     body: dict[str, Any] = {"error": {"code": refusal.err.name, "message": message, "requestId": request_id}}
+    if _says_when(row):
+        body["error"]["data"] = {"retry_after_secs": row.retry_seconds}
     if terms is not None and refusal.err in _WITH_TERMS:
         body["error"]["data"] = terms.deposit
         if terms.v1_accepts:
             body |= {"x402Version": 1, "accepts": terms.v1_accepts}
-    return Response(http or row.http, orjson.dumps(body), _headers(refusal, terms))
+    return Response(http or row.http, orjson.dumps(body), _headers(row, terms))
 
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms, alone: bool = False) -> bytes:
@@ -91,13 +103,18 @@ def internal(request_id: str) -> Response:
     return plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
 
 
-def _headers(refusal: Refusal, terms: Terms | None) -> HeaderList:
-    row = refusal.err.row
+def _headers(row: ErrorRow, terms: Terms | None) -> HeaderList:
     if row.http == 402:
         added: HeaderList = [headers.NO_STORE]
         if terms is not None and terms.header:
             added.append((b"payment-required", terms.header))
         return added
-    if row.http in (404, 429, 503) and row.retry_seconds is not None:
+    if _says_when(row):
+        assert row.retry_seconds is not None
         return [headers.retry_after(row.retry_seconds)]
     return []
+
+
+def _says_when(row: ErrorRow) -> bool:
+    """Whether the answer says when to ask again: by its status, and in no answer of HTTP 200."""
+    return row.http in (404, 429, 502, 503, 504) and row.retry_seconds is not None

@@ -145,9 +145,8 @@ class Routes:
         """
         now = self._clock.now()
         limit = self._identity.address_requests_per_minute
-        apart = (
-            _WITHOUT_CREDENTIALS if request.path.startswith(b"/account/") and not carries_credentials(request) else ""
-        )
+        is_bare = request.path.startswith(b"/account/") and not carries_credentials(request)
+        apart = _WITHOUT_CREDENTIALS if is_bare else ""
         for name, share in allowances(self.address_of(request)):
             verdict = judge(await self._count(apart + name, minute_of(now)), limit * share, now)
             if not verdict.allowed:
@@ -256,7 +255,13 @@ class Routes:
 
     async def _health(self, request: Request) -> Response:
         http, document = self._status.health()
-        return _json(document, http)
+        if http != 503:
+            return _json(document, http)
+        seconds = Err.SERVICE_TEMPORARILY_UNAVAILABLE.row.retry_seconds
+        assert seconds is not None
+        response = _json(document | {"retry_after_secs": seconds}, http)
+        response.headers.append(headers.retry_after(seconds))
+        return response
 
     async def _pricing(self, request: Request) -> Response:
         return _json(self._status.pricing())
@@ -376,9 +381,8 @@ def _json(body: Any, http: int = 200) -> Response:
 
 def _too_many(verdict: AddressVerdict, request_id: str) -> Response:
     refusal = Refusal(Err.RATE_LIMITED, "too many requests from this address in one minute")
-    response = replies.plain(refusal, request_id)
-    response.headers = [
-        headers.retry_after(verdict.retry_after_seconds),
+    response = replies.plain(refusal, request_id, retry_seconds=verdict.retry_after_seconds)
+    response.headers += [
         (b"x-ratelimit-limit", b"%d" % verdict.limit),
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
         (b"x-ratelimit-reset", b"%d" % verdict.reset),

@@ -61,6 +61,20 @@ def test_429_and_503_say_when_to_come_back(err):
         assert dict(response.headers)[b"retry-after"] == str(err.row.retry_seconds).encode()
 
 
+@pytest.mark.parametrize("err", [err for err in Err if err.row.http in (404, 429, 502, 503, 504)])
+def test_every_error_that_passes_by_itself_says_retry_after_secs(err):
+    """Interface, "HTTP statuses and bodies": the hint is in the body, at one place in both kinds, and equals the
+    header; errors that asking again does not mend have neither."""
+    answers = [replies.plain(Refusal(err, "why"), "r")]
+    if err.row.code is not None:
+        answers.append(replies.single(Refusal(err, "why"), b"1", "r", PAGE))
+    for response in answers:
+        hint = orjson.loads(response.body)["error"].get("data", {}).get("retry_after_secs")
+        header = dict(response.headers).get(b"retry-after")
+        assert hint == err.row.retry_seconds
+        assert header == (None if hint is None else b"%d" % hint)
+
+
 def test_request_airdrop_is_403_with_the_code_of_a_denied_method():
     """Interface rule 1 and the error reference, both at once; a suspended account keeps the table's code."""
     response = replies.single(admission.FORBIDDEN, b"1", "r", PAGE)

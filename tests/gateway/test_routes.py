@@ -332,9 +332,32 @@ async def test_an_owner_that_is_away_is_503_here_too():
         world.accounts.down = True
         response = await world.http.get("/account/info", headers={"x-api-key": customer.api_key})
         assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+        assert response.json()["error"]["data"]["retry_after_secs"] == 5
 
 
-# --- addresses
+async def test_every_503_says_retry_after_secs():
+    """Interface: a 503 includes the hint, on whatever path: account, session, payment, call, batch, list, health."""
+    body = {"signature": "1" * 64, "transaction": "AAAA", "addresses": ["1" * 32]}
+    async with a_world() as world:
+        customer = await world.customer(10)
+        session, headers = await login(world, customer), {"x-api-key": customer.api_key}
+        world.accounts.down = True
+        found = [
+            await world.http.get(path, headers=headers) for path in ("/account/info", "/account/ledger", "/health")
+        ]
+        found += [await world.http.post("/account/confirm-deposit", headers=headers, json=body)]
+        found += [
+            await world.http.post("/x402/settle", json=body),
+            await world.http.post("/auth/logout", headers=session),
+        ]
+        found += [await world.rpc(customer, call()), await world.rpc(customer, [call(), call(id=2)])]
+        found += [await world.rpc(customer, {"addresses": body["addresses"]}, "/bulk/getBalances")]
+        for response in found:
+            text = response.json() if response.status_code == 503 else response.json()[0]
+            error = text.get("error")
+            holder = error["data"] if isinstance(error, dict) else text
+            assert holder["retry_after_secs"] == 5, response.text
+            assert response.status_code == 200 or response.headers["retry-after"] == "5"
 
 
 class NoCounts(MemoryIdentityStore):
