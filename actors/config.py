@@ -48,6 +48,8 @@ class ServeConfig(Branch):
         21_000, ge=1024, le=60_000, description="first of 1,000 ports that the cluster uses behind the doors"
     )
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
+    connections_max: int = Field(8_192, ge=256, le=1_000_000, description="of clients to one machine at once")
+    request_seconds_max: int = Field(5, ge=1, le=60, description="for a request's head and first 15 kB to arrive")
 
 
 class StorageConfig(Branch):

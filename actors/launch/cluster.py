@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import psutil
 
 from actors.config import ServeConfig, environment_name
+from actors.launch import front
 from actors.launch.waiting import GivenUp, within
 
 APPLICATION = "ledger-gateway"
+_LOOPBACK = "127.0.0.1"
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
 _TERMINATE_SECONDS = 2.0  # What is left of Ray by then has nothing to save.
 _DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
@@ -64,16 +66,29 @@ def token_environment(ray_token: str) -> dict[str, str]:
 
 
 def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
-    """What must be in the environment before Ray starts (measured choices: design, section 2)."""
+    """What must be in the environment before Ray starts (measured choices: design, section 2).
+
+    run_dir: of this run alone, closed to other users, with the front installed in it.
+    """
     first = serve.internal_port_first
     return {
+        # All of Ray listens on the loopback address: a local run is one machine, and Ray's ports run code. The setting
+        # is named after the systems where this is Ray's default.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         # HAProxy would write every request line, API keys in URLs included, to a local syslog: to nowhere instead, and
         # one in a million of them, as each costs a system call that fails.
         "RAY_SERVE_HAPROXY_LOG_TARGET": "/dev/null sample 1:1000000",
-        "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.gateway.serve_edge:middlewares",
+        "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.serve_hooks:middlewares",
+        # Calls between deployments go Ray's way: Serve's own port for them asks for no token, and serve_hooks.py
+        # closes it.
+        "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
+        "RAY_SERVE_PROXY_USE_GRPC": "0",
+        "RAY_SERVE_HAPROXY_BINARY_PATH": str(
+            run_dir / front.PROGRAM
+        ),  # Changes the configuration, then becomes HAProxy.
         "RAY_SERVE_HAPROXY_NBTHREAD": str(max(1, min(4, (os.cpu_count() or 1) // 2))),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(run_dir / "haproxy.cfg"),
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(run_dir / "admin.sock"),
@@ -93,7 +108,6 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_PORT_QUARANTINE_S": "10",
         # A killed replica must be out of rotation within a second, not after two five-second checks.
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
-        "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": "75",  # Idle sockets must not fill the door; the default is an hour.
         # Serve's HTTP server would otherwise take a client's address from X-Forwarded-For for whoever connects locally.
         "FORWARDED_ALLOW_IPS": "255.255.255.255",
         "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",  # A twentieth of a core, looking ten times a second.
@@ -130,14 +144,20 @@ def start_ray(environment: Mapping[str, str]) -> Head:
     return Head(str(context.address_info["gcs_address"]), head)
 
 
-def start_serve(serve_config: ServeConfig) -> None:
+def start_serve(serve_config: ServeConfig, front_program: Path) -> None:
+    """Raises StartFailed when the front that Serve is to start cannot be run."""
     from ray import serve
     from ray.serve.schema import LoggingConfig
 
+    try:
+        front.check(front_program)
+    except front.FrontUnusable as error:
+        raise StartFailed(str(error)) from error
     # Serve tells every step on the console; what a person needs to know, screen.py says.
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     serve.start(
-        http_options={"host": serve_config.host, "port": serve_config.http_port},
+        # Serve gives replicas the same host. They are for the front alone, which listens where the settings say.
+        http_options={"host": _LOOPBACK, "port": serve_config.http_port},
         logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
     )
 

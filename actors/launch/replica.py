@@ -21,6 +21,7 @@ from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
 from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
+from actors.launch import front
 from actors.launch.own_methods import with_own_methods
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.watching import watch_deposits
@@ -71,7 +72,10 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         ids_from_edge=True,
         payment_desk=payments.desk if payments else None,
         deposits=deposits,
+        peers_are_clients=front.peers_are_clients(os.environ),
     )
+    if not parts.peers_are_clients:
+        logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/README.md)")
     door = build_app(parts)
 
     hosting.settle_memory()

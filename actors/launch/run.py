@@ -23,7 +23,7 @@ from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.datadir import DataDir, DataDirError, default_path, remove
-from actors.launch import cluster, demo, guard, leftovers, operator, sponsoring, stores, wallets
+from actors.launch import cluster, demo, front, guard, leftovers, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
 from actors.launch.waiting import Stop
 from actors.schema import SchemaMismatch
@@ -80,6 +80,7 @@ def run(options: Options, parts: Parts) -> int:
         return _not_started(screen, stop, error)
     except (
         demo.DemoFailed,
+        front.FrontUnusable,
         sponsoring.SponsorFailed,
         operator.OperatorError,
         StoreUnreachable,
@@ -171,6 +172,7 @@ class _Run:
             # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
+                front_program = front.install(run_folder, config, config.serve.host)
                 environment = cluster.ray_environment(config.serve, run_folder)
                 try:
                     head = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
@@ -186,7 +188,7 @@ class _Run:
             return False
         with self._screen.step("starting Ray Serve"):
             head.during(lambda: self._parts.place_owners(config))
-            head.during(lambda: cluster.start_serve(config.serve))
+            head.during(lambda: cluster.start_serve(config.serve, front_program))
         replicas = config.gateway.replicas_on(os.cpu_count() or 1)
         with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
             if self._stop.is_set():

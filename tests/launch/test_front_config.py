@@ -1,0 +1,142 @@
+"""The rules for the front's configuration, over what Ray Serve renders."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.identity import addresses
+from actors.launch import front_config
+from actors.launch.front_config import CONNECTIONS_MIN, ConfigurationDiffers, FrontSettings, connections, rewrite
+
+from .fronts import rendered
+
+_FILES_MAX = 1 << 20
+
+
+def told(host: str | None = None, **settings: int) -> FrontSettings:
+    return FrontSettings(
+        haproxy="/haproxy",
+        pages="/run/pages",
+        token="t" * 32,
+        host=host,
+        connections_max=settings.get("connections_max", 8_192),
+        request_seconds_max=settings.get("request_seconds_max", 5),
+    )
+
+
+@pytest.fixture
+def by_serve(tmp_path: Path) -> str:
+    return rendered(tmp_path, 8080, 9000, 8404, 9101).read_text(encoding="utf-8")
+
+
+def section(text: str, first_line: str) -> list[str]:
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line == first_line:
+            break
+    found = []
+    for line in lines:
+        if line and not line[0].isspace():
+            break
+        found.append(line.strip())
+    return found
+
+
+def binds(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.split()[:1] == ["bind"]]
+
+
+def test_row_58_only_the_front_itself_is_open_to_others(by_serve: str) -> None:
+    """Hostile input 58: figures and the admin socket are for this machine, and for this user, alone."""
+    assert "bind *:8404" in by_serve
+    assert "bind :9101" in by_serve, "Serve closes them by itself now: the rule can go"
+    text = rewrite(by_serve, told(host="0.0.0.0"), _FILES_MAX)
+    assert binds(text) == ["bind 127.0.0.1:9101", "bind 0.0.0.0:8080 proto h1", "bind 127.0.0.1:8404"]
+    assert "mode 666" not in text
+    assert "mode 600 level admin" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "bound"),
+    [
+        (None, "127.0.0.1:8080 proto h1"),
+        ("192.0.2.7", "192.0.2.7:8080 proto h1"),
+        ("::", "[::]:8080 v4v6 proto h1"),
+        ("2001:db8::1", "[2001:db8::1]:8080 proto h1"),
+    ],
+)
+def test_the_front_listens_where_the_settings_say(by_serve: str, host: str | None, bound: str) -> None:
+    """Serve gives its replicas the same address, so it is told the loopback one; the front alone is open."""
+    assert f"bind {bound}" in binds(rewrite(by_serve, told(host), _FILES_MAX))
+
+
+def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
+    """Interface, "HTTP statuses and bodies": Serve turns 502, 503 and 504 into 500 as plain text."""
+    text = rewrite(by_serve, told(), _FILES_MAX)
+    assert "500.http" in by_serve
+    pages = [line for line in section(text, "defaults") if line.startswith("errorfile")]
+    assert pages == [f"errorfile {code} /run/pages/{code}.http" for code in front_config.PAGE_CODES]
+    replies = [line for line in text.splitlines() if "http-request return status" in line and "text/plain" in line]
+    assert all("status 200" in line for line in replies), "only the health check's yes is plain text"
+
+
+def test_row_48_a_request_has_its_time(by_serve: str) -> None:
+    """Hostile input 48: one limit for the head and the beginning of the body; no time limit of Serve's is left."""
+    text = rewrite(by_serve, told(request_seconds_max=7), _FILES_MAX)
+    limits = [line for line in section(text, "defaults") if line.startswith("timeout")]
+    assert "timeout http-request 7s" in limits
+    assert sorted(limits) == sorted({line.split()[1]: line for line in limits}.values()), "one of each kind"
+    assert "option http-buffer-request" in section(text, "frontend http_frontend")
+
+
+def test_serves_own_proxy_takes_no_calls(by_serve: str) -> None:
+    """It queues without bound when no replica is up; the front says 503 at once."""
+    assert "check backup" in by_serve
+    assert "backup" not in rewrite(by_serve, told(), _FILES_MAX)
+
+
+def test_the_front_says_under_one_name_who_its_peer_is(by_serve: str) -> None:
+    """The replica reads what the front writes."""
+    assert front_config.FRONT_HEADER.encode() == addresses.FRONT_HEADER
+    written = f'http-request set-header {front_config.FRONT_HEADER} "{"t" * 32} %[src]"'
+    assert written in section(rewrite(by_serve, told(), _FILES_MAX), "frontend http_frontend")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("mode 666", "mode 777", "stats socket"),
+        ("maxconn ", "maxconnections ", "maxconn"),
+        ("errorfile 503", "errorfiles 503", "errorfile"),
+        ("frontend prometheus", "frontend figures", "frontend prometheus"),
+        ("bind :9101", "bind 0.0.0.0:9101", "bind"),
+        ("listen stats", "listen statistics", "listen stats"),
+        ("bind 127.0.0.1:8080", "bind 127.0.0.1:8080 ssl crt /x", "bind"),
+        ("backend default_backend", "listen more\n  bind *:7000\nbackend default_backend", "bind *:7000"),
+        ("stats timeout", "stats socket /x.sock mode 660 level admin\n    stats timeout", "stats socket"),
+        ("frontend http_frontend", "frontend more\n    bind *:7000\nfrontend http_frontend", "bind *:7000"),
+    ],
+)
+def test_a_serve_that_renders_something_else_is_refused(by_serve: str, old: str, new: str, where: str) -> None:
+    """Half of the rules would be worse than none: the text names the line, and nothing is started."""
+    changed = by_serve.replace(old, new)
+    assert changed != by_serve
+    with pytest.raises(ConfigurationDiffers) as error:
+        rewrite(changed, told(), _FILES_MAX)
+    assert where.split()[0] in str(error.value)
+
+
+def test_the_front_takes_as_many_connections_as_its_files_allow() -> None:
+    """HAProxy does not start when it is told more than the limit of open files has room for."""
+    assert connections(8_192, 1 << 20) == 8_192
+    assert connections(8_192, 20_000) == 7_500
+    assert connections(1_000, 20_000) == 1_000
+    with pytest.raises(ConfigurationDiffers, match="ulimit -n"):
+        connections(8_192, 1_024)
+    assert connections(8_192, 500 + int(2.6 * CONNECTIONS_MIN) + 1) == CONNECTIONS_MIN
+
+
+def test_a_configuration_is_changed_once(by_serve: str) -> None:
+    """Serve writes it anew each time; a second change would find nothing to replace."""
+    with pytest.raises(ConfigurationDiffers):
+        rewrite(rewrite(by_serve, told(), _FILES_MAX), told(), _FILES_MAX)
