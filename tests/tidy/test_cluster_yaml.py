@@ -58,7 +58,20 @@ def test_the_measured_settings_are_there_before_ray_starts() -> None:
 
 
 def test_a_cluster_and_a_local_run_do_not_drift_apart() -> None:
-    """What both set, both set alike."""
-    local = ray_environment(ServeConfig(), Path("/run"))
+    """What both set, both set alike; the files of the front are the same ones in another folder."""
+    local = ray_environment(ServeConfig(), Path("$HOME/.lg-front"))
     for name, value in settings().items():
         assert local[name] == value, name
+
+
+def test_every_machine_has_the_front_before_ray_starts() -> None:
+    """Without it HAProxy would tell no addresses, and open its figures to the network; a start without it fails."""
+    program = settings()["RAY_SERVE_HAPROXY_BINARY_PATH"]
+    for role in ("head", "worker"):
+        start = CLUSTER[f"{role}_start_ray_commands"][-1]
+        prepare = "-m actors.launch.front ~/.lg-front && "
+        assert prepare in start.replace("&&\n", "&& ")
+        assert start.index(prepare.strip(" &")) < start.index("ray start")
+    assert Path(program).parent == Path("$HOME/.lg-front")
+    node_id, home = "n" * 56, "/home/ledger"
+    assert len(program.replace("$HOME", home).replace("haproxy", f"{node_id}/admin.sock")) <= 97
