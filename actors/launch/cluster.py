@@ -61,8 +61,12 @@ class Head:
 
 
 def token_environment(ray_token: str) -> dict[str, str]:
-    """What a process needs to be let into a Ray of ours: without it any user of this machine could run code in it."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ray_token}
+    """What every process of a local run's Ray needs, and an operator command that joins it.
+
+    Without the token any user of this machine could run code in it. And all of Ray uses the loopback address, since a
+    local run is one machine; the setting is named after the systems where this is Ray's default.
+    """
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ray_token, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
@@ -72,9 +76,6 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
     """
     first = serve.internal_port_first
     return {
-        # All of Ray listens on the loopback address: a local run is one machine, and Ray's ports run code. The setting
-        # is named after the systems where this is Ray's default.
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
