@@ -22,6 +22,7 @@ from actors.gateway.terms import Terms
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _METHOD_NOT_FOUND_CODE = -32601
 _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
+_PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has two names for one refusal.
 
 
 class Response(msgspec.Struct):
@@ -66,7 +67,8 @@ def plain(
         row = replace(row, retry_seconds=retry_seconds)
     hint = refusal.hint or row.hint
     message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
-    body: dict[str, Any] = {"error": {"code": refusal.err.name, "message": message, "requestId": request_id}}
+    name = _PLAIN_NAMES.get(refusal.err, refusal.err.name)
+    body: dict[str, Any] = {"error": {"code": name, "message": message, "requestId": request_id}}
     if _says_when(row):
         body["error"]["data"] = {"retry_after_secs": row.retry_seconds}
     if terms is not None and refusal.err in _WITH_TERMS:

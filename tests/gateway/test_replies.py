@@ -75,6 +75,11 @@ def test_every_error_that_passes_by_itself_says_retry_after_secs(err):
         assert header == (None if hint is None else b"%d" % hint)
 
 
+def test_a_plain_502_is_named_as_the_interface_has_it():
+    """Interface, "HTTP statuses and bodies": UPSTREAM_ERROR where the body is a plain error."""
+    assert orjson.loads(replies.plain(Refusal(Err.BACKEND_UNAVAILABLE), "r").body)["error"]["code"] == "UPSTREAM_ERROR"
+
+
 def test_request_airdrop_is_403_with_the_code_of_a_denied_method():
     """Interface rule 1 and the error reference, both at once; a suspended account keeps the table's code."""
     response = replies.single(admission.FORBIDDEN, b"1", "r", PAGE)
