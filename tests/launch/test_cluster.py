@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from actors.config import ServeConfig
-from actors.launch import cluster
+from actors.launch import cluster, front
 from actors.launch.waiting import GivenUp
 
 
@@ -26,6 +26,22 @@ def test_no_request_line_reaches_a_log() -> None:
     """Rule (hostile input 9): an API key in a URL is in no log; HAProxy's own would have it."""
     target = cluster.ray_environment(ServeConfig(), Path("/run"))["RAY_SERVE_HAPROXY_LOG_TARGET"]
     assert target.split()[0] == "/dev/null"
+
+
+def test_a_front_that_cannot_be_run_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a Serve that does not fit is told in one sentence, before Serve is started."""
+
+    def refuse(_program: Path) -> None:
+        raise front.FrontUnusable("Ray 2.61 is installed")
+
+    monkeypatch.setattr(front, "check", refuse)
+    with pytest.raises(cluster.StartFailed, match=r"Ray 2\.61 is installed"):
+        cluster.start_serve(ServeConfig(), Path("/run/haproxy"))
+
+
+def test_ray_of_a_local_run_is_on_loopback_for_all_that_join_it() -> None:
+    """Rule (hostile input 58): an operator command that looked for another address would not find the run."""
+    assert cluster.token_environment("t" * 64)["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
 
 
 def test_processes_that_ignore_the_polite_signal_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:

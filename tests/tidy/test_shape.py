@@ -117,7 +117,15 @@ def test_every_error_is_documented(err: Err) -> None:
 
 def test_the_top_level_is_what_it_should_be() -> None:
     """Design, section 3: what a visitor sees first."""
-    wanted = {"pyproject.toml", "README.md", "serve_app.py", "cluster.yaml", "constraints.txt", "LICENSE"}
+    wanted = {
+        "pyproject.toml",
+        "README.md",
+        "SECURITY.md",
+        "serve_app.py",
+        "cluster.yaml",
+        "constraints.txt",
+        "LICENSE",
+    }
     wanted |= {"actors", "tests", "notebooks", "bench"}
     ignored = {"build"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - ignored

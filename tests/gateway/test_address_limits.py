@@ -1,0 +1,138 @@
+"""Whose address a request counts under, and what that costs whom, through the real door. Hostile inputs 35 and 49."""
+
+import pytest
+
+from actors.errors import Err
+from actors.gateway.routes import Routes
+from actors.identity.addresses import FRONT_HEADER, front_token
+from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+
+from .world import a_world, call
+
+
+class NoCounts(MemoryIdentityStore):
+    """Redis cannot count."""
+
+    async def count_address(self, address: str, minute: int, amount: int) -> int:
+        raise IdentityStoreUnavailable("away")
+
+
+@pytest.mark.parametrize("store", [None, NoCounts()])
+async def test_row_35_an_address_has_its_limit_on_account_and_session_paths(store):
+    """Hostile input 35: 429 with Retry-After, also while Redis is away; JSON-RPC, public pages and paths that do not
+    exist are not counted, and the next minute starts anew."""
+    async with a_world(identity_store=store, identity={"address_requests_per_minute": 3}) as world:
+        paths = ("/account/info", "/auth/nothing", "/account/ledger", "/account/history", "/account/info")
+        responses = [await world.http.get(path) for path in paths]
+        assert [response.status_code for response in responses] == [402, 404, 402, 402, 429]
+        refused = responses[4]
+        assert refused.json()["error"]["code"] == "RATE_LIMITED"
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.headers["x-ratelimit-limit"] == "3"
+        assert (await world.http.get("/health")).status_code == 503
+        assert (await world.rpc(None, call())).status_code == 402
+        world.clock.advance(60)
+        assert (await world.http.get("/account/info")).status_code == 402
+
+
+async def test_row_35_a_trusted_proxys_clients_are_counted_apart():
+    """Hostile input 35: X-Forwarded-For counts only where the peer is trusted."""
+    async with a_world(identity={"address_requests_per_minute": 1, "trusted_proxies": ("127.0.0.1",)}) as world:
+        for address, status in (("203.0.113.1", 402), ("203.0.113.2", 402), ("203.0.113.1", 429)):
+            response = await world.http.get("/account/info", headers={"x-forwarded-for": address})
+            assert response.status_code == status
+
+
+def through_front(address: str, token: bytes = front_token(b"s" * 32)) -> dict[str, str]:
+    """The header that the front writes for a client at this address."""
+    return {FRONT_HEADER.decode(): f"{token.decode()} {address}"}
+
+
+async def test_row_49_requests_for_what_does_not_exist_use_up_nobodys_allowance():
+    """Hostile input 49: a 404 below /account, /auth and /x402, by path or by method, is not counted."""
+    async with a_world(identity={"address_requests_per_minute": 3}) as world:
+        customer = await world.customer(10)  # The first request of the three.
+        for path in ("/account/nothing", "/auth/nothing", "/x402/nothing", "/account/", "/auth/challenge") * 5:
+            assert (await world.http.get(path)).status_code == 404
+        info = await world.http.get("/account/info", headers={"x-api-key": customer.api_key})
+        challenge = await world.http.post("/auth/challenge", json={"pubkey": customer.text})
+        assert (info.status_code, challenge.status_code) == (200, 200)
+
+
+async def test_row_49_requests_without_credentials_do_not_lock_customers_out():
+    """Hostile input 49: behind one address, who sends no credentials to /account/* uses up a count of their own."""
+    async with a_world(identity={"address_requests_per_minute": 3}) as world:
+        customer = await world.customer(10)
+        strangers = [(await world.http.get("/account/info")).status_code for _ in range(6)]
+        info = await world.http.get("/account/info", headers={"x-api-key": customer.api_key})
+        challenge = await world.http.post("/auth/challenge", json={"pubkey": customer.text})
+        assert strangers == [402, 402, 402, 429, 429, 429]
+        assert (info.status_code, challenge.status_code) == (200, 200)
+
+
+async def test_row_49_clients_of_the_front_are_counted_apart():
+    """Hostile input 49: all requests come from the front's own address; one place that uses up its allowance stops
+    nobody else."""
+    async with a_world(identity={"address_requests_per_minute": 2}) as world:
+        for address, statuses in (("203.0.113.1", [402, 402, 429]), ("203.0.113.2", [402, 402, 429])):
+            found = [await world.http.get("/account/info", headers=through_front(address)) for _ in range(3)]
+            assert [response.status_code for response in found] == statuses
+
+
+async def test_a_strangers_word_for_the_fronts_is_not_believed():
+    """Whoever reaches a replica without the front's token is counted under the address it connects from, whatever it
+    writes; and what it writes beside the front's own word changes nothing."""
+    async with a_world(identity={"address_requests_per_minute": 2}) as world:
+        forged = [through_front(f"203.0.113.{number}", b"x" * 32) for number in range(3)]
+        found = [await world.http.get("/account/info", headers=headers) for headers in forged]
+        assert [response.status_code for response in found] == [402, 402, 429]
+        # What HAProxy leaves out for a client, a trailer could still add: the front's own word counts all the same.
+        name, says = next(iter(through_front("203.0.113.9").items()))
+        for status in (402, 402, 429):
+            claims = [(name, f"{'x' * 32} 203.0.113.77"), (name, says), ("x-forwarded-for", "203.0.113.78")]
+            assert (await world.http.get("/account/info", headers=claims)).status_code == status
+
+
+async def test_where_addresses_are_hidden_nobody_is_locked_out():
+    """A proxy that tells no addresses leaves one shared address, which has no limit: a stranger would use it up for
+    all. The same for a trusted proxy that names no client."""
+    async with a_world(peers_are_clients=False, identity={"address_requests_per_minute": 1}) as world:
+        assert {(await world.http.get("/account/info")).status_code for _ in range(5)} == {402}
+    async with a_world(identity={"address_requests_per_minute": 1, "trusted_proxies": ("127.0.0.1",)}) as world:
+        assert {(await world.http.get("/account/info")).status_code for _ in range(5)} == {402}
+
+
+async def test_an_ipv6_site_has_a_larger_allowance_than_its_lines():
+    """A /64 has one allowance and its /48 ten times that: neither one line nor 65,536 lines of one site escape it, and
+    what a line is refused is not taken from the site."""
+    async with a_world(identity={"address_requests_per_minute": 2}) as world:
+
+        async def ask(address: str) -> int:
+            return (await world.http.get("/account/info", headers=through_front(address))).status_code
+
+        one_line = [await ask(f"2001:db8:1:0::{number:x}") for number in range(30)]
+        assert one_line == [402] * 2 + [429] * 28
+        lines = [await ask(f"2001:db8:1:{number:x}::1") for number in range(1, 30)]
+        assert lines == [402] * 18 + [429] * 11
+        assert await ask("2001:db8:2:1::1") == 402
+
+
+async def test_row_35_challenges_for_a_flood_of_keys_take_no_memory():
+    """Hostile input 35: the address limit bites first, and what is answered leaves nothing behind."""
+    store = MemoryIdentityStore()
+    async with a_world(identity_store=store, identity={"address_requests_per_minute": 50}) as world:
+        statuses = []
+        for _ in range(60):
+            stranger = await world.customer(account=False)
+            statuses.append((await world.http.post("/auth/challenge", json={"pubkey": stranger.text})).status_code)
+        assert statuses == [200] * 50 + [429] * 10
+        assert (store._burned, store._sessions) == ({}, {})
+
+
+def test_which_paths_are_limited():
+    """Below /account/ and /auth/; nothing else."""
+    assert Routes.is_limited(b"/account/x")
+    assert Routes.is_limited(b"/auth/verify")
+    assert not Routes.is_limited(b"/health")
+    assert not Routes.is_limited(b"/")
+    assert Err.RATE_LIMITED.row.http == 429
