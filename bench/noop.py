@@ -1,7 +1,8 @@
 """The host's own no-op: Ray Serve in HAProxy mode with an empty ASGI application, as `python -m bench.noop`.
 
 Every figure of the product can be read as a multiple of it: the no-op shows how fast this machine is in this minute.
-It runs with the product's own Ray and Serve settings, except for the product's way past Serve's request wrapper.
+It runs with the product's own Ray and Serve settings, except for the product's way past Serve's request wrapper and its
+rules for HAProxy.
 """
 
 import os
@@ -58,11 +59,12 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="noop-") as folder:  # Short: HAProxy's sockets in it have long names.
         environment = cluster.ray_environment(settings, Path(folder))
-        del environment["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"]
+        for name in ("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "RAY_SERVE_HAPROXY_BINARY_PATH"):
+            del environment[name]
         head = None
         try:
             head = cluster.start_ray(environment)
-            cluster.start_serve(settings)
+            cluster.start_serve(settings, None)
             cluster.run_application(application())
             stop.wait()
         finally:

@@ -145,15 +145,19 @@ def start_ray(environment: Mapping[str, str]) -> Head:
     return Head(str(context.address_info["gcs_address"]), head)
 
 
-def start_serve(serve_config: ServeConfig, front_program: Path) -> None:
-    """Raises StartFailed when the front that Serve is to start cannot be run."""
+def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
+    """front_program: what Serve is to start in place of HAProxy; None: HAProxy itself, without our rules.
+
+    Raises StartFailed when the front cannot be run.
+    """
     from ray import serve
     from ray.serve.schema import LoggingConfig
 
-    try:
-        front.check(front_program)
-    except front.FrontUnusable as error:
-        raise StartFailed(str(error)) from error
+    if front_program is not None:
+        try:
+            front.check(front_program)
+        except front.FrontUnusable as error:
+            raise StartFailed(str(error)) from error
     # Serve tells every step on the console; what a person needs to know, screen.py says.
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     serve.start(
