@@ -44,9 +44,7 @@ class ServeConfig(Branch):
     host: str = Field("127.0.0.1", description="address that HTTP, WebSocket and gRPC listen on")
     http_port: _Port = Field(8080, description="port of HTTP, WebSocket and MCP")
     grpc_port: _Port = Field(8081, description="port of gRPC")
-    internal_port_first: int = Field(
-        21_000, ge=1024, le=60_000, description="first of 1,000 ports that the cluster uses behind the doors"
-    )
+    internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="of clients to one machine at once")
     request_seconds_max: int = Field(5, ge=1, le=60, description="for a request's head and first 15 kB to arrive")

@@ -87,9 +87,8 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         # closes it.
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
         "RAY_SERVE_PROXY_USE_GRPC": "0",
-        "RAY_SERVE_HAPROXY_BINARY_PATH": str(
-            run_dir / front.PROGRAM
-        ),  # Changes the configuration, then becomes HAProxy.
+        # A program of ours that changes the configuration, then becomes HAProxy.
+        "RAY_SERVE_HAPROXY_BINARY_PATH": str(run_dir / front.PROGRAM),
         "RAY_SERVE_HAPROXY_NBTHREAD": str(max(1, min(4, (os.cpu_count() or 1) // 2))),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(run_dir / "haproxy.cfg"),
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(run_dir / "admin.sock"),
