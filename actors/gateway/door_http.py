@@ -44,7 +44,6 @@ from actors.gateway.requests import (
     raw_path,
     read_body,
     request_of,
-    too_long,
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
@@ -175,10 +174,10 @@ class HttpDoor:
         self._complete(response, request_id, looks)
         return response
 
-    def too_long(self, looks: Looks) -> Response:
-        """To a body that is longer than body_bytes_max; the rest of it is not read."""
+    def refused(self, refusal: Refusal, looks: Looks) -> Response:
+        """To a request of which not everything is read; its connection is closed."""
         request_id = self._next_id()
-        response = self._closing(too_long(self.body_bytes_max), request_id)
+        response = self._closing(refusal, request_id)
         self._complete(response, request_id, looks)
         return response
 

@@ -3,8 +3,9 @@
 Implements: design, section 2 (straight to replicas); hostile inputs 7, 8, 13 and 36 on the hot paths.
 A shell. A POST of calls whose body is whole needs no ASGI scope, no events and no messages, and its answer leaves in
 one write; by way of ASGI that was two fifths of a replica's time. Everything else goes the way of ASGI as before:
-other paths and methods, payments, bodies that are framed oddly, Expect, upgrades, HTTP/1.0, and a request that
-arrives while another of the same connection is being answered (answers keep the order of the requests).
+other paths and methods, payments, Expect, HTTP/1.0, and a request that arrives while another of the same connection is
+being answered (answers keep the order of the requests). Requests whose end is in doubt are refused on both ways
+(http_server.py).
 
 Rests on the inside of uvicorn's HttpToolsProtocol; its version is fixed in constraints.txt, and the tests speak to both
 ways through real sockets and compare the bytes. Not here: what is answered (door_http.py).
@@ -16,14 +17,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from actors.calls import SettleRequest
+from actors.errors import Err, Refusal
 from actors.gateway import answers
 from actors.gateway.headers import CLOSE, HeaderList
 from actors.gateway.replies import Response
-from actors.gateway.requests import Caller, Looks, look
+from actors.gateway.requests import Caller, Looks, look, too_long
+from actors.http_server import SealedHttp
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +50,9 @@ class SwiftDoor(Protocol):
         """The whole answer, headers included. Raises nothing but the cancellation of one whose client left."""
         ...
 
-    def too_long(self, looks: Looks) -> Response: ...
+    def refused(self, refusal: Refusal, looks: Looks) -> Response:
+        """To a request of which not everything is read: its end is in doubt, or too far away."""
+        ...
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None: ...
 
@@ -96,7 +101,7 @@ class _Exchange:
             self.task.cancel()
 
 
-class SwiftHttp(HttpToolsProtocol):
+class SwiftHttp(SealedHttp):
     """uvicorn's protocol with a short way."""
 
     def __init__(
@@ -122,26 +127,16 @@ class SwiftHttp(HttpToolsProtocol):
             answering.disconnected = True
             answering.set()
 
-    def on_message_begin(self) -> None:
-        """The scope is made only for who needs one."""
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
-        self._exchange = None
-
-    def on_headers_complete(self) -> None:
+    def begin_request(self) -> Any:
         door = _Open.door
         if door is not None and self._may_be_swift(door):
             looks = look(self.headers)
             looks.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
             if looks.fault is None and not looks.pays:
                 self.cycle = self._exchange = _Exchange(door, self.headers, looks, self.client)  # type: ignore[assignment]
-                return
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers.extend(headers)  # The list that is in the scope.
-        super().on_headers_complete()
+                return self._exchange
+        self._exchange = None
+        return self.by_asgi()
 
     def _may_be_swift(self, door: SwiftDoor) -> bool:
         parser = self.parser
@@ -151,25 +146,24 @@ class SwiftHttp(HttpToolsProtocol):
             and (self.cycle is None or self.cycle.response_complete)
             and not self.expect_100_continue
             and parser.get_http_version() == "1.1"
-            and not parser.should_upgrade()
         )
 
-    def on_body(self, body: bytes) -> None:
+    def body_received(self, body: bytes) -> None:
         exchange = self._exchange
         if exchange is None:
-            super().on_body(body)
+            super().body_received(body)
             return
         exchange.bytes += len(body)
         if exchange.bytes <= exchange.door.body_bytes_max:
             exchange.body.append(body)
         elif not exchange.response_complete:
             exchange.body.clear()
-            self._answer(exchange, exchange.door.too_long(exchange.looks))
+            self._answer(exchange, exchange.door.refused(too_long(exchange.door.body_bytes_max), exchange.looks))
 
-    def on_message_complete(self) -> None:
+    def request_complete(self) -> None:
         exchange = self._exchange
         if exchange is None:
-            super().on_message_complete()
+            super().request_complete()
             return
         if exchange.response_complete:
             return
@@ -188,6 +182,8 @@ class SwiftHttp(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+            return
+        if self.say_last_words():
             return
         self._idle_since = self.loop.time()
         if self.timeout_keep_alive_task is None:
@@ -289,7 +285,11 @@ class SwiftHttp(HttpToolsProtocol):
             exchange.keep_alive = False
         elif not exchange.keep_alive:
             headers.append(CLOSE)
-        head = STATUS_LINE[response.status] + b"\r\n".join((*map(b": ".join, headers), b"\r\n"))
+        return self._whole_head(response.status, headers)
+
+    @staticmethod
+    def _whole_head(status: int, headers: HeaderList) -> bytes:
+        head = STATUS_LINE[status] + b"\r\n".join((*map(b": ".join, headers), b"\r\n"))
         # Values are made here, some of them from settings and from nodes' words: none may begin a line of its own.
         assert head.count(b"\n") == len(headers) + 2, "a header holds a line break"
         return head
@@ -298,5 +298,13 @@ class SwiftHttp(HttpToolsProtocol):
         exchange.response_complete = True
         self._answering = None
         if not exchange.keep_alive:
+            self.seal()
             self.transport.close()
         self.on_response_complete()
+
+    def refusal(self, reason: str, is_head: bool) -> bytes:
+        door = _Open.door
+        if door is None:
+            return super().refusal(reason, is_head)
+        response = door.refused(Refusal(Err.INVALID_REQUEST, reason), Looks())
+        return self._whole_head(response.status, response.headers) + (b"" if is_head else response.body)

@@ -11,6 +11,7 @@ import httptools
 import pytest
 import uvicorn
 
+from actors.errors import Refusal
 from actors.gateway import answers, swift_http
 from actors.gateway.answers import LARGE_BYTES
 from actors.gateway.replies import Response
@@ -320,7 +321,7 @@ class _Broken:
     async def answer_calls(self, target: bytes, sent: Any, body: bytes, looks: Looks, caller: Any) -> Response:
         return Response(200, b"{}", [(b"content-length", b"2"), (b"x-node", b"a\r\nset-cookie: b")])
 
-    def too_long(self, looks: Looks) -> Response:
+    def refused(self, refusal: Refusal, looks: Looks) -> Response:
         raise AssertionError
 
     def delivered(self, charges: Any) -> None:

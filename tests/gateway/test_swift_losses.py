@@ -112,3 +112,17 @@ async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, mo
                 await asyncio.sleep(0)
         await until_lost(server)
         client.writer.close()
+
+
+async def test_nothing_behind_a_refused_body_is_carried_out():
+    """Rule: the refusal ends the connection, so a call behind it in the same segment is neither begun nor charged."""
+    async with a_world(gateway={"body_bytes_max": 2_000}) as world, listening(world.door, swift=True) as port:
+        customer = await world.customer(10)
+        client = await Client.connect(port)
+        too_long = b"%x\r\n" % 3_000 + b"x" * 3_000 + b"\r\n0\r\n\r\n"
+        head = post(customer.api_key, b"", b"/", b"transfer-encoding: chunked", length=False)
+        client.send(head + too_long + numbered(customer.api_key, 2) * 3)
+        ((status, _, _),) = await client.read(1)
+        assert status == 400
+        assert await client.is_ended()
+        assert (world.node.calls, await world.debits(customer)) == ([], [])

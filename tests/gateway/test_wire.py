@@ -14,6 +14,7 @@ from actors.gateway.door_http import HttpDoor
 from actors.gateway.swift_http import SwiftHttp
 from actors.upstream.client import NodeClient
 
+from ..raw_sockets import Line
 from ..upstream.nodes import Exchange, RawNode, running
 from .world import World, a_world, call
 
@@ -27,8 +28,7 @@ async def listening(door: HttpDoor, swift: bool = False) -> AsyncIterator[int]:
 
 @contextlib.asynccontextmanager
 async def serving(door: HttpDoor, swift: bool) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    http = SwiftHttp if swift else "httptools"
-    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off", http=http))  # type: ignore[arg-type]
+    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off", http=SwiftHttp))  # type: ignore[arg-type]
     swift_http.open_to(door if swift else None)
     running_server = asyncio.ensure_future(server.serve())
     while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
@@ -88,6 +88,68 @@ async def test_row_7_chunks_alone_are_a_body(swift):
         chunked = b"5\r\n" + BODY[:5] + b"\r\n%x\r\n" % len(BODY[5:]) + BODY[5:] + b"\r\n0\r\n\r\n"
         sent = post(customer.api_key, chunked, b"/rpc", b"transfer-encoding: chunked", length=False)
         assert (await speak(port, sent)).startswith(b"HTTP/1.1 200 ")
+
+
+async def all_of(port: int, *pieces: bytes) -> bytes:
+    """Everything that comes back until the server closes."""
+    line = Line(port)
+    await line.says(*pieces)
+    said = await line.hears()
+    line.close()
+    return said
+
+
+def is_refusal(said: bytes) -> bool:
+    """With the interface's body, and the end of the connection."""
+    head, _, body = said.partition(b"\r\n\r\n")
+    is_closing = head.startswith(b"HTTP/1.1 400 ") and b"\r\nconnection: close" in head
+    return is_closing and json.loads(body)["error"]["code"] == "INVALID_REQUEST"
+
+
+def in_chunks(body: bytes, *trailers: bytes) -> bytes:
+    return b"%x\r\n%b\r\n0\r\n" % (len(body), body) + b"".join(line + b"\r\n" for line in trailers) + b"\r\n"
+
+
+@both_ways
+async def test_row_45_another_clients_request_is_nothing_of_an_upgrades(swift):
+    """Hostile input 45: a front sends the next client's request over the connection of an upgrade with a body: that
+    client's credentials do not become trailers of what is in the body, nothing is carried out, and the door closes."""
+    async with a_world() as world, listening(world.door, swift) as port:
+        victim = await world.customer(10)
+        stolen = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        stolen += in_chunks(BODY).removesuffix(b"\r\n") + b"x: "
+        head = b"GET /pricing HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: x\r\ncontent-length: %d\r\n\r\n"
+        next_one = b"GET /account/info HTTP/1.1\r\nhost: a\r\nx-api-key: %b\r\n\r\n" % victim.api_key.encode()
+        said = await all_of(port, head % len(stolen), stolen, next_one)
+        assert said.count(b"HTTP/1.1 ") == 1 and is_refusal(said)
+        assert (world.node.calls, await world.debits(victim)) == ([], [])
+
+
+@both_ways
+@pytest.mark.parametrize("path", [b"/", b"/bulk/getBalances", b"/account/info"])
+async def test_row_46_a_trailer_is_no_credential(swift, path):
+    """Hostile input 46: a key that comes behind the body proves nothing."""
+    async with a_world() as world, listening(world.door, swift) as port:
+        customer = await world.customer(10)
+        head = b"%b %b HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        start = head % (b"GET" if path.startswith(b"/account") else b"POST", path)
+        body = b'{"addresses":["So11111111111111111111111111111111111111112"]}' if b"bulk" in path else BODY
+        said = await all_of(port, start + in_chunks(body, b"x-api-key: " + customer.api_key.encode()))
+        assert is_refusal(said)
+        assert (world.node.calls, await world.debits(customer)) == ([], [])
+
+
+@both_ways
+async def test_row_46_a_trailer_is_no_address(swift):
+    """Hostile input 46: X-Forwarded-For of a trusted proxy counts in the head only."""
+    settings = {"address_requests_per_minute": 2, "trusted_proxies": ("127.0.0.1",)}
+    async with a_world(identity=settings) as world, listening(world.door, swift) as port:
+        wallet = await world.customer(account=False)
+        body = json.dumps({"pubkey": wallet.text}).encode()
+        head = b"POST /auth/challenge HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        for number in range(5):
+            trailer = b"x-forwarded-for: 203.0.113.%d" % number
+            assert is_refusal(await all_of(port, head + in_chunks(body, trailer)))
 
 
 @pytest.mark.parametrize(

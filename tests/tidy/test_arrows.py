@@ -7,7 +7,7 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
-    "hosting",
+    *("hosting", "http_server"),
     *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
     "telemetry",
 )
@@ -51,8 +51,8 @@ OPEN = {
     },
 }
 WIRING = "launch"
-# devnode stands for a node of the network: it may know formats, and nothing of the gateway's own.
-DEVNODE_IMPORTS = {"units", "clock", "hosting", "ports", "geyser_proto", "launch_programs"}
+# devnode stands for a node of the network: it may know formats and the server, and nothing of the gateway's own.
+DEVNODE_IMPORTS = {"units", "clock", "hosting", "ports", "http_server", "geyser_proto", "launch_programs"}
 
 
 def level_of(context: str) -> int:

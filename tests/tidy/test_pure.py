@@ -12,6 +12,7 @@ IMPURE = {
     *(
         "actors.clock",
         "actors.hosting",
+        "actors.http_server",
         "actors.hotlink",
         "actors.storage",
         "actors.children",

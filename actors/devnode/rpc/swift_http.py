@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
 from actors.devnode.rpc.unfinished import Unfinished
+from actors.http_server import SealedHttp
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: "
 _HEAD_END = b"\r\n\r\n"
@@ -26,8 +26,10 @@ _UNANSWERED = "a call could not be answered"
 logger = logging.getLogger("devnode")
 
 
-class SwiftHttp(HttpToolsProtocol):
+class SwiftHttp(SealedHttp):
     """uvicorn's protocol with a shortcut. The application must be an HttpDoor."""
+
+    websocket_paths = None
 
     def __init__(
         self,
@@ -47,24 +49,16 @@ class SwiftHttp(HttpToolsProtocol):
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
-        """The scope is made only for who needs one."""
         if self._unfinished is not None or self._unwritten:
             self._finish_now()  # Answers keep the order of the requests.
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
-        self._is_swift = False
-
-    def on_headers_complete(self) -> None:
-        if self._may_be_swift():
-            self._is_swift = True
-            self._parts, self._bytes = [], 0
-            return
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers.extend(headers)  # The list that is in the scope.
-        super().on_headers_complete()
+
+    def begin_request(self) -> Any:
+        self._is_swift = self._may_be_swift()
+        if not self._is_swift:
+            return self.by_asgi()
+        self._parts, self._bytes = [], 0
+        return None
 
     def _may_be_swift(self) -> bool:
         parser = self.parser
@@ -75,21 +69,20 @@ class SwiftHttp(HttpToolsProtocol):
             and not self.expect_100_continue
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
             and self._door.answers_at_once
         )
 
-    def on_body(self, body: bytes) -> None:
+    def body_received(self, body: bytes) -> None:
         if not self._is_swift:
-            super().on_body(body)
+            super().body_received(body)
             return
         self._bytes += len(body)
         if self._bytes <= BODY_BYTES_MAX:
             self._parts.append(body)
 
-    def on_message_complete(self) -> None:
+    def request_complete(self) -> None:
         if not self._is_swift:
-            super().on_message_complete()
+            super().request_complete()
             return
         if self._bytes > BODY_BYTES_MAX:
             self._refuse_size()
@@ -114,6 +107,10 @@ class SwiftHttp(HttpToolsProtocol):
         self._finish(unfinished, is_signed)
         self.loop.call_soon(self._write)
 
+    def refuse(self, reason: str) -> None:
+        self._finish_now()
+        super().refuse(reason)
+
     def _finish_now(self) -> None:
         """Do not wait for the check any longer."""
         if self._unfinished is not None:
@@ -132,6 +129,7 @@ class SwiftHttp(HttpToolsProtocol):
             self._unwritten = _whole(answer or b"")
 
     def _break_off(self) -> None:
+        self.seal()
         self.transport.write(_BROKEN)
         self.transport.close()
 

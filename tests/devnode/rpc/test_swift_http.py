@@ -197,6 +197,26 @@ def test_both_ways_answer_with_the_same_bytes(node: Faulty, client: Client) -> N
     node.clear()
 
 
+@pytest.mark.parametrize("target", ["/", "/health"])
+def test_row_45_an_upgrade_is_refused_and_nothing_behind_it_is_read(client: Client, target: str) -> None:
+    """Hostile input 45: a front may send requests of several clients over one connection to a node."""
+    odd = call(1, "getVersion", "connection: upgrade", "upgrade: x", target=target)
+    client.send(call(2), odd + call(3), call(4))
+    (_, answered), (status, refused) = client.read(2)
+    assert orjson.loads(answered)["id"] == 2
+    assert (status, orjson.loads(refused)["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert client.is_ended()
+
+
+def test_row_46_trailers_are_refused(client: Client) -> None:
+    """Hostile input 46: nothing after the head is a header."""
+    chunks = b"2\r\n{}\r\n0\r\nx-forwarded-for: 1\r\n\r\n"
+    client.send(b"POST / HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + call(2))
+    ((status, _),) = client.read(1)
+    assert status == 400
+    assert client.is_ended()
+
+
 def test_a_client_that_does_not_read_is_not_read_either(client: Client) -> None:
     """What waits for it stays bounded, and when it reads it gets everything."""
     addresses = ["11111111111111111111111111111111"] * 100
