@@ -1,4 +1,4 @@
-"""A chain inside the test, stepped by hand, and a devnode as a process of its own."""
+"""Fixtures: a chain inside the test process, sealed step by step, and devnode processes."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ StartDevnode = Callable[..., Process]
 
 @pytest.fixture
 def start_devnode(tmp_path: Path) -> Iterator[StartDevnode]:
-    """Call with a folder name and flags; whatever still runs at the end is killed."""
+    """Starts a devnode with a folder name and flags; kills all that still run at the end of the test."""
     started: list[Process] = []
 
     def start(name: str = "chain", *flags: str) -> Process:

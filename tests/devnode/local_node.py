@@ -1,4 +1,4 @@
-"""A whole devnode without a process: chain, journal, archive and interface, stepped by hand on a manual clock."""
+"""A whole devnode inside the test process: chain, journal, archive and JSON-RPC, on a manual clock."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ class LocalNode:
         self.journal.close()
 
     def restarted(self) -> "LocalNode":
-        """The same folder opened again, as after a crash: what was not sealed is gone."""
+        """Open the same folder again, as after a crash: the unsealed slot is lost."""
         self.close()
         return LocalNode(self.data_dir, self.retention_slots)
 

@@ -1,7 +1,7 @@
-"""What accounts held at the slots between the root and now.
+"""Past account contents, for the slots between the root and the slot being built.
 
-Implements: reads at `confirmed` and `finalized` see the accounts as they were then. Kept as an undo log: for each
-slot, what each account written in it held before.
+Implements: reads at `confirmed` and `finalized` see the accounts as they were at that slot. Kept as an undo log: for
+each slot, the contents that each written account had before it.
 Pure: no clock, no I/O. Not here: current contents (the VM has those).
 """
 
@@ -19,7 +19,7 @@ class AccountHistory:
     _slots_of: dict[Pubkey, deque[int]] = field(default_factory=dict)
 
     def note(self, slot: int, pubkey: Pubkey, before: Account | None) -> None:
-        """An account is written in this slot; only its first write in the slot counts."""
+        """Record the contents before a write; only the first write of an account in a slot counts."""
         written = self._before.setdefault(slot, {})
         if pubkey in written:
             return
@@ -36,18 +36,18 @@ class AccountHistory:
         return slots is not None and slots[-1] > slot
 
     def changed_among(self, pubkeys: Iterable[Pubkey], slot: int) -> list[Pubkey]:
-        """Those of the accounts that changed after the slot."""
+        """The accounts among `pubkeys` that changed after the slot."""
         return [pubkey for pubkey in pubkeys if self.changed_after(pubkey, slot)]
 
     def as_of(self, pubkey: Pubkey, slot: int) -> Account | None:
-        """What the account held at the end of the slot. Only asked when `changed_after` says it changed since."""
+        """The account's contents at the end of the slot. Call it only when `changed_after` is true."""
         for written in self._slots_of[pubkey]:
             if written > slot:
                 return self._before[written][pubkey]
         raise AssertionError((pubkey, slot))
 
     def overlay(self, slot: int) -> dict[Pubkey, Account | None]:
-        """Every account that changed after the slot, with what it held at its end."""
+        """Every account that changed after the slot, with its contents at the end of the slot."""
         found: dict[Pubkey, Account | None] = {}
         for written in sorted(self._before):
             if written > slot:
@@ -59,7 +59,7 @@ class AccountHistory:
         return list(self._before.get(slot, ()))
 
     def abandon(self, first_slot: int) -> dict[Pubkey, Account | None]:
-        """Forget the slots from this one on; returns what their accounts held before it."""
+        """Forget this slot and all later ones; returns the contents their accounts had before it."""
         held = self.overlay(first_slot - 1)
         for written in [known for known in self._before if known >= first_slot]:
             for pubkey in self._before.pop(written):
@@ -70,7 +70,7 @@ class AccountHistory:
         return held
 
     def forget_up_to(self, slot: int) -> None:
-        """Nobody asks for states before the end of this slot any more."""
+        """Drop the contents that only reads of earlier slots need."""
         for written in [known for known in self._before if known <= slot]:
             for pubkey in self._before.pop(written):
                 slots = self._slots_of[pubkey]

@@ -1,7 +1,7 @@
-"""The queue of recent blockhashes: which hashes exist, and until which height each may be used.
+"""The queue of recent blockhashes: which hashes exist, and up to which height each may be used.
 
-Implements: Agave's rule that a transaction may land while the height of the block being built is not above
-the height of its hash's block plus 150; 300 hashes are remembered.
+Implements: Agave's rule that a transaction may land while the height of the block being built is at most
+the height of its hash's block plus 150; the queue keeps 300 hashes.
 Pure: no clock, no I/O, no randomness (the salt is an argument). Not here: durable nonces (nonces.py).
 """
 
@@ -29,7 +29,7 @@ class RecentBlockhash:
 
 @dataclass(slots=True)
 class BlockhashQueue:
-    """Oldest first; `last_valid_height` of an entry is what getLatestBlockhash announces."""
+    """Recent blockhashes, oldest first; getLatestBlockhash returns `last_valid_height` of an entry."""
 
     _queue: deque[RecentBlockhash] = field(default_factory=deque)
     _by_hash: dict[Hash, RecentBlockhash] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class BlockhashQueue:
         return self._queue[-1]
 
     def latest_at(self, slot: int) -> RecentBlockhash:
-        """Newest hash whose block is not after the slot; the oldest known where none is that old."""
+        """The newest hash whose block is at or before the slot; if there is none, the oldest hash."""
         for entry in reversed(self._queue):
             if entry.slot <= slot:
                 return entry
         return self._queue[0]
 
     def is_usable(self, blockhash: Hash, slot: int, height: int) -> bool:
-        """Whether a bank at this slot and height would take a transaction with the hash."""
+        """Whether a bank at this slot and height accepts a transaction with the hash."""
         entry = self._by_hash.get(blockhash)
         return entry is not None and entry.slot <= slot and height <= entry.last_valid_height
 
@@ -68,7 +68,7 @@ class BlockhashQueue:
         return list(self._queue)
 
     def abandon(self, first_slot: int) -> None:
-        """The hashes of blocks from the slot on are nobody's any more."""
+        """Forget the hashes of a lost fork, from the slot on."""
         while self._queue and self._queue[-1].slot >= first_slot:
             del self._by_hash[self._queue.pop().blockhash]
 
@@ -76,14 +76,14 @@ class BlockhashQueue:
         return bool(self._queue)
 
     def expire_all(self) -> None:
-        """Forget every hash but the newest: what was signed before can no longer land."""
+        """Forget every hash but the newest: transactions signed with an older hash can no longer land."""
         newest = self._queue[-1]
         self._queue = deque((newest,))
         self._by_hash = {newest.blockhash: newest}
 
 
 def next_blockhash(salt: bytes, previous: Hash, slot: int, signatures: Iterable[bytes]) -> Hash:
-    """Hash of a sealed block: salted, so that two nodes never produce the same one."""
+    """The blockhash of a sealed block: salted, so that two chains never produce the same hash."""
     digest = hashlib.sha256(salt)
     digest.update(bytes(previous))
     digest.update(slot.to_bytes(8, "little"))

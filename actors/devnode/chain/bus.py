@@ -1,11 +1,10 @@
-"""What the chain tells the rest of the node: typed events, to bounded subscriptions.
+"""Typed events of the chain, and bounded subscriptions to them.
 
-Implements: one place that pubsub, streams, fault injection, a block engine or another entrance can hang on without
-a change to the chain. Publishing never waits; a subscription that overflows is cut off and says so, because a
-consumer that silently missed events is worse than one that knows. A node that lags tells all events that many
-slots late, in their order.
-Runs in the loop of the owner; no locks. Events of which every transaction makes some are msgspec's structs: a frozen
-dataclass takes eight times as long. Not here: encoding of any kind.
+Implements: pubsub, gRPC streams, fault injection and the block engine listen here, so that the chain does not know
+them. Publishing never waits. A subscription that overflows is cut off and raises `Lagged`: a consumer must not miss
+events without knowing. A node that lags publishes all events that many slots late, in their order.
+Runs in the chain's event loop; no locks. Events that occur for every transaction are msgspec structs: a frozen
+dataclass takes eight times as long to create. Not here: encoding of any kind.
 """
 
 import asyncio
@@ -28,14 +27,14 @@ class SlotOpened:
 
 
 class SignatureReceived(msgspec.Struct, frozen=True):
-    """A well-formed transaction reached the node; whether it lands is not known yet."""
+    """A well-formed transaction reached the node; it may still be refused."""
 
     slot: int
     signature: str
 
 
 class AccountWritten(msgspec.Struct, frozen=True):
-    """account None: closed. transaction None: written by the chain itself (genesis, clock)."""
+    """An account changed. account None: it was closed. transaction None: the chain wrote it (genesis, clock)."""
 
     slot: int
     pubkey: Pubkey
@@ -57,7 +56,7 @@ class SlotSealed:
 
 @dataclass(frozen=True, slots=True)
 class SlotDead:
-    """The block turned out invalid: instead of SlotSealed, and SlotsAbandoned follows at once."""
+    """The block turned out invalid. Published in place of SlotSealed; SlotsAbandoned follows at once."""
 
     slot: int
     error: str
@@ -65,12 +64,12 @@ class SlotDead:
 
 @dataclass(frozen=True, slots=True)
 class SlotsAbandoned:
-    """A fork that was told as processed, and will never be confirmed: its transactions did not land, its hashes are
-    unknown. What is built next stands on parent_slot."""
+    """A fork was abandoned: its slots were published as processed and will never be confirmed. Its transactions did
+    not land and its blockhashes are unknown. The next block builds on parent_slot."""
 
     slots: tuple[int, ...]  # Oldest first.
     parent_slot: int
-    restored: tuple[tuple[Pubkey, Account | None], ...]  # Contents before the fork, of all it wrote. None: absent.
+    restored: tuple[tuple[Pubkey, Account | None], ...]  # Accounts the fork wrote, as before it. None: absent.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class Closed(Exception):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """Iterate with `async for`, or `drain()` what is there. Raises Lagged once it was cut off."""
+    """One consumer's queue: `next()` waits, `drain()` takes all queued events. Both raise Lagged after a cut-off."""
 
     kinds: frozenset[type]
     capacity: int
@@ -127,7 +126,7 @@ class Subscription:
         if len(queue) < self.capacity:
             queue.append(event)
             if len(queue) > 1:
-                return  # Whoever waits was woken by the first.
+                return  # The first event in the queue has already woken the reader.
         else:
             self._lagged = True
             queue.clear()
@@ -158,23 +157,23 @@ class Subscription:
 
 
 class Bus:
-    """Events in the order they happened, to each subscription that asked for their kind."""
+    """Delivers each event, in order, to the subscriptions of its type."""
 
     def __init__(self) -> None:
         self._by_kind: dict[type, tuple[Subscription, ...]] = {}
         self._slot = 0
         self._hold_slots = 0
-        self._held: deque[tuple[int, Event]] = deque()  # With the slot in which each is told.
+        self._held: deque[tuple[int, Event]] = deque()  # Each with the slot at which it is delivered.
 
     def subscribe(self, *kinds: type, capacity: int = 100_000) -> Subscription:
-        assert kinds, "a subscription without kinds hears nothing"
+        assert kinds, "a subscription needs at least one event type"
         subscription = Subscription(frozenset(kinds), capacity, self)
         for kind in kinds:
             self._by_kind[kind] = (*self._by_kind.get(kind, ()), subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Stop delivering; a second time changes nothing."""
+        """Stop delivering to the subscription; a second call changes nothing."""
         for kind in subscription.kinds:
             left = tuple(known for known in self._by_kind.get(kind, ()) if known is not subscription)
             if left:
@@ -183,25 +182,25 @@ class Bus:
                 self._by_kind.pop(kind, None)
 
     def wants(self, kind: type) -> bool:
-        """Whether anybody listens: lets the chain skip building events that nobody hears."""
+        """Whether the type has a subscription; without one, the chain does not create the event."""
         return kind in self._by_kind
 
     def publish(self, event: Event) -> None:
         if self._hold_slots:
             if isinstance(event, SlotOpened):
                 self._slot = event.slot
-                self._tell_held(event.slot)
+                self._deliver_due(event.slot)
             self._held.append((self._slot + self._hold_slots, event))
         else:
             self._deliver(event)
 
     def hold(self, slots: int, building_slot: int) -> None:
-        """Tell what happens from now on that many slots late; with 0, what is held at once."""
+        """Deliver events that many slots late from now on; 0 delivers all held events at once."""
         self._slot, self._hold_slots = building_slot, slots
         self._held = deque((min(due, building_slot + slots), event) for due, event in self._held)
-        self._tell_held(building_slot)
+        self._deliver_due(building_slot)
 
-    def _tell_held(self, slot: int) -> None:
+    def _deliver_due(self, slot: int) -> None:
         while self._held and self._held[0][0] <= slot:
             self._deliver(self._held.popleft()[1])
 

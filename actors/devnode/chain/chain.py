@@ -1,8 +1,8 @@
-"""The chain: one way in for transactions, one tick for slots.
+"""The chain: takes transactions and ends slots.
 
-Implements: `submit`, the single entrance for every door (RPC, faucet, and whatever is added later): size, canonical
+Implements: `submit`, through which every transaction enters (RPC, faucet and all other doors): size, canonical
 form, signatures, blockhash or durable nonce, duplicates, execution, record, events; and `seal`, which ends a slot.
-One owner thread; synchronous; time is an argument. Not here: waiting for slots (pacemaker.py),
+One thread owns the chain; synchronous; time is an argument. Not here: waiting for slots (pacemaker.py),
 disk (journal/journal.py), JSON (rpc/).
 """
 
@@ -64,32 +64,32 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A gate swallowed the transaction, as a lossy network would; the sender is told nothing."""
+    """A gate dropped the transaction, as a lossy network would; the sender gets no error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsound:
-    """A program refused it, and it was sent only to land if none does: nothing was charged, no block holds it."""
+    """A program refused a transaction that may land only if it succeeds. No fee was charged, no block has it."""
 
     meta: TransactionMeta
 
 
 SubmitResult = TransactionRecord | Refused | Malformed | Dropped
-# Asked before each submitted transaction; False swallows it. How faults are injected without touching the chain.
+# Called before each submitted transaction; False drops it. Fault injection uses gates.
 Gate = Callable[[Decoded, Source], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class ForkEnd:
-    """With this seal a fork is lost: its blocks, from a slot that is not confirmed on, are taken back."""
+    """Abandons a fork after the seal: all blocks from `first_slot` on are undone. None of them may be confirmed."""
 
     first_slot: int
-    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a sound block on a lost fork.
+    is_dead: bool = False  # The block being sealed is itself invalid; otherwise it is a valid block on a lost fork.
 
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """What a new chain starts from."""
+    """The initial state of a new chain."""
 
     salt: bytes
     accounts: list[tuple[Pubkey, Account]]
@@ -97,7 +97,7 @@ class Birth:
 
 
 class Chain:
-    """Create with `Chain.new` or `Chain.restored`; both open a slot, ready to submit."""
+    """Create it with `Chain.new` or `Chain.restored`; both open a slot for transactions."""
 
     def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
         self.vm = Vm()
@@ -118,7 +118,7 @@ class Chain:
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
         self._open: list[TransactionRecord] = []
         self._opened_unix_time = 0
-        self._epoch: tuple[int, int] | None = None  # Number, and when this process first saw it.
+        self._epoch: tuple[int, int] | None = None  # Its number, and the Unix time of its first slot in this process.
         self._write_version = 0
         self._index_built_ins()
 
@@ -126,7 +126,7 @@ class Chain:
     def new(cls, birth: Birth, root_depth: int = ROOT_DEPTH) -> "Chain":
         origin = next_blockhash(birth.salt, Hash.default(), FIRST_SLOT - 1, ())
         chain = cls(birth.salt, root_depth, Sealed(FIRST_SLOT, 0), (FIRST_SLOT - 1, origin))
-        # The hash that the first block builds on; without it nothing could land before the first seal.
+        # Register the hash that the first block builds on: otherwise no transaction could land before the first seal.
         chain._register_blockhash(origin, FIRST_SLOT - 1, -1)
         for pubkey, account in birth.accounts:
             chain.place(pubkey, account)
@@ -135,13 +135,13 @@ class Chain:
 
     @classmethod
     def restored(cls, past: Restored, unix_time: int, root_depth: int = ROOT_DEPTH) -> "Chain":
-        """Continue after the last durable block: same balances, same hashes, no signature accepted again."""
+        """Continue after the last durable block, with the same balances, blockhashes and known signatures."""
         last = past.last_block
         parent = (last.slot, Hash.from_string(last.blockhash))
         chain = cls(past.salt, root_depth, Sealed(last.slot + 1, last.height + 1), parent)
         chain.blockhashes = BlockhashQueue.restore(past.blockhashes)
         chain._slot_hashes.extend(past.slot_hashes[:SLOT_HASHES_KEPT])
-        # Programs last: the code of one may be in an account of its own.
+        # Programs last: a program's code can be in a second account, which must exist first.
         for pubkey, account in sorted(past.accounts, key=lambda entry: entry[1].executable):
             chain.indexes.update(pubkey, None, account)
             chain.vm.put(pubkey, account)
@@ -154,7 +154,7 @@ class Chain:
         chain._open_slot(max(unix_time, last.unix_time))
         return chain
 
-    # The entrance.
+    # Submitting.
 
     def submit(self, raw: bytes, source: Source) -> SubmitResult:
         decoded = decode(raw)
@@ -165,8 +165,10 @@ class Chain:
     def submit_decoded(
         self, decoded: Decoded, source: Source, signatures_checked: bool = False, past_gates: bool = False
     ) -> SubmitResult:
-        """signatures_checked: somebody has verified them, so they are not verified again.
-        past_gates: the caller has asked for the fate of all that belongs together, so the gates are not asked."""
+        """Execute a decoded transaction and record it in the slot being built.
+
+        signatures_checked: the signatures are already verified and are not verified again.
+        past_gates: skip the gates, because the caller has already decided about the whole bundle."""
         slot = self.levels.building.slot
         if self.bus.wants(SignatureReceived):
             self.bus.publish(SignatureReceived(slot, str(decoded.signature)))
@@ -183,8 +185,8 @@ class Chain:
     def submit_if_sound(
         self, decoded: Decoded, source: Source, signatures_checked: bool = False
     ) -> SubmitResult | Unsound:
-        """Preflight and landing in one run: what a program refuses leaves no trace. Not for a sender whose preflight
-        would see anything else than the slot being built (`simulation.sees_the_present`)."""
+        """Land a transaction only if it succeeds: preflight and landing in one run. A failed one changes nothing.
+        Use it only where preflight would run on the slot being built (`simulation.sees_the_present`)."""
         reason = self.refusal_now(decoded)
         if reason is not None:
             return Refused(reason if signatures_checked or _signed(decoded) else "SignatureFailure")
@@ -194,7 +196,7 @@ class Chain:
         if isinstance(result, Refused):
             return result
         if result.meta.err is not None:
-            for write in result.writes:  # The fee, and a nonce: whatever else a failed transaction did is undone.
+            for write in result.writes:  # The fee and the nonce: the VM has already undone all other changes.
                 self.vm.put(write.pubkey, write.before)
             return Unsound(result.meta)
         if self.bus.wants(SignatureReceived):
@@ -202,17 +204,17 @@ class Chain:
         return self._record(decoded, result)
 
     def refusal(self, decoded: Decoded, level: Commitment) -> str | None:
-        """Why a bank at this level would not even run the transaction: its blockhash or nonce, or it landed already."""
+        """Why a bank at this level would refuse to run the transaction: an unknown blockhash, or it landed before."""
         if not self.is_fresh(decoded, level):
             return "BlockhashNotFound"
         landed = self.statuses.get(decoded.signature)
-        # A landing above the bank is left to whoever submits; a node that lags has not heard of it.
+        # A node that lags does not know of landings above its bank; submitting refuses the duplicate later.
         if landed is not None and not (self.levels.is_lagging and landed.slot > self.levels.at(level).slot):
             return "AlreadyProcessed"
         return None
 
     def refusal_now(self, decoded: Decoded) -> str | None:
-        """The same of the bank that is being built, however far the node lags in what it shows."""
+        """Like `refusal`, for the slot being built, even where the node lags."""
         if not self._is_fresh(decoded, self.levels.building, self.vm.account):
             return "BlockhashNotFound"
         return "AlreadyProcessed" if decoded.signature in self.statuses else None
@@ -227,7 +229,7 @@ class Chain:
         if nonce_account is None:
             return False
         stored = nonces.stored_value(read(nonce_account))
-        # A nonce made in this very slot cannot be used before the next one.
+        # A nonce that was advanced in this slot can be used from the next slot on.
         return stored == decoded.blockhash and stored != self._next_nonce
 
     def _record(self, decoded: Decoded, done: Execution) -> TransactionRecord:
@@ -253,7 +255,7 @@ class Chain:
         return record
 
     def place(self, pubkey: Pubkey, account: Account) -> None:
-        """The operator's hand: set an account outside of any transaction."""
+        """Set an account without a transaction, at the operator's request."""
         self._write((Write(pubkey, self.vm.account(pubkey), account),), None)
         self.vm.put(pubkey, account)
 
@@ -277,13 +279,13 @@ class Chain:
         return self.vm.account(pubkey)
 
     def overlay(self, level: Commitment) -> dict[Pubkey, Account | None]:
-        """Accounts that differ at this level from what the VM holds."""
+        """Accounts whose contents at this level differ from the VM's."""
         if level is Commitment.PROCESSED and not self.levels.is_lagging:
             return {}
         return self.history.overlay(self.levels.at(level).slot)
 
     def open_transactions(self) -> Iterable[TransactionRecord]:
-        """Transactions of the slot that is being built."""
+        """Transactions of the slot being built."""
         return tuple(self._open)
 
     @property
@@ -293,10 +295,10 @@ class Chain:
     # Slots.
 
     def seal(self, unix_time: int, now_seconds: float, skip: int = 0, fork_end: ForkEnd | None = None) -> SealedSlot:
-        """End the slot that is being built and open the next one, `skip` slots later than usual.
+        """End the slot being built and open the next one, `skip` slots later than usual.
 
-        The caller makes the result durable and then calls `mark_durable`; until then the slot is processed only, and
-        can be taken back with a fork. Blocks of a fork that will be lost must not be made durable.
+        The caller makes the result durable and then calls `mark_durable`; until then the slot is only processed, and
+        a fork can undo it. Blocks of a fork that will be lost must not be made durable.
         """
         building = self.levels.building
         records = tuple(self._open)
@@ -330,7 +332,7 @@ class Chain:
         return SealedSlot(block, accounts, self.transaction_count)
 
     def mark_durable(self, slot: int) -> None:
-        """The journal has the slot: it is confirmed, and old enough ones become final."""
+        """Confirm a slot that the journal has written, and finalize slots that are deep enough."""
         confirmed, finalized = self.levels.confirm(slot)
         for reached in confirmed:
             self.bus.publish(SlotConfirmed(reached))
@@ -340,10 +342,10 @@ class Chain:
             self.history.forget_up_to(self.levels.at(Commitment.FINALIZED).slot)
 
     def _take_back(self, first_slot: int) -> None:
-        """The chain stands as it did before the slot; only slot numbers and write versions are used up."""
+        """Restore the chain as it was before the slot; only slot numbers and write versions stay used."""
         slots = tuple(sorted({slot for slot, _ in self._slot_hashes if slot >= first_slot}))
         restored = self.history.abandon(first_slot)
-        # Programs last: the VM compiles one when it is set, from accounts that must be there by then.
+        # Programs last: the VM compiles a program when it is set, and reads other accounts for it.
         for pubkey, account in sorted(restored.items(), key=lambda entry: entry[1] is not None and entry[1].executable):
             self.indexes.update(pubkey, self.vm.account(pubkey), account)
             self.vm.put(pubkey, account)
@@ -354,14 +356,14 @@ class Chain:
         while self._slot_hashes[0][0] >= first_slot:
             self._slot_hashes.popleft()
         self._parent_slot, self._parent_hash = self._slot_hashes[0]
-        if not self.blockhashes:  # All hashes had been expired on the fork; without one nothing could land.
+        if not self.blockhashes:  # The fork had expired all older hashes; without any hash no transaction could land.
             parent = RecentBlockhash(self._parent_hash, self._parent_slot, self.levels.building.height - 1)
             self.blockhashes.register(parent)
         self._next_nonce = nonces.durable_nonce(self._parent_hash)
         self.bus.publish(SlotsAbandoned(slots, self._parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:
-        """Make every hash handed out so far useless, as a long pause of the network would."""
+        """Expire every blockhash given out so far, as a long pause of the network would."""
         self.blockhashes.expire_all()
 
     def _open_slot(self, unix_time: int) -> None:
@@ -389,7 +391,7 @@ class Chain:
         self._slot_hashes.appendleft((slot, blockhash))
 
     def _index_built_ins(self) -> None:
-        """Programs and sysvars that the VM brings along: found by owner like all other accounts."""
+        """Index the VM's built-in programs and sysvars, so that queries by owner find them."""
         for pubkey in BUILT_IN:
             self.indexes.update(pubkey, None, self.vm.account(pubkey))
 

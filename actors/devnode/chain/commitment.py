@@ -1,9 +1,9 @@
 """Which slot each commitment level has reached.
 
-Implements: processed is the slot being built, confirmed the newest sealed slot that is safely in the journal,
-finalized the block a fixed depth of blocks below it. A node that lags shows all three as they were some slots ago;
-the slot being built is the same for the chain itself.
-Pure: no clock, no I/O. Not here: what the accounts held at those slots (account_history.py).
+Implements: processed is the slot being built; confirmed is the newest sealed slot that the journal has written;
+finalized is the block `root_depth` blocks below the slot being built. A node that lags shows all three as they were
+some slots ago; the chain itself always builds the newest slot.
+Pure: no clock, no I/O. Not here: account contents at these slots (account_history.py).
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class Commitment(Enum):
     FINALIZED = "finalized"
 
 
-SEALED_KEPT = 1_200  # Further back than any lag.
+SEALED_KEPT = 1_200  # More than the longest lag that can be set.
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Sealed:
 
 @dataclass(slots=True)
 class SlotLevels:
-    """The building slot and the sealed ones above the root.
+    """The slot being built, and the sealed slots above the root.
 
     root_depth: blocks between the slot being built and the finalized one, at least 2.
     """
@@ -37,22 +37,22 @@ class SlotLevels:
     root_depth: int
     building: Sealed
     _sealed: deque[Sealed] = field(default_factory=deque)
-    _past: deque[Sealed] = field(default_factory=lambda: deque(maxlen=SEALED_KEPT))  # Final ones too, newest last.
+    _past: deque[Sealed] = field(default_factory=lambda: deque(maxlen=SEALED_KEPT))  # With final ones, newest last.
     _confirmed: Sealed | None = None
     _finalized: Sealed | None = None
     _lag_slots: int = 0
-    _shown_since: dict[Commitment, int] = field(default_factory=dict)  # While lagging: nothing older is shown.
+    _shown_since: dict[Commitment, int] = field(default_factory=dict)  # While lagging: the oldest slot to show.
 
     def seal(self, next_slot: int) -> None:
-        """The building slot is done; the next one (later where slots were skipped) opens."""
+        """End the slot being built and open the next one, which is higher by more than 1 where slots are skipped."""
         assert next_slot > self.building.slot, (next_slot, self.building)
         self._sealed.append(self.building)
         self._past.append(self.building)
         self.building = Sealed(next_slot, self.building.height + 1)
 
     def abandon(self, first_slot: int) -> None:
-        """Sealed blocks from the slot on are not of this chain any more; their heights are free again."""
-        assert self._confirmed is None or self._confirmed.slot < first_slot, "what was confirmed stays"
+        """Forget sealed blocks from the slot on; their heights are used again."""
+        assert self._confirmed is None or self._confirmed.slot < first_slot, "a confirmed block cannot be abandoned"
         height = self.building.height
         while self._past and self._past[-1].slot >= first_slot:
             self._past.pop()
@@ -61,8 +61,9 @@ class SlotLevels:
         self.building = Sealed(self.building.slot, height)
 
     def lag(self, slots: int) -> None:
-        """From now on show what was that many slots ago, but nothing older than what is shown now: a node that
-        falls behind stands still, it does not run backwards. 0 catches up."""
+        """From now on show the levels as they were that many slots ago. 0 ends the lag.
+
+        No level goes back: a node that falls behind shows its present slots until the lag reaches them."""
         self._shown_since = {level: self.at(level).slot for level in Commitment} if slots else {}
         self._lag_slots = slots
 
@@ -71,10 +72,10 @@ class SlotLevels:
         return self._lag_slots > 0
 
     def confirm(self, slot: int) -> tuple[list[int], list[int]]:
-        """A sealed slot is durable: it and all before it are confirmed.
+        """Confirm a durable slot and all slots before it.
 
         Returns the slots that became confirmed and the slots that became finalized, oldest first.
-        Asking again for an older slot changes nothing.
+        A second call, or a call for an older slot, changes nothing.
         """
         before = self._confirmed.slot if self._confirmed is not None else -1
         confirmed = [sealed for sealed in self._sealed if before < sealed.slot <= slot]
@@ -90,7 +91,7 @@ class SlotLevels:
         return [sealed.slot for sealed in confirmed], finalized
 
     def at(self, level: Commitment) -> Sealed:
-        """Slot and height of the level as it is shown; before the first root, the oldest block known stands for it."""
+        """Slot and height of the level as the node shows it; before the first root, finalized is the oldest block."""
         reached = self._reached(level)
         return reached if not self._lag_slots else self._earlier(level, reached)
 
@@ -109,7 +110,7 @@ class SlotLevels:
         return next((sealed for sealed in reversed(self._past) if sealed.slot <= wanted), self._past[0])
 
     def level_of(self, slot: int) -> Commitment:
-        """Highest level that a slot at or below the building one has reached."""
+        """The highest level that a slot has reached; the slot is at most the one being built."""
         if self._finalized is not None and slot <= self.at(Commitment.FINALIZED).slot:
             return Commitment.FINALIZED
         if self._confirmed is not None and slot <= self.at(Commitment.CONFIRMED).slot:
@@ -117,7 +118,7 @@ class SlotLevels:
         return Commitment.PROCESSED
 
     def restore(self, sealed: list[Sealed]) -> None:
-        """Take back durable blocks, oldest first, after a restart; the building slot comes from the constructor."""
+        """Load durable blocks, oldest first, after a restart; the constructor has set the slot being built."""
         assert not self._sealed and self._confirmed is None, "restore comes before anything else"
         self._sealed.extend(sealed)
         self._past.extend(sealed)

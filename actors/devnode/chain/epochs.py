@@ -1,4 +1,4 @@
-"""Epochs: which slots belong together.
+"""Epochs: the epoch of a slot, and its position there.
 
 Implements: getEpochSchedule and getEpochInfo for a schedule without warm-up (432,000 slots). Pure.
 """

@@ -1,6 +1,6 @@
-"""Free money for tests: real transactions, signed by the faucet, through the chain's one entrance.
+"""The faucet: funds wallets by real transactions that it signs and submits to the chain.
 
-Implements: requestAirdrop, and funding of a wallet with SOL and USDC. Each call makes fresh signatures.
+Implements: requestAirdrop, and funding of a wallet with SOL and USDC. Each call makes new signatures.
 """
 
 from dataclasses import dataclass
@@ -32,17 +32,17 @@ USDC_BASE_UNITS_MAX = 1_000_000_000 * 10**6
 NO_SIGNATURE = Signature.default()
 _CREATE_IDEMPOTENT = b"\x01"
 _MINT_TO = b"\x07"
-_PRICE_CYCLE = 1_000_000  # Micro-lamports per unit; keeps the faucet's own priority fee below a millionth of a gift.
-_ATTEMPTS_MAX = 10_000  # After a restart the first prices may be taken already; no slot ever holds so many gifts.
+_PRICE_CYCLE = 1_000_000  # Micro-lamports per unit; keeps the priority fee below a millionth of a usual grant.
+_ATTEMPTS_MAX = 10_000  # After a restart the first prices may be used already; no slot has as many grants as this.
 
 
 class FaucetError(Exception):
-    """The gift did not land; the text says why."""
+    """The faucet's transaction did not land; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Funded:
-    """Signatures of what landed; None for a part that was not asked for."""
+    """Signatures of the landed transactions; None for a currency that was not requested."""
 
     sol_signature: str | None
     usdc_signature: str | None
@@ -50,8 +50,8 @@ class Funded:
 
 
 class Faucet:
-    """Signs with the faucet's key. Each gift is a transaction of its own, told apart by a price that differs by one:
-    two equal gifts on one blockhash would otherwise be one transaction, refused as a duplicate."""
+    """Signs with the faucet's key. Each grant has a compute-unit price one higher than the last: otherwise two equal
+    grants on one blockhash would be the same transaction, and the second would be refused as a duplicate."""
 
     def __init__(self, chain: Chain, keypair: Keypair) -> None:
         self._chain, self._keypair = chain, keypair
@@ -62,12 +62,12 @@ class Faucet:
         return self._keypair.pubkey()
 
     def airdrop(self, wallet: Pubkey, lamports: int) -> str:
-        """Returns the signature of what landed. Raises FaucetError."""
+        """Transfer SOL and return the signature of the landed transaction. Raises FaucetError."""
         give = transfer(TransferParams(from_pubkey=self.pubkey, to_pubkey=wallet, lamports=lamports))
         return self._land([give])
 
     def fund(self, wallet: Pubkey, lamports: int, usdc_base_units: int) -> Funded:
-        """Give SOL, then mint USDC to the wallet's associated account, which is created where it is missing."""
+        """Transfer SOL, then mint USDC to the wallet's associated account, which is created if it is missing."""
         sol_signature = self.airdrop(wallet, lamports) if lamports else None
         if not usdc_base_units:
             return Funded(sol_signature, None, None)
@@ -87,13 +87,13 @@ class Faucet:
             result = self._chain.submit(bytes(VersionedTransaction(message, [self._keypair])), Source.FAUCET)
             if not (isinstance(result, Refused) and result.err == "AlreadyProcessed"):
                 return _signature_of(result)
-        raise FaucetError("faucet: every gift of this slot has been given already")
+        raise FaucetError("faucet: no unused price is left in this slot")
 
 
 def _signature_of(result: SubmitResult) -> str:
     assert not isinstance(result, Malformed), result
     if isinstance(result, Dropped):
-        raise FaucetError("faucet: the transaction was dropped on the way")
+        raise FaucetError("faucet: the transaction was dropped by fault injection")
     err = result.err if isinstance(result, Refused) else result.meta.err
     if err is not None or isinstance(result, Refused):
         raise FaucetError(f"faucet: {error_text(err)}")

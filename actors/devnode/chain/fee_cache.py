@@ -1,7 +1,7 @@
 """Compute-unit prices of recent blocks.
 
-Implements: Agave's getRecentPrioritizationFees: per block the lowest price, and per write-locked account the lowest
-price of the transactions that locked it; up to 150 sealed blocks.
+Implements: Agave's getRecentPrioritizationFees: the lowest price of each block, and for each write-locked account the
+lowest price of the transactions that locked it; up to 150 sealed blocks.
 Pure: no clock, no I/O.
 """
 
@@ -24,7 +24,9 @@ class FeeCache:
     _blocks: deque[BlockFees] = field(default_factory=lambda: deque(maxlen=BLOCKS_KEPT))
 
     def add_block(self, slot: int, priced: Iterable[tuple[int, tuple[str, ...]]]) -> None:
-        """priced: for each transaction its price in micro-lamports per unit and the accounts it write-locks."""
+        """Add a sealed block.
+
+        priced: for each transaction its price in micro-lamports per unit and the accounts it write-locks."""
         lowest: int | None = None
         by_account: dict[str, int] = {}
         for price, locked in priced:
@@ -36,12 +38,12 @@ class FeeCache:
         self._blocks.append(BlockFees(slot, floor, above))
 
     def abandon(self, first_slot: int) -> None:
-        """Blocks from the slot on are not of this chain any more."""
+        """Forget blocks of a lost fork, from the slot on."""
         while self._blocks and self._blocks[-1].slot >= first_slot:
             self._blocks.pop()
 
     def recent(self, accounts: list[str]) -> list[tuple[int, int]]:
-        """(slot, price), oldest first; with accounts, the highest of the block's price and theirs."""
+        """Returns (slot, price), oldest first: the highest of the block's price and the prices of the accounts."""
         return [
             (block.slot, max([block.lowest, *(block.by_account.get(account, 0) for account in accounts)]))
             for block in self._blocks

@@ -1,7 +1,7 @@
-"""The first contents of a new chain, and the keys derived from it.
+"""The accounts of a new chain, and its keys.
 
-Implements: the salt of a chain that was asked for by its seed; faucet, identity and vote keys that depend on seed and
-salt alone; the USDC and wrapped-SOL mints, which the VM does not bring along; the tip accounts.
+Implements: the salt of a chain that is created with `--seed`; faucet, identity and vote keys, which depend on seed and
+salt alone; the USDC and wrapped-SOL mints, which the VM does not have; the tip accounts.
 Pure: the salt is an argument.
 """
 
@@ -26,12 +26,12 @@ from actors.devnode.encoding.addresses import (
 )
 
 SALT_BYTES = 32
-# Well above 32, so that every commitment level has a slot from the start; heights count from 0, so that code which
-# takes a slot for a height is caught.
+# Well above 32, so that every commitment level has a slot from the start. Heights count from 0, so that tests fail
+# where code confuses slots and heights.
 FIRST_SLOT = 1_000
 FAUCET_LAMPORTS = 500_000_000 * LAMPORTS_PER_SOL
 IDENTITY_LAMPORTS = 100 * LAMPORTS_PER_SOL
-TIP_ACCOUNT_LAMPORTS = 890_880  # Rent-exempt minimum of no bytes, so that the smallest tip can be given.
+TIP_ACCOUNT_LAMPORTS = 890_880  # Rent-exempt minimum of an account without data; a tip can then be 1 lamport.
 _MINT_LAMPORTS = 1_461_600  # Rent-exempt minimum of 82 bytes.
 
 
@@ -43,8 +43,10 @@ class ChainKeys:
 
 
 def seeded_salt(seed: int) -> bytes:
-    """Two chains of one seed are the same chain: same keys, and same blockhashes as long as the same things land in
-    the same slots. What was signed for one is good on the other."""
+    """Derive the salt of a chain from its seed.
+
+    Two chains of one seed have the same keys, and the same blockhashes while the same transactions land in the same
+    slots. A transaction signed for one of them is valid on the other."""
     return hashlib.sha256(f"devnode salt {seed}".encode()).digest()
 
 
@@ -72,6 +74,6 @@ def _wallet(lamports: int) -> Account:
 
 
 def _mint(decimals: int, authority: Pubkey | None) -> Account:
-    """Minted by the faucet alone; nobody may freeze, so no test can depend on a frozen account by accident."""
+    """A mint without a freeze authority, so that no test can depend on a frozen account by accident."""
     state = Mint(mint_authority=authority, supply=0, decimals=decimals, is_initialized=True, freeze_authority=None)
     return Account(_MINT_LAMPORTS, bytes(state), TOKEN_PROGRAM, False, RENT_EPOCH_EXEMPT)

@@ -1,7 +1,7 @@
-"""Which accounts belong to a program, a wallet, a mint or a delegate.
+"""Indexes of accounts by program, and of token accounts by owner, mint and delegate.
 
-Implements: what getProgramAccounts and the token account queries search, so that none of them scans everything.
-Pure: kept up to date write by write. Holds addresses only; contents are read from the VM.
+Implements: the searches of getProgramAccounts and the token account queries, without a scan of all accounts.
+Pure: updated with every write. Holds addresses only; contents are read from the VM.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class AccountIndexes:
     _by_delegate: _Index = field(default_factory=dict)
 
     def update(self, pubkey: Pubkey, before: Account | None, after: Account | None) -> None:
-        """An account went from one content to another; None means absent."""
+        """Update the indexes after a write; None means that the account is absent."""
         program_before = before.owner if before is not None else None
         program_after = after.owner if after is not None else None
         if program_before != program_after:
@@ -32,15 +32,15 @@ class AccountIndexes:
             _add(self._by_program, program_after, pubkey)
         if program_before not in TOKEN_PROGRAMS and program_after not in TOKEN_PROGRAMS:
             return
-        held, holds = holding(before), holding(after)
-        if held is not None and (holds is None or _place(held) != _place(holds)):
-            _drop(self._by_owner, held.owner, pubkey)
-            _drop(self._by_mint, held.mint, pubkey)
-            _drop(self._by_delegate, held.delegate, pubkey)
-        if holds is not None and (held is None or _place(held) != _place(holds)):
-            _add(self._by_owner, holds.owner, pubkey)
-            _add(self._by_mint, holds.mint, pubkey)
-            _add(self._by_delegate, holds.delegate, pubkey)
+        old, new = holding(before), holding(after)
+        if old is not None and (new is None or _keys(old) != _keys(new)):
+            _drop(self._by_owner, old.owner, pubkey)
+            _drop(self._by_mint, old.mint, pubkey)
+            _drop(self._by_delegate, old.delegate, pubkey)
+        if new is not None and (old is None or _keys(old) != _keys(new)):
+            _add(self._by_owner, new.owner, pubkey)
+            _add(self._by_mint, new.mint, pubkey)
+            _add(self._by_delegate, new.delegate, pubkey)
 
     def of_program(self, program: Pubkey) -> frozenset[Pubkey] | set[Pubkey]:
         return self._by_program.get(program, _NONE)
@@ -58,8 +58,8 @@ class AccountIndexes:
         return [pubkey for accounts in self._by_program.values() for pubkey in accounts]
 
 
-def _place(held: Holding) -> tuple[Pubkey, Pubkey, Pubkey | None]:
-    return held.owner, held.mint, held.delegate
+def _keys(token_account: Holding) -> tuple[Pubkey, Pubkey, Pubkey | None]:
+    return token_account.owner, token_account.mint, token_account.delegate
 
 
 def _add(index: _Index, key: Pubkey | None, pubkey: Pubkey) -> None:

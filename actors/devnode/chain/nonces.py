@@ -1,8 +1,8 @@
-"""Durable nonces: the stored value, and the next one.
+"""Durable nonces: reading the stored value, and deriving the next one.
 
-Implements: nonce accounts of the System program (80 bytes; version, state, authority, value, fee), and the chain's
-derivation of a durable nonce from a blockhash. The VM's own blockhashes repeat after a restart, so the values it
-writes are replaced by ones from this chain's salted queue: an old nonce transaction can never fit again.
+Implements: nonce accounts of the System program (80 bytes: version, state, authority, value, fee), and the chain's
+derivation of a durable nonce from a blockhash. The VM's own blockhashes repeat after a restart, so its nonce values
+are replaced by values of this chain's salted queue: an old nonce transaction is never valid a second time.
 Pure: no clock, no I/O.
 """
 
@@ -24,8 +24,8 @@ def durable_nonce(blockhash: Hash) -> Hash:
 
 
 def stored_value(account: Account | None) -> Hash | None:
-    """The nonce that a durable transaction must name; None when the account is no initialized nonce account."""
-    # Owner first: the data of a wallet is empty, that of a program may be megabytes to copy.
+    """The nonce that a durable transaction must name; None when the account is not an initialized nonce account."""
+    # Check the owner first: reading `data` copies it, and a program's data can be megabytes.
     if account is None or account.owner != SYSTEM_PROGRAM:
         return None
     data = account.data
@@ -42,7 +42,7 @@ def with_value(account: Account, value: Hash) -> Account:
 
 
 def nonce_account_of(program: Pubkey, data: bytes, accounts: tuple[Pubkey, ...]) -> Pubkey | None:
-    """The nonce account that an instruction advances, or None: only asked of a transaction's first instruction."""
+    """The nonce account that an instruction advances, or None. The chain looks only at a first instruction."""
     if program != SYSTEM_PROGRAM or data[:4] != _ADVANCE_NONCE or not accounts:
         return None
     return accounts[0]

@@ -1,9 +1,9 @@
-"""The beat: seals a slot every slot_ms and sees it to disk.
+"""Seals a slot every `slot_ms` and has it written to disk.
 
-Implements: slots against a monotonic deadline, late ones made up for at once; the next seal waits until the last
-one is in the journal, so a killed node loses at most the slot it was building. Carries out what the faults say of
-slots: skipped ones take their time, a fork that will be lost never reaches the journal.
-Not here: what sealing means (chain.py), which slots suffer what (faults/plan.py).
+Implements: monotonic deadlines, where late slots are sealed at once until the schedule is met again. The next seal
+waits until the journal has written the last slot, so a killed node loses at most the slot being built. Applies the
+faults of slots: a skipped slot takes as long as any other, and a fork that will be lost is never written.
+Not here: what sealing does (chain.py), which faults hit which slot (faults/plan.py).
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from actors.devnode.chain.commitment import Commitment
 from actors.devnode.faults.faults import Faults
 from actors.devnode.journal.journal import Journal, SealedSlot
 
-_BEHIND_BEATS_MAX = 10  # Further behind (a stopped laptop), the lost beats are not made up for.
+_BEHIND_BEATS_MAX = 10  # If it is further behind (a suspended laptop), it drops the missed slots.
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Being built, and lost with its last block."""
+    """A fork being built, which will be abandoned with its last block."""
 
     first_slot: int
     last_is_dead: bool
-    blocks_left: int  # The one being built included.
+    blocks_left: int  # With the block being built.
 
 
 class Pacemaker:
@@ -38,7 +38,7 @@ class Pacemaker:
         self._fork: Fork | None = None
 
     async def run(self) -> None:
-        """Beat until cancelled. Raises what the journal raises: the chain may not run ahead of its disk."""
+        """Seal slots until cancelled. Raises the journal's errors: the chain may not go on without its disk."""
         deadline = self._clock.monotonic() + self._slot_seconds
         while True:
             await asyncio.sleep(max(0.0, deadline - self._clock.monotonic()))
@@ -51,7 +51,7 @@ class Pacemaker:
                 deadline = now
 
     async def beat(self) -> int:
-        """Seal one slot and start writing it, once the one before it is written. Returns how many slots it skipped."""
+        """Seal one slot and start to write it, after the slot before it is written. Returns the number of skips."""
         await self.written()
         once = self._faults.next_seal()
         if once.purge_before_slot is not None:
@@ -72,7 +72,7 @@ class Pacemaker:
         self._fork = None if fork is None or end else replace(fork, blocks_left=fork.blocks_left - 1)
 
     async def _purge(self, before_slot: int) -> None:
-        """Forget history, but nothing that is not shown as final yet: restarts and streams still need that."""
+        """Delete history below the slot, at most up to the finalized slot: restarts and streams need later blocks."""
         first_kept = min(before_slot, self._chain.levels.at(Commitment.FINALIZED).slot)
         self._broken = True
         await asyncio.get_running_loop().run_in_executor(self._writer, self._journal.prune, first_kept)
@@ -87,15 +87,15 @@ class Pacemaker:
             self._chain.mark_durable(flushed.result())
 
     async def written(self) -> None:
-        """Wait for the slot that is on its way to disk; raises what went wrong with it."""
+        """Wait until the last sealed slot is on disk; raises the journal's error."""
         if self._flushing is not None:
             flushing, self._flushing = self._flushing, None
-            self._broken = True  # Until the contrary is known: nothing may be written after a slot that was not.
+            self._broken = True  # Until the write succeeds: no slot may be written after one that is missing.
             await flushing
             self._broken = False
 
     async def stop(self) -> None:
-        """Seal and write what was still open, so that a clean end loses nothing. After a failure, only stop."""
+        """Seal and write the open slot, so that a clean end loses no transaction. After a failed write, only stop."""
         try:
             if not self._broken:
                 await self.written()

@@ -26,7 +26,7 @@ class PerformanceSampler:
     _transactions: int = 0
 
     def observe(self, slot: int, transactions: int, now_seconds: float) -> None:
-        """A block was sealed at this monotonic time."""
+        """Count a block that was sealed at this monotonic time."""
         if self._started is None:
             self._started = now_seconds
         self._slots += 1

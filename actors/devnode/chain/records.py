@@ -1,8 +1,8 @@
-"""What happened on the chain: blocks, transactions and what they did, as plain values.
+"""Blocks, landed transactions and their results, as plain values.
 
-Implements: the content of getTransaction's `meta` and of getBlock, before any encoding is chosen.
-Pure. Keys are base58 text and bytes are bytes, so that msgspec writes and reads these types as they are. They are
-msgspec's structs, not dataclasses: every transaction makes several, and a frozen dataclass takes eight times as long.
+Implements: the content of getTransaction's `meta` and of getBlock, before any encoding.
+Pure. Keys are base58 text and bytes are bytes, so that msgspec writes and reads these types without conversion. The
+types are msgspec structs: every transaction makes several, and a frozen dataclass takes eight times as long to create.
 Not here: JSON shapes (encoding/transactions.py), storage (journal/journal.py).
 """
 
@@ -29,7 +29,7 @@ class InnerInstruction(msgspec.Struct, frozen=True):
 
 
 class InnerInstructions(msgspec.Struct, frozen=True):
-    index: int  # Position of the outer instruction that made these calls.
+    index: int  # Position of the outer instruction that made these inner calls.
     instructions: tuple[InnerInstruction, ...]
 
 
@@ -66,7 +66,7 @@ class TransactionRecord(msgspec.Struct, frozen=True):
     write_locked: tuple[str, ...]
 
     def transaction(self) -> VersionedTransaction:
-        """The parsed transaction; parsing costs a microsecond, keeping it parsed would cost memory."""
+        """Parse the transaction. Parsing takes a microsecond; keeping all of them parsed would cost memory."""
         return VersionedTransaction.from_bytes(self.raw)
 
 

@@ -1,6 +1,6 @@
-"""Which transactions landed lately: refuses the second landing of a signature and answers statuses.
+"""Statuses of recent transactions: the chain uses them to refuse duplicates and to answer getSignatureStatuses.
 
-Implements: Agave's status cache. Entries live as long as the blockhash they could be replayed with is remembered.
+Implements: Agave's status cache. A status is kept at least as long as the blockhash of its transaction.
 Pure: no clock, no I/O. Not here: older history (the journal).
 """
 
@@ -44,8 +44,8 @@ class StatusCache:
         self._open.append(signature)
 
     def abandon(self, first_slot: int) -> int:
-        """What landed from the slot on has not landed after all; returns how many that are."""
-        assert not self._open, "only between two slots"
+        """Forget transactions of a lost fork, from the slot on; returns their number."""
+        assert not self._open, "call it between two slots"
         count = 0
         while self._blocks and self._blocks[-1][0] >= first_slot:
             signatures = self._blocks.pop()[1]

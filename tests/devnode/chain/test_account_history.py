@@ -21,7 +21,7 @@ def test_only_the_first_write_of_a_slot_counts() -> None:
     assert history.written_in(5) == [KEYS[0]]
 
 
-def test_unchanged_accounts_are_not_in_it() -> None:
+def test_only_accounts_written_after_the_slot_have_changed() -> None:
     history = AccountHistory()
     history.note(5, KEYS[0], None)
     assert history.changed_after(KEYS[0], 4)
@@ -55,8 +55,8 @@ def test_every_past_state_can_be_read(writes: list[tuple[int, int]], forgotten: 
         assert set(overlay) == {key for key in KEYS if history.changed_after(key, past)}
 
 
-def test_an_abandoned_fork_gives_back_what_was_before_it() -> None:
-    """Of each account its contents before the fork's first write, and nothing of the fork is left in the log."""
+def test_an_abandoned_fork_returns_the_accounts_before_it() -> None:
+    """`abandon` returns each account as before the fork's first write, and removes the fork from the log."""
     history = AccountHistory()
     history.note(4, KEYS[0], holds(1))
     history.note(5, KEYS[0], holds(2))

@@ -45,7 +45,7 @@ def test_an_unknown_hash_is_not_usable() -> None:
 
 @given(st.integers(1, 2 * BLOCKHASHES_KEPT))
 def test_three_hundred_are_kept(count: int) -> None:
-    """Memory does not grow, the newest stays, the oldest goes."""
+    """The queue is bounded and drops its oldest hash first."""
     queue = filled(count)
     assert len(queue.entries()) == min(count, BLOCKHASHES_KEPT)
     assert queue.latest() == entry(count - 1)
@@ -77,7 +77,7 @@ def test_salt_and_content_both_change_the_hash() -> None:
 
 
 def test_hashes_of_a_lost_fork_are_unknown() -> None:
-    """Nothing that was signed for them can land, and their heights may be used again."""
+    """The hashes of a lost fork are not usable, and its heights may be used again."""
     queue = BlockhashQueue()
     hashes = [Hash.from_bytes(bytes([number]) * 32) for number in range(4)]
     for number in range(3):

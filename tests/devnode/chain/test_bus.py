@@ -24,8 +24,8 @@ async def test_a_waiting_reader_wakes() -> None:
     assert await reader == SlotConfirmed(5)
 
 
-async def test_who_falls_behind_is_cut_off_and_told() -> None:
-    """A slow reader costs neither memory nor other readers anything, and never misses events unknowingly."""
+async def test_a_slow_subscription_is_cut_off_and_raises_lagged() -> None:
+    """A slow reader uses bounded memory, does not affect others, and cannot miss events without knowing."""
     bus = Bus()
     slow, other = bus.subscribe(SlotConfirmed, capacity=2), bus.subscribe(SlotConfirmed)
     for slot in range(4):
@@ -47,8 +47,8 @@ async def test_a_closed_subscription_hears_nothing_more() -> None:
         await subscription.next()
 
 
-def test_a_node_that_lags_tells_everything_late_and_in_order() -> None:
-    """Each event that many slots after it happened; when the lag ends, all that is held at once."""
+def test_a_node_that_lags_publishes_late_and_in_order() -> None:
+    """Each event is delivered that many slots late; when the lag ends, all held events are delivered at once."""
     bus = Bus()
     heard = bus.subscribe(SlotOpened, SlotConfirmed)
     bus.hold(2, 10)

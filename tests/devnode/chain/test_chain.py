@@ -48,7 +48,7 @@ def test_a_transaction_lands_once(local: LocalNode) -> None:
     assert lamports(local, to) == 2_000_000
 
 
-def test_a_failed_transaction_is_not_repeated_either(local: LocalNode) -> None:
+def test_a_failed_transaction_cannot_be_submitted_again(local: LocalNode) -> None:
     payer = local.wallet()
     transaction = local.transfer(payer, Pubkey.new_unique(), 10**12)
     assert local.land(transaction).meta.err is not None
@@ -67,7 +67,7 @@ def test_bad_bytes_and_bad_signatures_change_nothing(local: LocalNode) -> None:
     assert isinstance(local.chain.submit(bytes(good), Source.RPC), TransactionRecord)
 
 
-def test_a_forged_transaction_is_called_forged_even_on_an_old_hash(local: LocalNode) -> None:
+def test_a_bad_signature_is_reported_before_an_old_blockhash(local: LocalNode) -> None:
     payer = local.wallet()
     stale = local.signed(payer, give(payer, payer.pubkey(), 1), blockhash=Hash.from_bytes(b"\x55" * 32))
     assert local.chain.submit(bytes(stale), Source.RPC) == Refused("BlockhashNotFound")
@@ -87,8 +87,8 @@ def test_a_hash_works_to_its_last_valid_height_and_not_beyond(local: LocalNode) 
     assert local.chain.submit(bytes(late), Source.RPC) == Refused("BlockhashNotFound")
 
 
-def test_reads_see_the_past_at_lower_levels(local: LocalNode) -> None:
-    """Processed at once, confirmed one slot later, finalized at the root depth."""
+def test_reads_at_confirmed_and_finalized_see_older_accounts(local: LocalNode) -> None:
+    """A write shows at processed at once, at confirmed one slot later, at finalized after the root depth."""
     payer, to = local.wallet(), Pubkey.new_unique()
     local.land(local.transfer(payer, to, 2_000_000))
 
@@ -104,7 +104,7 @@ def test_reads_see_the_past_at_lower_levels(local: LocalNode) -> None:
     assert seen() == [2_000_000, 2_000_000, 2_000_000]
 
 
-def test_events_tell_the_whole_story_in_order(local: LocalNode) -> None:
+def test_a_transaction_publishes_all_its_events_in_order(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     kinds = (SignatureReceived, AccountWritten, TransactionLanded, SlotSealed, SlotOpened, SlotConfirmed, SlotFinalized)
     heard = local.chain.bus.subscribe(*kinds)
@@ -140,7 +140,7 @@ def test_skipped_slots_have_no_block(local: LocalNode) -> None:
     assert heard.drain() == [SlotSkipped(before.slot + 1), SlotSkipped(before.slot + 2)]
 
 
-def test_a_gate_can_swallow_transactions(local: LocalNode) -> None:
+def test_a_gate_can_drop_transactions(local: LocalNode) -> None:
     payer = local.wallet()
     transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
     local.chain.gates.append(lambda decoded, source: source is not Source.TPU)
@@ -157,9 +157,7 @@ def test_expired_hashes_are_unknown(local: LocalNode) -> None:
     local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
 
 
-def test_a_durable_nonce_lives_longer_than_hashes_and_works_once(
-    local: LocalNode, nonce: tuple[Keypair, Keypair]
-) -> None:
+def test_a_durable_nonce_outlives_blockhashes_and_works_once(local: LocalNode, nonce: tuple[Keypair, Keypair]) -> None:
     owner, account = nonce
     value = stored_value(local.chain.vm.account(account.pubkey()))
     assert value is not None
@@ -180,7 +178,7 @@ def test_programs_and_mints_are_found_by_their_owner(local: LocalNode) -> None:
     assert USDC_MINT in local.chain.indexes.of_program(TOKEN_PROGRAM)
 
 
-def test_memory_of_past_states_is_bounded(local: LocalNode) -> None:
+def test_the_number_of_past_states_is_bounded(local: LocalNode) -> None:
     payer = local.wallet(10**12)
     for _ in range(10):
         local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
@@ -189,8 +187,8 @@ def test_memory_of_past_states_is_bounded(local: LocalNode) -> None:
 
 
 @pytest.mark.parametrize("beats", [0, 3])
-def test_a_restart_forgets_only_what_was_not_sealed(local: LocalNode, beats: int) -> None:
-    """After a crash: sealed transactions stand and cannot be replayed, the unsealed one may be sent again."""
+def test_a_restart_forgets_only_the_unsealed_slot(local: LocalNode, beats: int) -> None:
+    """After a crash, sealed transactions are kept and cannot be replayed; the unsealed one may be sent again."""
     payer, kept, lost = local.wallet(), Pubkey.new_unique(), Pubkey.new_unique()
     sealed = local.transfer(payer, kept, 2_000_000)
     local.land(sealed)
@@ -215,7 +213,7 @@ def test_a_restart_forgets_only_what_was_not_sealed(local: LocalNode, beats: int
 
 
 def lose(local: LocalNode, blocks: int = 1, is_dead: bool = False) -> int:
-    """Seal so many blocks of a fork and give it up; returns its first slot."""
+    """Seal that many blocks of a fork and abandon it; returns its first slot."""
     first = local.chain.levels.building.slot
     for number in range(1, blocks + 1):
         end = ForkEnd(first, is_dead) if number == blocks else None
@@ -223,8 +221,8 @@ def lose(local: LocalNode, blocks: int = 1, is_dead: bool = False) -> int:
     return first
 
 
-def test_a_lost_fork_takes_its_transactions_and_their_effects_along(local: LocalNode) -> None:
-    """Balances, statuses, counts and the indexes are as before; the same transaction may land again."""
+def test_a_lost_fork_undoes_its_transactions(local: LocalNode) -> None:
+    """Balances, statuses, counts and indexes are as before the fork; the same transaction may land again."""
     payer, to = local.wallet(usdc_base_units=5), Pubkey.new_unique()
     transaction = local.transfer(payer, to, 2_000_000)
     before, count = lamports(local, payer.pubkey()), local.chain.transaction_count
@@ -244,8 +242,8 @@ def test_a_lost_fork_takes_its_transactions_and_their_effects_along(local: Local
     assert block is not None and block.parent_slot == first - 1
 
 
-def test_hashes_of_a_lost_fork_let_nothing_land(local: LocalNode) -> None:
-    """Whoever took the newest hash at processed signed for a block that never was; older hashes go on."""
+def test_hashes_of_a_lost_fork_are_refused(local: LocalNode) -> None:
+    """A transaction on a processed hash of a lost fork is refused; older hashes stay usable."""
     payer, to = local.wallet(), Pubkey.new_unique()
     old, height = local.blockhash(), local.chain.levels.building.height
     first = local.chain.levels.building.slot
@@ -263,7 +261,7 @@ def test_hashes_of_a_lost_fork_let_nothing_land(local: LocalNode) -> None:
     assert lamports(local, to) == 3_000_000
 
 
-def test_a_fork_that_expired_all_hashes_leaves_one_to_land_with(local: LocalNode) -> None:
+def test_one_hash_stays_usable_after_a_lost_fork_that_expired_all(local: LocalNode) -> None:
     payer, first = local.wallet(), local.chain.levels.building.slot
     local.chain.seal(local.clock.now(), local.clock.monotonic())
     local.chain.expire_blockhashes()
@@ -271,9 +269,9 @@ def test_a_fork_that_expired_all_hashes_leaves_one_to_land_with(local: LocalNode
     local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
 
 
-def test_streams_hear_of_a_lost_fork_as_nodes_tell_it(local: LocalNode) -> None:
-    """Its blocks are processed, never confirmed; the next block has a parent below them. A dead one is not even
-    complete."""
+def test_a_lost_fork_publishes_the_events_of_a_real_node(local: LocalNode) -> None:
+    """Blocks of a fork are processed and never confirmed; the parent of the next block is below them. A dead block
+    is not sealed either."""
     to = Pubkey.new_unique()
     slots = local.chain.bus.subscribe(SlotOpened, SlotSealed, SlotDead, SlotsAbandoned, SlotConfirmed)
     local.faucet.airdrop(to, 10**9)
@@ -297,7 +295,7 @@ def test_streams_hear_of_a_lost_fork_as_nodes_tell_it(local: LocalNode) -> None:
 
 
 def test_a_node_that_lags_shows_the_past_and_builds_the_present(local: LocalNode) -> None:
-    """Reads at every level are of then; what is sent meanwhile lands in the newest slot all the same."""
+    """Reads at every level are some slots old; transactions still land in the newest slot."""
     payer, to = local.wallet(), Pubkey.new_unique()
     local.chain.levels.lag(3)
     local.beat()
@@ -325,8 +323,8 @@ def decode_valid(transaction: VersionedTransaction) -> Decoded:
 # Preflight and landing in one run.
 
 
-def test_what_a_program_refuses_leaves_no_trace(local: LocalNode) -> None:
-    """No fee, no record, no notice; a transaction that is sound lands and is told of."""
+def test_submit_if_sound_changes_nothing_when_a_program_fails(local: LocalNode) -> None:
+    """A failing transaction costs no fee and makes no record and no event; a succeeding one lands as usual."""
     payer, to = local.wallet(), Pubkey.new_unique()
     heard = local.chain.bus.subscribe(SignatureReceived, TransactionLanded, AccountWritten)
     unsound = decode_valid(local.transfer(payer, to, 10**12))
@@ -341,8 +339,8 @@ def test_what_a_program_refuses_leaves_no_trace(local: LocalNode) -> None:
     assert local.chain.submit_if_sound(sound, Source.RPC) == Refused("AlreadyProcessed")
 
 
-def test_a_nonce_is_not_used_up_by_what_never_landed(local: LocalNode, nonce: tuple[Keypair, Keypair]) -> None:
-    """A failed transaction on a nonce moves it on; one that was only sent if sound does not."""
+def test_submit_if_sound_does_not_advance_a_nonce_on_failure(local: LocalNode, nonce: tuple[Keypair, Keypair]) -> None:
+    """A failed transaction advances its nonce only where it lands."""
     payer, account = nonce
     before = stored_value(local.chain.vm.account(account.pubkey()))
     assert before is not None
@@ -362,11 +360,14 @@ def test_a_forged_transaction_is_refused_before_it_runs(local: LocalNode) -> Non
     assert lamports(local, payer.pubkey()) == 10**9
 
 
-def test_what_the_operator_places_is_part_of_the_chain(local: LocalNode) -> None:
-    """Told to streams, found by owner, seen at its level only, and there after a restart."""
+def test_a_placed_account_is_part_of_the_chain(local: LocalNode) -> None:
+    """An account the operator places is published, found by owner, shown from its slot on, and kept by a restart."""
     pubkey, owner = Pubkey.new_unique(), Pubkey.new_unique()
     local.beat()
+    written = local.chain.bus.subscribe(AccountWritten)
     local.chain.place(pubkey, Account(10**9, b"by hand", owner, False, 0))
+    assert [event.pubkey for event in written.drain() if isinstance(event, AccountWritten)] == [pubkey]
+    assert local.chain.indexes.of_program(owner) == {pubkey}
     assert local.chain.account(pubkey, Commitment.PROCESSED) is not None
     assert local.chain.account(pubkey, Commitment.FINALIZED) is None
     local.finalize()

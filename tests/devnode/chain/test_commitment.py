@@ -84,7 +84,7 @@ def run_of(count: int, root_depth: int = 4) -> SlotLevels:
 
 
 def test_a_lost_fork_gives_its_heights_back() -> None:
-    """Slots are used up, heights are not, and levels stay where they were."""
+    """After a lost fork its heights are used again, its slot numbers are not, and the levels are unchanged."""
     chain = run_of(10)
     chain.seal(1_011)
     chain.seal(1_012)
@@ -96,7 +96,7 @@ def test_a_lost_fork_gives_its_heights_back() -> None:
 
 
 def test_a_node_that_begins_to_lag_stands_still_first() -> None:
-    """What is shown never runs backwards; after so many slots it follows at that distance."""
+    """No level goes back: the node shows the same slots until the lag is reached, then follows at that distance."""
     chain = run_of(10)
     shown = {level: chain.at(level) for level in Commitment}
     chain.lag(5)

@@ -21,7 +21,7 @@ def test_a_wallet_gets_what_was_asked_for(local: LocalNode) -> None:
     assert mint is not None and mint_supply(mint.data) == 5_000_000
 
 
-def test_equal_gifts_in_one_slot_are_separate_transactions(local: LocalNode) -> None:
+def test_equal_grants_in_one_slot_are_separate_transactions(local: LocalNode) -> None:
     wallet = Pubkey.new_unique()
     signatures = {local.faucet.airdrop(wallet, 10**9) for _ in range(20)}
     assert len(signatures) == 20
@@ -29,15 +29,15 @@ def test_equal_gifts_in_one_slot_are_separate_transactions(local: LocalNode) -> 
     assert account is not None and account.lamports == 20 * 10**9
 
 
-def test_a_faucet_that_forgot_its_count_still_gives(local: LocalNode) -> None:
-    """As after a restart on the same blockhash."""
+def test_a_new_faucet_finds_an_unused_price(local: LocalNode) -> None:
+    """A restarted faucet counts prices from the start again, on the same blockhash."""
     wallet = Pubkey.new_unique()
     first = local.faucet.airdrop(wallet, 10**9)
     second = Faucet(local.chain, local.keys.faucet).airdrop(wallet, 10**9)
     assert first != second
 
 
-def test_only_what_was_asked_for(local: LocalNode) -> None:
+def test_funding_sends_only_the_requested_currency(local: LocalNode) -> None:
     wallet = Pubkey.new_unique()
     funded = local.faucet.fund(wallet, 0, 1)
     assert funded.sol_signature is None and funded.usdc_signature is not None
@@ -45,7 +45,7 @@ def test_only_what_was_asked_for(local: LocalNode) -> None:
     assert local.faucet.fund(wallet, 10**9, 0).usdc_signature is None
 
 
-def test_a_gift_that_cannot_land_says_why(local: LocalNode) -> None:
+def test_a_grant_that_cannot_land_says_why(local: LocalNode) -> None:
     with pytest.raises(FaucetError, match="insufficient funds for rent"):
         local.faucet.airdrop(Pubkey.new_unique(), 1)
     local.chain.gates.append(lambda decoded, source: False)

@@ -9,7 +9,7 @@ def test_the_lowest_price_of_a_block_counts() -> None:
 
 
 def test_a_locked_account_raises_the_price_to_its_own_lowest() -> None:
-    """Accounts that nobody locked in a slot fall back to the block's price."""
+    """An account that no transaction of a block locked has the block's price."""
     cache = FeeCache()
     cache.add_block(1, [(500, ("a",)), (700, ("a", "c")), (100, ("b",))])
     assert cache.recent(["a"]) == [(1, 500)]

@@ -23,5 +23,5 @@ def test_only_the_faucet_mints_usdc_and_nobody_freezes() -> None:
     assert (native.mint_authority, native.decimals) == (None, 9)
 
 
-def test_a_seed_is_a_salt_of_its_own() -> None:
+def test_each_seed_has_its_own_salt() -> None:
     assert seeded_salt(7) == seeded_salt(7) != seeded_salt(8) and len(seeded_salt(7)) == SALT_BYTES

@@ -33,7 +33,7 @@ async def test_skipped_slots_are_taken_once(local: LocalNode) -> None:
 
 
 async def test_a_disk_that_fails_stops_the_chain(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The slot is not confirmed and no other is sealed on top of it."""
+    """When a write fails, its slot is not confirmed and no later slot is sealed."""
 
     def fail(sealed: SealedSlot) -> None:
         raise OSError("disk full")
@@ -79,7 +79,7 @@ async def test_a_frozen_chain_does_not_move(local: LocalNode, monkeypatch: pytes
 
 
 async def test_beats_keep_to_the_deadline(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A late beat is made up for at once; after a long stop the lost beats are let go."""
+    """Late slots are sealed at once; after a long stop the missed slots are dropped."""
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     waits: list[float] = []
 
@@ -101,7 +101,7 @@ async def test_beats_keep_to_the_deadline(local: LocalNode, monkeypatch: pytest.
 
 
 async def test_skipped_slots_take_their_time(local: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot without a block is as long as one with: slot numbers keep to the clock."""
+    """A slot without a block takes as long as a slot with one."""
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     waits: list[float] = []
 
@@ -121,7 +121,7 @@ async def test_skipped_slots_take_their_time(local: LocalNode, monkeypatch: pyte
 
 
 async def test_a_fork_that_will_be_lost_never_reaches_the_journal(local: LocalNode) -> None:
-    """Its blocks are built one upon the other, then the chain goes on from below them; a restart knows nothing."""
+    """The next block builds on the block before the fork; after a restart the fork is unknown."""
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     first = local.chain.levels.building.slot
     local.node.faults.do_once(Once(fork_blocks=2))
@@ -150,7 +150,7 @@ async def test_a_stop_in_the_middle_of_a_fork_loses_the_fork_alone(local: LocalN
 
 
 async def test_a_purge_forgets_history_up_to_what_is_final(local: LocalNode) -> None:
-    """Blocks that are not final yet stay, however much is asked for."""
+    """A purge keeps all blocks that are not final yet."""
     pacemaker = Pacemaker(local.chain, local.journal, local.clock, 400, local.node.faults)
     local.beat(20)
     first, root = local.archive.first_slot(), local.chain.levels.at(Commitment.FINALIZED).slot

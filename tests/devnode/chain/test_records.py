@@ -25,5 +25,5 @@ META = TransactionMeta(
 
 
 def test_meta_survives_being_written_and_read() -> None:
-    """What the journal stores is exactly what is read back: bytes, 64-bit numbers and errors included."""
+    """Bytes, 64-bit numbers and errors are equal after writing and reading."""
     assert msgspec.json.decode(msgspec.json.encode(META), type=TransactionMeta) == META

@@ -17,7 +17,7 @@ def test_a_landed_signature_is_known_with_its_slot_and_error() -> None:
 
 
 def test_statuses_outlive_every_hash_they_could_be_replayed_with() -> None:
-    """Kept for as many blocks as hashes are remembered, and then forgotten: memory stays flat."""
+    """A status is kept for as many blocks as its hash, then it is dropped."""
     cache = StatusCache(blocks_kept=3)
     for slot in range(5):
         cache.add(signature(slot), slot, None)
@@ -25,7 +25,7 @@ def test_statuses_outlive_every_hash_they_could_be_replayed_with() -> None:
     assert [signature(slot) in cache for slot in range(5)] == [False, False, True, True, True]
 
 
-def test_what_landed_on_a_lost_fork_has_not_landed() -> None:
+def test_transactions_of_a_lost_fork_have_not_landed() -> None:
     cache = StatusCache()
     for slot in (10, 11, 12):
         cache.add(signature(slot), slot, None)
