@@ -1,8 +1,8 @@
-"""Reading blocks and transactions back from the journal.
+"""Reads blocks and transactions from the journal.
 
-Implements: everything that needs commitment confirmed or higher. A slot is confirmed only once it is in the journal,
-so this is complete for those levels and nothing is kept in memory twice.
-Read side only, used by the owner thread; its connection sees every committed slot.
+Implements: all queries at commitment confirmed or higher. A slot is confirmed only once it is in the journal, so the
+journal is complete for these levels and memory holds no second copy.
+Reads only; used by the thread that owns the chain; its connection sees every committed slot.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from actors.devnode.chain.records import TransactionMeta
-from actors.devnode.journal.journal import FILE_NAME, connect, place, row_id, signature_key
+from actors.devnode.journal.journal import FILE_NAME, connect, row_id, signature_key, slot_and_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class Archive:
         return None if row is None else _transaction(row)
 
     def status(self, signature: str) -> tuple[int, Any] | None:
-        """Slot and error of a transaction, without the rest of it."""
+        """Slot and error of a transaction."""
         row = self._one("id, err", signature)
-        return None if row is None else (place(row[0])[0], None if row[1] is None else orjson.loads(row[1]))
+        return None if row is None else (slot_and_position(row[0])[0], _error(row[1]))
 
     def position(self, signature: str) -> tuple[int, int] | None:
-        """Slot and place in the block."""
+        """Slot of a transaction, and its position in the block."""
         row = self._one("id", signature)
-        return None if row is None else place(row[0])
+        return None if row is None else slot_and_position(row[0])
 
     def block(self, slot: int) -> StoredBlock | None:
         row = self._db.execute("SELECT * FROM blocks WHERE slot = ?", (slot,)).fetchone()
@@ -103,7 +103,8 @@ class Archive:
     def address_entries(
         self, address: str, newest: int, before: tuple[int, int] | None, until: tuple[int, int] | None, limit: int
     ) -> list[AddressEntry]:
-        """Newest first; before and until are (slot, position), both exclusive; nothing above slot `newest`."""
+        """Transactions of an address, newest first, up to slot `newest`. before and until are (slot, position), both
+        exclusive."""
         upper = row_id(newest + 1, 0)
         if before is not None:
             upper = min(upper, row_id(*before))
@@ -116,21 +117,17 @@ class Archive:
             """,
             (address, upper, lower, limit),
         ).fetchall()
-        times = self._unix_times({place(row[0])[0] for row in rows})
+        places = [slot_and_position(row[0]) for row in rows]
+        times = self._unix_times({slot for slot, _ in places})
         return [
             AddressEntry(
-                signature=signature,
-                slot=place(identifier)[0],
-                position=place(identifier)[1],
-                err=None if err is None else orjson.loads(err),
-                memo=memo,
-                unix_time=times[place(identifier)[0]],
+                signature=signature, slot=slot, position=position, err=_error(err), memo=memo, unix_time=times[slot]
             )
-            for identifier, signature, err, memo in rows
+            for (slot, position), (_, signature, err, memo) in zip(places, rows, strict=True)
         ]
 
     def _one(self, columns: str, signature: str) -> Any:
-        """columns come from this file alone."""
+        """One row of a transaction. columns: from constants of this file alone, because they become SQL."""
         statement = f"SELECT {columns} FROM transactions WHERE signature_key = ? AND signature = ?"  # noqa: S608
         return self._db.execute(statement, (signature_key(signature), signature)).fetchone()
 
@@ -140,7 +137,11 @@ class Archive:
         return dict(rows.fetchall())
 
 
+def _error(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
 def _transaction(row: tuple[int, str, bytes, str, str]) -> StoredTransaction:
     identifier, signature, raw, meta, keys = row
-    slot, position = place(identifier)
+    slot, position = slot_and_position(identifier)
     return StoredTransaction(slot, position, signature, raw, _meta_decoder.decode(meta), tuple(keys.split()))

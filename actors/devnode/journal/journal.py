@@ -1,10 +1,10 @@
 """The chain on disk: SQLite in WAL mode, one commit a slot.
 
-Implements: durability (a killed node loses at most the slot it was building), and everything older than the slots
-in memory: blocks, transactions, the address index, within a retention window.
-Writing happens in one thread of its own, very many rows to a statement: SQLite gives up and takes back the interpreter
-lock with each, and a busy owner thread pays for every such turn as much as the writer does.
-Not here: what the rows mean (archive.py reads them, chain/chain.py restores from them).
+Implements: durability (a killed node loses at most the slot being built), and history within a retention window:
+blocks, transactions, the address index.
+A separate thread writes, with many rows in each statement: SQLite releases the interpreter lock for each statement and
+takes it again, and every change of the lock costs the chain's thread as much time as the writer.
+Not here: reading (archive.py), rebuilding the chain (chain/chain.py).
 """
 
 import sqlite3
@@ -51,7 +51,7 @@ _PUT_ACCOUNTS = "INSERT OR REPLACE INTO accounts VALUES"
 _PUT_TRANSACTIONS = "INSERT INTO transactions VALUES"
 _PUT_ADDRESSES = "INSERT INTO address_transactions VALUES"
 _DROP_ADDRESSES = "DELETE FROM address_transactions WHERE address IN"
-_ROWS_PER_STATEMENT = 1_000  # Eight values each at most; SQLite takes 32,766 to a statement.
+_ROWS_PER_STATEMENT = 1_000  # At most eight values each; SQLite allows 32,766 values in a statement.
 _POSITION_BITS = 24
 
 
@@ -61,11 +61,11 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SealedSlot:
-    """All that one slot changed."""
+    """A sealed block, and the accounts it changed (None: closed)."""
 
     block: Block
     accounts: tuple[tuple[Pubkey, Account | None], ...]
-    transaction_count: int  # Of the whole chain, this slot included.
+    transaction_count: int  # Of the whole chain, with this slot.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class Restored:
 
 
 class Journal:
-    """Write side. Opened by the owner thread, written by one writer thread, never by two at a time."""
+    """Writes the journal. The chain's thread opens it and a writer thread uses it, never both at once."""
 
     def __init__(self, data_dir: Path, retention_slots: int) -> None:
         self._retention_slots = retention_slots
         self._db = connect(data_dir / FILE_NAME)
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
-            # NORMAL survives a killed process; only a power failure may lose the newest slots, never consistency.
+            # NORMAL survives a killed process. A power failure may lose the newest slots; the rest stays consistent.
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
             layout = self._value("layout")
@@ -102,13 +102,13 @@ class Journal:
         self._db.close()
 
     def begin(self, seed: int, salt: bytes) -> None:
-        """A new chain. Its first slots follow by `flush`."""
+        """Record the seed and salt of a new chain; `flush` writes its slots."""
         rows = [("layout", str(LAYOUT)), ("seed", str(seed)), ("salt", salt.hex())]
         with self._db:
             self._db.executemany("INSERT INTO chain VALUES (?, ?)", rows)
 
     def flush(self, sealed: SealedSlot) -> None:
-        """Make one slot durable, or raise and leave everything as it was."""
+        """Write one slot in one commit, or raise and change nothing."""
         block = sealed.block
         written = [_account_row(pubkey, account) for pubkey, account in sealed.accounts if account is not None]
         closed = [(str(pubkey),) for pubkey, account in sealed.accounts if account is None]
@@ -136,14 +136,14 @@ class Journal:
             self._drop_before(block.slot - self._retention_slots + 1)
 
     def prune(self, first_kept_slot: int) -> None:
-        """Forget blocks and transactions before the slot, sooner than retention would."""
+        """Delete blocks and transactions before the slot, without waiting for the end of their retention."""
         with self._db:
             self._drop_before(first_kept_slot)
 
     def _drop_before(self, slot: int) -> None:
         limit = row_id(slot, 0)
         rows = self._db.execute("SELECT keys FROM transactions WHERE id < ?", (limit,)).fetchall()
-        # By address and below an id, which the primary key answers: looking up pairs scans the whole table.
+        # The primary key finds rows of an address below an id; a search for (address, id) pairs scans the whole table.
         addresses = sorted({key for (keys,) in rows for key in keys.split()})
         for start in range(0, len(addresses), _ROWS_PER_STATEMENT):
             part = addresses[start : start + _ROWS_PER_STATEMENT]
@@ -153,18 +153,18 @@ class Journal:
         self._db.execute("DELETE FROM blocks WHERE slot < ?", (slot,))
 
     def _many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """The statement with its list of rows, as many at a time as fit."""
+        """Run the statement for all rows, with as many rows in each statement as SQLite allows."""
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
             part = rows[start : start + _ROWS_PER_STATEMENT]
             row = "(" + ",".join("?" * len(part[0])) + ")"
             self._db.execute(statement + ",".join([row] * len(part)), list(chain.from_iterable(part)))
 
     def restore(self) -> Restored | None:
-        """What an earlier run left, or None for a new chain."""
+        """Read the chain of an earlier run; None if there is none."""
         salt = self._value("salt")
         last = self._db.execute("SELECT * FROM blocks ORDER BY slot DESC LIMIT 1").fetchone()
         if salt is None or last is None:
-            if salt is not None:  # Killed between the birth of the chain and its first slot: begin again.
+            if salt is not None:  # Killed between `begin` and the first slot: begin again.
                 with self._db:
                     self._db.execute("DELETE FROM chain")
             return None
@@ -190,7 +190,7 @@ class Journal:
         rows = self._db.execute("SELECT id, signature, err FROM transactions WHERE id >= ?", (row_id(min(slots), 0),))
         for identifier, signature, err in rows:
             outcome = None if err is None else orjson.loads(err)
-            found[place(identifier)[0]].append((Signature.from_string(signature), outcome))
+            found[slot_and_position(identifier)[0]].append((Signature.from_string(signature), outcome))
         return list(found.items())
 
     def _value(self, name: str) -> str | None:
@@ -199,13 +199,13 @@ class Journal:
 
 
 def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
-    """check_same_thread is off because the owner opens what the writer thread uses; never both at once."""
+    """Open the database. check_same_thread is off: one thread opens the connection and another uses it, in turn."""
     try:
         connection = sqlite3.connect(
             path,
             check_same_thread=False,
             isolation_level="IMMEDIATE",
-            # The writer's statements are as long as slots are full: none comes twice, and each is large.
+            # The writer's statements are large, and their length depends on the slot, so caching them gains nothing.
             cached_statements=128 if read_only else 0,
         )
         connection.execute("PRAGMA busy_timeout = 5000")
@@ -217,19 +217,19 @@ def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
 
 
 def row_id(slot: int, position: int) -> int:
-    """Order of a transaction on the whole chain, in one number: rows are appended, never inserted between others."""
+    """Slot and position in one number, in the order of the chain, so that SQLite appends all rows at the end."""
     assert 0 <= position < 1 << _POSITION_BITS, position
     return slot << _POSITION_BITS | position
 
 
 def signature_key(signature: str) -> int:
-    """What signatures are indexed by: short, because signatures arrive in no order and each dirties a page. Two may
-    share a key, so whoever looks one up compares the signature as well."""
+    """The index key of a signature: 32 bits, because signatures arrive in random order and every insert changes a page.
+    Two signatures may share a key, so a query compares the signature as well."""
     return zlib.crc32(signature.encode())
 
 
-def place(identifier: int) -> tuple[int, int]:
-    """Slot and position behind a row id."""
+def slot_and_position(identifier: int) -> tuple[int, int]:
+    """Slot and position of a row id."""
     return identifier >> _POSITION_BITS, identifier & ((1 << _POSITION_BITS) - 1)
 
 
@@ -239,7 +239,7 @@ def _block(row: tuple[int, int, int, str, str, int, int]) -> Block:
 
 
 def _account_row(pubkey: Pubkey, account: Account) -> tuple[str, str, bytes, str, int, str]:
-    """Lamports and rent epoch as text: SQLite's integers end at 63 bits."""
+    """Lamports and rent epoch are text, because SQLite's integers have 63 bits."""
     return (
         str(pubkey),
         str(account.lamports),

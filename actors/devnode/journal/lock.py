@@ -1,7 +1,6 @@
-"""One devnode per data folder.
+"""Allows one devnode for each data folder.
 
-Implements: an advisory lock on a file in the folder, held for the life of the process and released by the kernel
-however the process ends.
+Implements: an advisory lock on a file in the folder; the kernel releases it when the process ends in any way.
 """
 
 import fcntl
@@ -12,7 +11,7 @@ FILE_NAME = "devnode.lock"
 
 
 class FolderTaken(Exception):
-    """Another devnode works on this folder, or the folder cannot be used; the text says which."""
+    """Another devnode uses this folder, or the folder cannot be used; the text says which."""
 
 
 class FolderLock:

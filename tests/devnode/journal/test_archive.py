@@ -38,7 +38,7 @@ def test_an_unknown_signature_is_nowhere(archive: Archive) -> None:
 
 
 def test_blocks(archive: Archive) -> None:
-    """A skipped slot has no block and is in no range; heights count blocks, positions count transactions from 0."""
+    """A skipped slot has no block and is in no range; the positions in a block count from 0."""
     block = archive.block(23)
     assert block is not None and (block.parent_slot, block.height, block.transaction_count) == (22, 13, 3)
     assert archive.block(22) is None
@@ -49,7 +49,7 @@ def test_blocks(archive: Archive) -> None:
 
 
 def test_history_of_an_address_is_newest_first_and_pages(archive: Archive) -> None:
-    """before and until are exclusive; pages put together are the whole."""
+    """before and until are exclusive, and the pages together are the whole history."""
     address = str(PAYER.pubkey())
     everything = archive.address_entries(address, 24, None, None, 1_000)
     assert [(entry.slot, entry.position) for entry in everything] == [

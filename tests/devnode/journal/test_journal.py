@@ -16,8 +16,8 @@ from actors.devnode.journal.journal import (
     Journal,
     JournalError,
     SealedSlot,
-    place,
     row_id,
+    slot_and_position,
 )
 from tests.devnode.chain.test_records import META
 from tests.devnode.encoding.test_wire import GIVE, PAYER, v0
@@ -61,7 +61,7 @@ def test_a_new_folder_holds_no_chain(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_what_was_flushed_comes_back(tmp_path: Path) -> None:
+def test_a_restored_chain_equals_the_flushed_slots(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
     journal.begin(9, SALT)
     largest = Account(2**64 - 1, b"\x00\xff", KEY, True, 2**64 - 1)
@@ -84,7 +84,7 @@ def test_what_was_flushed_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_slot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A flush that fails half-way leaves the journal as it was."""
+    """A flush that fails in the middle changes nothing."""
     journal = Journal(tmp_path, 400)
     journal.begin(9, SALT)
     journal.flush(sealed(20, 2))
@@ -103,7 +103,7 @@ def _with(block: Block, records: tuple[TransactionRecord, ...]) -> Block:
 
 
 def test_retention_drops_old_slots_everywhere(tmp_path: Path) -> None:
-    """Blocks, transactions and address rows go together; what is left does not grow."""
+    """Blocks, transactions and address rows of old slots are deleted together, so the tables do not grow."""
     journal = Journal(tmp_path, 3)
     journal.begin(9, SALT)
     for slot in range(20, 30):
@@ -116,7 +116,7 @@ def test_retention_drops_old_slots_everywhere(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_errors_of_transactions_come_back(tmp_path: Path) -> None:
+def test_errors_of_transactions_are_restored(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 400)
     journal.begin(9, SALT)
     failed = record(20, 0, {"InstructionError": [0, {"Custom": 1}]})
@@ -154,19 +154,19 @@ def test_another_layout_is_refused(tmp_path: Path) -> None:
 
 def test_row_ids_keep_the_order_of_the_chain() -> None:
     assert row_id(5, 9) < row_id(5, 10) < row_id(6, 0)
-    assert place(row_id(2**38, 77)) == (2**38, 77)
+    assert slot_and_position(row_id(2**38, 77)) == (2**38, 77)
 
 
-def test_cleaning_up_looks_only_at_what_goes(local: LocalNode) -> None:
-    """By the primary key: a statement that scans would take longer with every slot that is kept."""
+def test_cleaning_up_uses_the_primary_key(local: LocalNode) -> None:
+    """A statement that scans the table would take longer with every slot that is kept."""
     db = local.journal._db
     statement = f"EXPLAIN QUERY PLAN {_DROP_ADDRESSES} (?, ?) AND id < ?"
     plan = [row[3] for row in db.execute(statement, ("a", "b", 1))]
     assert plan == ["SEARCH address_transactions USING PRIMARY KEY (address=? AND id<?)"]
 
 
-def test_an_address_keeps_what_is_younger(local: LocalNode) -> None:
-    """Of one that has transactions on both sides of the limit, the older ones go."""
+def test_pruning_keeps_newer_transactions_of_an_address(local: LocalNode) -> None:
+    """An address with transactions on both sides of the limit loses only the older ones."""
     payer, to = local.wallet(), Pubkey.new_unique()
     slots = []
     for lamports in (2_000_000, 3_000_000, 4_000_000):

@@ -7,7 +7,7 @@ from actors.devnode.journal.lock import FolderLock, FolderTaken
 
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:
-    """The second one is told who has it; after the release the folder is free."""
+    """The error of a second owner names the first; after the release the folder is free."""
     first = FolderLock(tmp_path / "chain")
     with pytest.raises(FolderTaken, match=f"another devnode \\(process {os.getpid()}\\)"):
         FolderLock(tmp_path / "chain")
