@@ -101,7 +101,7 @@ class Chain:
 
     def __init__(self, salt: bytes, root_depth: int, building: Sealed, parent: tuple[int, Hash]) -> None:
         self.vm = Vm()
-        self.vm.detour = LaunchImitation(self.vm)
+        self.vm.imitation = LaunchImitation(self.vm)
         self.bus = Bus()
         self.levels = SlotLevels(root_depth, building)
         self.history = AccountHistory()

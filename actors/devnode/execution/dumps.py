@@ -1,7 +1,7 @@
-"""Accounts and programs from elsewhere: what `--account FILE` and `--program ADDRESS=FILE` read.
+"""Reads the files of `--account FILE` and `--program ADDRESS=FILE`.
 
-Implements: the JSON that `solana account --output json` writes, and program files (ELF) at a given address. Everything
-is tried on a VM of its own before a chain is begun with it. Reads files; changes nothing.
+Implements: the JSON that `solana account --output json` writes, and program files (ELF) at a given address. All of
+them are loaded into a separate VM first, so that a chain never starts with unusable files. Changes nothing.
 """
 
 import base64
@@ -20,8 +20,8 @@ from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, UPGRADEABLE_LOA
 from actors.devnode.execution.vm import NotLoadable, Vm
 from actors.devnode.settings import Dumps
 
-LOADER = Pubkey.from_string("BPFLoader2111111111111111111111111111111111")  # Keeps a program's code in its account.
-DATA_BYTES_MAX = 10 * 1024 * 1024  # No account on the chain is larger.
+LOADER = Pubkey.from_string("BPFLoader2111111111111111111111111111111111")  # The code is in the program's account.
+DATA_BYTES_MAX = 10 * 1024 * 1024  # Solana's limit for one account.
 _PROGRAM_DATA_KEY = slice(4, 36)
 
 
@@ -30,7 +30,7 @@ class DumpError(Exception):
 
 
 def load(dumps: Dumps) -> list[tuple[Pubkey, Account]]:
-    """In the order in which they can be put: a program after the account that its code is in. Raises DumpError."""
+    """Read all files; each program comes after the account that has its code. Raises DumpError."""
     found: dict[Pubkey, tuple[Account, str]] = {}
     for path in dumps.accounts:
         pubkey, account = _read_account(path)
@@ -48,7 +48,7 @@ def load(dumps: Dumps) -> list[tuple[Pubkey, Account]]:
 def overlaid(
     genesis: list[tuple[Pubkey, Account]], loaded: list[tuple[Pubkey, Account]]
 ) -> list[tuple[Pubkey, Account]]:
-    """What is loaded takes the place of what a new chain would have had there."""
+    """Genesis accounts, where loaded accounts replace those of the same address."""
     replaced = {pubkey for pubkey, _ in loaded}
     return [*((pubkey, account) for pubkey, account in genesis if pubkey not in replaced), *loaded]
 
@@ -85,7 +85,7 @@ def _read_account(path: Path) -> tuple[Pubkey, Account]:
         raise DumpError(f"{origin}: not JSON: {error}") from None
     account = dump.get("account") if isinstance(dump, dict) else None
     if not isinstance(account, dict):
-        raise DumpError(f"{origin}: wanted what `solana account --output json` writes: pubkey and account")
+        raise DumpError(f"{origin}: wanted the output of `solana account --output json`: pubkey and account")
     lamports, executable = account.get("lamports"), account.get("executable", False)
     if not isinstance(lamports, int) or isinstance(lamports, bool) or not 0 < lamports < 2**64:
         raise DumpError(f"{origin}: lamports: wanted a whole number from 1 up")
@@ -132,5 +132,5 @@ def _bytes_of(path: Path, origin: str, most: int = DATA_BYTES_MAX) -> bytes:
     except OSError as error:
         raise DumpError(f"{origin}: {error.strerror}") from None
     if len(data) > most:
-        raise DumpError(f"{origin}: {len(data)} bytes, more than any account holds")
+        raise DumpError(f"{origin}: {len(data)} bytes, more than an account can hold")
     return data

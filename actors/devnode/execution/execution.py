@@ -1,8 +1,7 @@
-"""Running one transaction on the VM and writing down everything it did.
+"""Runs one transaction on the VM and collects its results.
 
-Implements: pre and post balances in lamports and tokens, resolved lookup tables, the list of account writes; and
-what the VM leaves out: v1's inline priority fee, the limit on loaded account data, and nonce values of this chain's
-own.
+Implements: pre and post balances in lamports and tokens, resolved lookup tables, the list of account writes. Adds
+rules that the VM lacks: the inline priority fee of v1, the limit on loaded account data, this chain's nonce values.
 Changes the VM and nothing else. Not here: whether the transaction may run at all (chain/chain.py).
 """
 
@@ -34,7 +33,7 @@ class LoadedKeys(msgspec.Struct, frozen=True):
     """Every account of a transaction: static keys, then loaded writable, then loaded readonly."""
 
     all: tuple[Pubkey, ...]
-    writable: tuple[int, ...]  # Indexes of the write-locked ones.
+    writable: tuple[int, ...]  # Indexes of the write-locked accounts.
     loaded_writable: tuple[Pubkey, ...]
     loaded_readonly: tuple[Pubkey, ...]
 
@@ -54,7 +53,7 @@ class Execution(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The runtime would not take it: nothing was charged, no block holds it."""
+    """The runtime refused the transaction: no fee was charged, no block has it."""
 
     err: Any
     logs: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ def load_keys(decoded: Decoded, read: ReadAccount) -> LoadedKeys:
 
 
 def _table_addresses(account: Account | None) -> list[Pubkey]:
-    """Addresses of a lookup table; none where there is no table (the VM then refuses the transaction)."""
+    """Addresses of a lookup table; an empty list where there is no table (the VM then refuses the transaction)."""
     if account is None or account.owner != ADDRESS_LOOKUP_TABLE_PROGRAM:
         return []
     data = account.data[_LOOKUP_TABLE_META_BYTES:]
@@ -85,7 +84,9 @@ def _table_addresses(account: Account | None) -> list[Pubkey]:
 
 
 def run(vm: Vm, decoded: Decoded, verify_signatures: bool, next_nonce: Hash) -> Execution | Refused:
-    """Execute for good. next_nonce: the value that nonce accounts touched by this transaction move to."""
+    """Execute a transaction and keep its changes.
+
+    next_nonce: the new value of nonce accounts that this transaction advances."""
     keys = load_keys(decoded, vm.account)
     budget = compute_budget(decoded)
     before = [vm.account(pubkey) for pubkey in keys.all]
@@ -117,47 +118,47 @@ def run(vm: Vm, decoded: Decoded, verify_signatures: bool, next_nonce: Hash) -> 
 def _outcome(
     vm: Vm, decoded: Decoded, budget: ComputeBudget, before: list[Account | None], verify_signatures: bool
 ) -> Outcome:
-    """Run it, or charge for it alone where it would load more data than it allows itself."""
+    """Run the transaction; where it would load more data than its limit, only charge its fee."""
     transaction = for_vm(decoded)
     verified = not verify_signatures
     too_large = loads_too_much(decoded, budget, before, vm.account)
     if not verified and (too_large or transaction is not decoded.transaction):
         if not all(decoded.transaction.verify_with_results()):
-            return _unrun("SignatureFailure", landed=False)
+            return _not_run("SignatureFailure", landed=False)
         verified = True
     if not too_large:
         vm.limit(budget.compute_unit_limit, budget.heap_bytes)
         return vm.execute(transaction, not verified)
-    return _charge_alone(vm, decoded, budget)
+    return _charge_only(vm, decoded, budget)
 
 
-def _charge_alone(vm: Vm, decoded: Decoded, budget: ComputeBudget) -> Outcome:
-    """Take the fee and run nothing, by the rules for whoever pays a fee."""
-    payer = vm.account(decoded.keys[0])  # Without v1's inline fee, which has been taken already.
+def _charge_only(vm: Vm, decoded: Decoded, budget: ComputeBudget) -> Outcome:
+    """Charge the fee without running the transaction, by the rules for fee payers."""
+    payer = vm.account(decoded.keys[0])  # The inline fee of v1 is charged already.
     fee = budget.signature_fee_lamports if isinstance(decoded.message, MessageV1) else budget.fee_lamports
     if payer is None:
-        return _unrun("AccountNotFound", landed=False)
+        return _not_run("AccountNotFound", landed=False)
     left = payer.lamports - fee
     if left < 0:
-        return _unrun("InsufficientFundsForFee", landed=False)
+        return _not_run("InsufficientFundsForFee", landed=False)
     if 0 < left < vm.rent_exempt_lamports(len(payer.data)):
-        return _unrun({"InsufficientFundsForRent": {"account_index": 0}}, landed=False)
+        return _not_run({"InsufficientFundsForRent": {"account_index": 0}}, landed=False)
     vm.put(decoded.keys[0], with_lamports(payer, left))
-    return _unrun(TOO_MUCH_DATA, landed=True, fee_lamports=fee)
+    return _not_run(TOO_MUCH_DATA, landed=True, fee_lamports=fee)
 
 
 def loads_too_much(
     decoded: Decoded, budget: ComputeBudget, accounts: Sequence[Account | None], read: ReadAccount
 ) -> bool:
     limit = budget.loaded_data_bytes_max
-    if limit == LOADED_DATA_BYTES_MAX:  # Nearly every transaction: not worth measuring.
+    if limit == LOADED_DATA_BYTES_MAX:  # The default: skip the measurement.
         return False
     if limit == 0 and not isinstance(decoded.message, MessageV1):
-        return False  # To ask for nothing by instruction is invalid, and the VM says so.
+        return False  # An instruction that sets the limit to 0 is invalid, and the VM refuses it.
     return loaded_data_bytes(decoded, accounts, read) > limit
 
 
-def _unrun(err: Any, landed: bool, fee_lamports: int = 0) -> Outcome:
+def _not_run(err: Any, landed: bool, fee_lamports: int = 0) -> Outcome:
     return Outcome(landed, err, fee_lamports, 0, (), (), None)
 
 
@@ -169,7 +170,7 @@ def _renew_nonces(
     after: list[Account | None],
     next_nonce: Hash,
 ) -> None:
-    """Move advanced nonces to this chain's value; one that a failed transaction was built on advances all the same."""
+    """Set advanced nonces to this chain's value; the nonce of a failed durable transaction advances as well."""
     advanced = durable_nonce_account(decoded)
     for index in keys.writable:
         account = after[index]
@@ -186,7 +187,7 @@ def _renew_nonces(
 
 
 def durable_nonce_account(decoded: Decoded) -> Pubkey | None:
-    """The nonce account that a durable transaction is built on, by its first instruction."""
+    """The nonce account of a durable transaction, from its first instruction; None for other transactions."""
     if not decoded.transaction.uses_durable_nonce():
         return None
     first = decoded.message.instructions[0]
@@ -237,7 +238,7 @@ def with_lamports(account: Account, lamports: int) -> Account:
 
 
 def _differ(before: Account | None, after: Account | None) -> bool:
-    """Field by field: comparing two Account objects formats them on the way and takes 60 microseconds."""
+    """Compare field by field: `==` of two Account objects formats both and takes 60 microseconds."""
     if before is None or after is None:
         return before is not after
     return before.lamports != after.lamports or before.data != after.data or before.owner != after.owner

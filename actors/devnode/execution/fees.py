@@ -1,10 +1,10 @@
-"""What a transaction costs: signature fees, the compute budget it asks for, the price it bids.
+"""The cost of a transaction: signature fees, priority fee and compute budget.
 
-Implements: 5,000 lamports a signature (signatures of the precompiles included), priority fee = price times limit
-rounded up, v1's inline total in lamports; getRecentPrioritizationFees' price, recomputed from the fee; limits of
-compute units, heap and loaded account data. A v1 transaction states them in its header and gets zero units and zero
-bytes where it does not; its compute budget instructions ask for nothing.
-Pure. Not here: charging (the VM does; execution.py adds v1's inline fee, which this VM leaves out).
+Implements: 5,000 lamports a signature (signatures of the precompiles included); priority fee = price times limit,
+rounded up, or the inline total of v1 in lamports; the price for getRecentPrioritizationFees, recomputed from the fee;
+limits of compute units, heap and loaded account data. A v1 transaction states its limits in its header; a missing unit
+or data limit is zero, and its compute budget instructions have no effect.
+Pure. Not here: charging (the VM charges; execution.py adds the inline fee of v1, which this VM lacks).
 """
 
 import msgspec
@@ -21,8 +21,8 @@ from actors.devnode.encoding.addresses import (
 from actors.devnode.encoding.wire import Decoded
 
 LAMPORTS_PER_SIGNATURE = 5_000
-COMPUTE_UNITS_PER_INSTRUCTION = 200_000  # Default grant for an instruction of an ordinary program.
-COMPUTE_UNITS_PER_BUILTIN = 3_000  # Default grant for one of a builtin program.
+COMPUTE_UNITS_PER_INSTRUCTION = 200_000  # Default for an instruction of an ordinary program.
+COMPUTE_UNITS_PER_BUILTIN = 3_000  # Default for an instruction of a builtin program.
 COMPUTE_UNITS_MAX = 1_400_000
 HEAP_BYTES = 32_768
 LOADED_DATA_BYTES_MAX = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ class ComputeBudget(msgspec.Struct, frozen=True):
 
     @property
     def price_micro_lamports(self) -> int:
-        """Micro-lamports per unit, recomputed from the whole fee as the fee cache of a node does."""
+        """Micro-lamports per unit, recomputed from the priority fee as a node's fee cache does."""
         if self.compute_unit_limit == 0:
             return 0
         return self.priority_fee_lamports * MICRO_LAMPORTS_PER_LAMPORT // self.compute_unit_limit

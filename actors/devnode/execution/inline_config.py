@@ -1,9 +1,9 @@
-"""What this VM does not know of a transaction's own limits, and above all of v1, which states them in its header.
+"""Limits of a transaction that this VM does not apply itself: loaded data, and the limits in a v1 header.
 
-Implements: how many bytes a transaction loads (64 and the data for each account, a program's own data, 8,248 for each
-lookup table), and the form in which a v1 transaction is given to the VM: there its compute budget instructions ask
-for nothing, but this VM would heed them, so they are rewritten to ask for what changes nothing. Signatures, keys,
-indexes and the other instructions stay; what is signed, stored and shown is always the transaction as it was sent.
+Implements: the number of bytes a transaction loads (64 and the data for each account, a program's own data, 8,248 for
+each lookup table), and the form of a v1 transaction for the VM. Compute budget instructions have no effect in v1, but
+this VM would apply them, so they are replaced by instructions that set the defaults. Signatures, keys, indexes and the
+other instructions stay. The chain verifies, stores and shows the transaction as it was sent.
 Pure. Not here: reading the limits (fees.py), running (execution.py).
 """
 
@@ -22,9 +22,9 @@ ACCOUNT_BYTES = 64  # Charged for each account beside its data (SIMD-0186).
 LOOKUP_TABLE_BYTES = 8_248  # Charged for each table, full or not.
 _PROGRAM_DATA_KEY = slice(4, 36)  # In the account of an upgradeable program.
 
-# Each kind may appear once, or the VM refuses: price 0, largest unit limit, usual heap, largest data size. The limits
-# that count are set on the VM itself.
-_HARMLESS = (
+# Price 0, largest unit limit, default heap, largest data size. Each may appear once, or the VM refuses the
+# transaction. The real limits are set on the VM itself.
+_NEUTRAL = (
     b"\x03" + bytes(8),
     b"\x02" + (1_400_000).to_bytes(4, "little"),
     b"\x01" + (32_768).to_bytes(4, "little"),
@@ -33,15 +33,15 @@ _HARMLESS = (
 
 
 def for_vm(decoded: Decoded) -> VersionedTransaction:
-    """The transaction that the VM runs; another object than `decoded.transaction` where its signatures do not fit."""
+    """The transaction for the VM to run. If it is not the object `decoded.transaction`, its signatures are invalid."""
     message = decoded.message
     if not isinstance(message, MessageV1) or COMPUTE_BUDGET_PROGRAM not in decoded.keys:
         return decoded.transaction
     program_index = decoded.keys.index(COMPUTE_BUDGET_PROGRAM)
-    harmless = iter(_HARMLESS)
+    neutral = iter(_NEUTRAL)
     instructions = [
         CompiledInstruction(
-            program_id_index=program_index, data=next(harmless, instruction.data), accounts=instruction.accounts
+            program_id_index=program_index, data=next(neutral, instruction.data), accounts=instruction.accounts
         )
         if instruction.program_id_index == program_index
         else instruction
@@ -54,7 +54,9 @@ def for_vm(decoded: Decoded) -> VersionedTransaction:
 def loaded_data_bytes(
     decoded: Decoded, accounts: Iterable[Account | None], read: Callable[[Pubkey], Account | None]
 ) -> int:
-    """accounts: of all keys of the transaction, looked-up ones included. Accounts that do not exist weigh nothing."""
+    """The number of bytes that the transaction loads. Accounts that do not exist count as zero.
+
+    accounts: those of all keys of the transaction, with the ones from lookup tables."""
     total = 0
     for account in accounts:
         if account is None:

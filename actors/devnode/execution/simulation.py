@@ -1,7 +1,7 @@
-"""Running a transaction without keeping what it did.
+"""Runs a transaction without keeping its changes.
 
 Implements: simulateTransaction and the preflight of sendTransaction, at any commitment.
-Changes nothing that lasts. Not here: the RPC shapes (rpc/sending.py), how no trace is left (rehearsal.py).
+Not here: the RPC shapes (rpc/sending.py), how changes are undone (rehearsal.py).
 """
 
 from dataclasses import dataclass
@@ -37,22 +37,23 @@ class Simulation:
 
 
 def sees_the_present(chain: Chain, decoded: Decoded, level: Commitment) -> bool:
-    """Whether a bank at the level holds of the transaction's accounts what the slot being built holds, so that a
-    preflight there says what a landing would."""
+    """Whether the transaction's accounts are the same at this level and in the slot being built, so that preflight
+    at this level has the same result as landing."""
     if chain.levels.is_lagging:
         return False
     if level is Commitment.PROCESSED:
         return True
     if isinstance(decoded.message, MessageV0) and decoded.message.address_table_lookups:
-        return False  # Its other accounts are not known yet.
+        return False  # The accounts in its lookup tables are not resolved yet.
     bank = chain.levels.at(level)
     is_fresh = chain.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height)
     return is_fresh and not chain.history.changed_among(decoded.keys, bank.slot)
 
 
 def preflight(chain: Chain, decoded: Decoded, level: Commitment, is_signed: bool = False) -> Outcome | None:
-    """How the transaction would fail, signatures included; None where it would succeed. Collects no balances.
-    is_signed: its signatures are known to be good."""
+    """How the transaction would fail; None where it would succeed. Checks signatures; collects no balances.
+
+    is_signed: the signatures are already verified."""
     reason = chain.refusal(decoded, level)
     if reason is not None:
         is_signed = is_signed or all(decoded.transaction.verify_with_results())
@@ -60,7 +61,7 @@ def preflight(chain: Chain, decoded: Decoded, level: Commitment, is_signed: bool
     budget = compute_budget(decoded)
     plain = not isinstance(decoded.message, MessageV1) and budget.loaded_data_bytes_max == LOADED_DATA_BYTES_MAX
     with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
-        if plain:  # The VM alone knows, and tells in the time of the run.
+        if plain:  # The VM applies all limits itself, so its own simulation is enough, and it is faster.
             rehearsal.read_all(decoded)
             chain.vm.limit(budget.compute_unit_limit, budget.heap_bytes)
             return chain.vm.would_fail(decoded.transaction, not is_signed)
@@ -69,7 +70,9 @@ def preflight(chain: Chain, decoded: Decoded, level: Commitment, is_signed: bool
 
 
 def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signatures: bool, fresh: bool) -> Simulation:
-    """fresh: the blockhash counts as known (the caller has replaced it)."""
+    """Run the transaction at the level and undo it.
+
+    fresh: skip the check of the blockhash (the caller has replaced it)."""
     with rehearsing(chain, chain.levels.at(level).slot) as rehearsal:
         if verify_signatures and not all(decoded.transaction.verify_with_results()):
             return not_run(rehearsal, decoded, refused("SignatureFailure"))
@@ -79,7 +82,7 @@ def simulate(chain: Chain, decoded: Decoded, level: Commitment, verify_signature
 
 
 def rehearsed(rehearsal: Rehearsal, decoded: Decoded, verify_signatures: bool) -> Simulation:
-    """Run it in the rehearsal; those that follow see what it did."""
+    """Run one transaction in a rehearsal; later ones of the same rehearsal see its changes."""
     keys = rehearsal.keys(decoded)
     before = tuple(map(rehearsal.read, keys.all))
     weight = loaded_data_bytes(decoded, before, rehearsal.read)
@@ -115,7 +118,7 @@ def refused(err: Any, logs: tuple[str, ...] = ()) -> Outcome:
 
 
 def with_blockhash(decoded: Decoded, blockhash: Hash) -> Decoded:
-    """The same transaction on another blockhash; its signatures no longer fit, which only matters to who verifies."""
+    """The same transaction with another blockhash. Its signatures become invalid, so do not verify them."""
     message = _rebuilt(decoded.message, blockhash)
     transaction = VersionedTransaction.populate(message, decoded.transaction.signatures)
     return Decoded(

@@ -1,8 +1,8 @@
-"""The virtual machine: one LiteSVM, with its limits and quirks kept inside this file.
+"""The virtual machine: a LiteSVM, whose limits and differences from a node no other module needs to know.
 
-Implements: execution, a trial run that keeps nothing, accounts and sysvars of the chain. What LiteSVM lacks or does
-differently is corrected here or in chain/chain.py: its blockhash check, history and duplicate check are off, since the
-chain has its own. One owner thread only: a second thread's call raises. Not here: slots, blocks, statuses, fees of v1.
+Implements: execution, a trial run without changes, accounts and sysvars. LiteSVM's blockhash check, history and
+duplicate check are off, because the chain has its own; its other differences are corrected here or in chain/chain.py.
+One thread owns it: a call from a second thread raises. Not here: slots, blocks, statuses, the inline fee of v1.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,8 @@ _NO_SIGNATURE = Signature.default()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """landed: the fee was charged and the transaction belongs in a block; otherwise nothing happened at all."""
+    """The result of a run. landed: the fee was charged and the transaction belongs in a block; otherwise the
+    transaction had no effect."""
 
     landed: bool
     err: Any
@@ -40,13 +41,13 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class NotLoadable(Exception):
-    """An executable account whose data is no program."""
+    """An executable account whose data is not a valid program."""
 
 
-class Detour(Protocol):
-    """Runs transactions in the VM's stead: those with instructions for a program that is imitated."""
+class Imitation(Protocol):
+    """Runs transactions in place of the VM: those that call a program that is imitated."""
 
-    def concerns(self, transaction: VersionedTransaction) -> bool: ...
+    def handles(self, transaction: VersionedTransaction) -> bool: ...
     def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome: ...
 
 
@@ -54,18 +55,18 @@ class Vm:
     def __init__(self) -> None:
         self._svm = LiteSVM().with_transaction_history(0).with_blockhash_check(False)
         self._svm.set_epoch_schedule(EpochSchedule.without_warmup())
-        self.detour: Detour | None = None
-        # The account now; None where there is none. Asked most of all, so nothing of ours is around it.
+        self.imitation: Imitation | None = None
+        # The present account; None if absent. Bound to LiteSVM's method, without a wrapper, because it is called most.
         self.account: Callable[[Pubkey], Account | None] = self._svm.get_account
         self._limits: tuple[int, int] | None = None
         self._verifies = True
 
     def put(self, pubkey: Pubkey, account: Account | None) -> None:
-        """Set an account to any content; None removes it. Raises NotLoadable for a program that is none."""
+        """Set an account to any content; None removes it. Raises NotLoadable for an invalid program."""
         try:
             self._svm.set_account(pubkey, Account(0, b"", SYSTEM_PROGRAM, False, 0) if account is None else account)
         except Exception as error:
-            if type(error).__name__ != "LiteSVMError":  # The class is not to be imported from anywhere.
+            if type(error).__name__ != "LiteSVMError":  # solders does not export this class.
                 raise
             raise NotLoadable(str(error)) from None
 
@@ -73,14 +74,14 @@ class Vm:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def set_time(self, clock: Clock, slot_hashes: list[tuple[int, Hash]]) -> None:
-        """Open a slot: Clock and SlotHashes (newest first), and the VM's own blockhash moves on."""
+        """Open a slot: set Clock and SlotHashes (newest first), and expire the VM's own blockhash."""
         self._svm.set_clock(clock)
         self._svm.expire_blockhash()
         self._svm.set_slot_hashes(slot_hashes)
 
     def limit(self, compute_units: int, heap_bytes: int) -> None:
-        """Compute units and heap of the transactions run from now on. The VM takes them from no v1 transaction, and
-        once told, it takes them from no other either: so it is told before every run that differs from the last."""
+        """Set compute units and heap for the next runs. The VM does not read them from a v1 transaction, and after
+        the first call of this method it reads them from no transaction: so call it before every run."""
         if (compute_units, heap_bytes) == self._limits:
             return
         self._limits = (compute_units, heap_bytes)
@@ -93,18 +94,18 @@ class Vm:
         return self._svm.get_clock().unix_timestamp
 
     def execute(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
-        if self.detour is not None and self.detour.concerns(transaction):
-            return self.detour.run(transaction, verify_signatures, keep=True)
+        if self.imitation is not None and self.imitation.handles(transaction):
+            return self.imitation.run(transaction, verify_signatures, keep=True)
         return self.execute_plain(transaction, verify_signatures)
 
     def execute_plain(self, transaction: VersionedTransaction, verify_signatures: bool) -> Outcome:
-        """Without the detour: what the VM itself can run."""
+        """Run the transaction on the VM itself, without the imitation."""
         return _outcome(self._run(self._svm.send_transaction, transaction, verify_signatures))
 
     def would_fail(self, transaction: VersionedTransaction, verify_signatures: bool = True) -> Outcome | None:
-        """How a run fails; None where it succeeds, which costs no more than the run."""
-        if self.detour is not None and self.detour.concerns(transaction):
-            outcome = self.detour.run(transaction, verify_signatures, keep=False)
+        """Run without keeping changes. Returns the failure, or None for success (reading its results costs time)."""
+        if self.imitation is not None and self.imitation.handles(transaction):
+            outcome = self.imitation.run(transaction, verify_signatures, keep=False)
             return None if outcome.err is None else outcome
         result = self._run(self._svm.simulate_transaction, transaction, verify_signatures)
         return _outcome(result) if isinstance(result, FailedTransactionMetadata) else None
@@ -119,7 +120,7 @@ class Vm:
 def _outcome(result: TransactionMetadata | FailedTransactionMetadata) -> Outcome:
     err: Any = None
     if isinstance(result, FailedTransactionMetadata):
-        # The error inside the whole object's JSON is the RPC form; the error object's own JSON is not.
+        # RPC's form of the error is in the JSON of the whole object; the JSON of the error object differs.
         err = orjson.loads(result.to_json())["err"]
         meta = result.meta()
     else:

@@ -53,12 +53,12 @@ _HANDLERS: dict[Kind, Callable[[Stage, Kind], None]] = {
 
 
 class LaunchImitation:
-    """Asked by the VM before it runs anything (`Vm.detour`)."""
+    """Runs transactions that call the imitated program; the VM calls it first (`Vm.imitation`)."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
 
-    def concerns(self, transaction: VersionedTransaction) -> bool:
+    def handles(self, transaction: VersionedTransaction) -> bool:
         """Whether the transaction has an instruction for the program, and no real program is there to run it."""
         if _PUMP_BYTES not in bytes(transaction):
             return False

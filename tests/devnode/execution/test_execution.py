@@ -55,7 +55,7 @@ def test_balances_before_and_after(local: LocalNode) -> None:
 
 
 def test_token_balances_and_inner_instructions(local: LocalNode) -> None:
-    """A wallet's first USDC: an associated account appears among the post balances only."""
+    """A wallet's first USDC creates its associated account, which is only in the post balances."""
     wallet = Keypair()
     local.faucet.fund(wallet.pubkey(), 0, 5_000_000)
     record = list(local.chain.open_transactions())[-1]
@@ -87,7 +87,7 @@ def v1(payer: Keypair, to: Pubkey, lamports: int, priority_fee: int, blockhash: 
 
 
 def test_v1_pays_its_inline_fee(local: LocalNode) -> None:
-    """The VM leaves it out; it is taken before the run, so a transaction cannot give away what it owes."""
+    """The inline fee is charged before the run, so a transaction cannot transfer the lamports it owes."""
     payer, to = local.wallet(10**9), Pubkey.new_unique()
     done = executed(local, v1(payer, to, 2_000_000, 777, local.blockhash()))
     assert done.meta.fee_lamports == 5_777
@@ -97,12 +97,12 @@ def test_v1_pays_its_inline_fee(local: LocalNode) -> None:
     assert broke.meta.err is not None
 
 
-def test_v1_that_cannot_pay_is_refused_unharmed(local: LocalNode) -> None:
+def test_v1_that_cannot_pay_is_refused_without_a_charge(local: LocalNode) -> None:
     payer, to = local.wallet(10**9), Pubkey.new_unique()
     refused = run(local.chain.vm, decoded(v1(payer, to, 1, 10**9, local.blockhash())), True, NEXT_NONCE)
     assert refused == Refused("InsufficientFundsForFee")
-    nobody = run(local.chain.vm, decoded(v1(Keypair(), to, 1, 777, local.blockhash())), True, NEXT_NONCE)
-    assert nobody == Refused("AccountNotFound")
+    absent = run(local.chain.vm, decoded(v1(Keypair(), to, 1, 777, local.blockhash())), True, NEXT_NONCE)
+    assert absent == Refused("AccountNotFound")
     unsigned = VersionedTransaction.populate(
         v1(payer, to, 1, 777, local.blockhash()).message, [Keypair().sign_message(b"x")]
     )
@@ -131,7 +131,7 @@ def test_lookup_tables_are_resolved(local: LocalNode) -> None:
 
 @pytest.fixture
 def nonce(local: LocalNode) -> tuple[Keypair, Keypair]:
-    """Owner and nonce account, made in an earlier slot."""
+    """Owner and nonce account, created in an earlier slot."""
     owner, account = local.wallet(10**9), Keypair()
     make = create_account(
         CreateAccountParams(
@@ -159,10 +159,10 @@ def advance(owner: Keypair, account: Keypair) -> Instruction:
 
 
 @pytest.mark.parametrize("lamports", [1_000_000, 10**12])
-def test_a_durable_nonce_moves_on_even_when_the_rest_fails(
+def test_a_durable_nonce_advances_even_when_the_transfer_fails(
     local: LocalNode, nonce: tuple[Keypair, Keypair], lamports: int
 ) -> None:
-    """Whether or not the transfer works, the same nonce cannot be used again."""
+    """A nonce cannot be used twice, whether or not the transfer succeeds."""
     owner, account = nonce
     value = stored_value(local.chain.vm.account(account.pubkey()))
     assert value is not None
@@ -181,6 +181,6 @@ def test_the_price_is_that_of_the_fee(local: LocalNode) -> None:
 
 def test_unknown_programs_are_refused(local: LocalNode) -> None:
     payer = local.wallet()
-    nobody = Instruction(Pubkey.new_unique(), b"", [AccountMeta(payer.pubkey(), True, True)])
-    result = run(local.chain.vm, decoded(local.signed(payer, nobody)), True, NEXT_NONCE)
+    unknown = Instruction(Pubkey.new_unique(), b"", [AccountMeta(payer.pubkey(), True, True)])
+    result = run(local.chain.vm, decoded(local.signed(payer, unknown)), True, NEXT_NONCE)
     assert isinstance(result, Refused)

@@ -45,7 +45,7 @@ def test_precompile_signatures_are_paid_for() -> None:
 
 
 def test_v1_names_its_fee_in_whole_lamports() -> None:
-    """And what it does not name is zero, units and bytes; its compute budget instructions ask for nothing."""
+    """A missing limit of v1 is zero, and its compute budget instructions have no effect."""
     config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000)
     instructions = [set_compute_unit_price(10**9), set_loaded_accounts_data_size_limit(9), GIVE]
     message = MessageV1.try_compile(PAYER.pubkey(), instructions, Hash.default(), config=config)
@@ -54,8 +54,8 @@ def test_v1_names_its_fee_in_whole_lamports() -> None:
     assert compute_budget(decoded) == ComputeBudget(5_000, 777, 1_000, HEAP_BYTES, 0)
 
 
-def test_heap_and_loaded_data_are_asked_for() -> None:
-    """By instruction in legacy and v0; more data than the maximum is the maximum."""
+def test_heap_and_loaded_data_limits_are_set_by_instruction() -> None:
+    """Legacy and v0 set limits by instruction; a data limit above the maximum becomes the maximum."""
     budget = budget_of(request_heap_frame(65_536), set_loaded_accounts_data_size_limit(9_000), GIVE)
     assert (budget.heap_bytes, budget.loaded_data_bytes_max) == (65_536, 9_000)
     assert budget_of(set_loaded_accounts_data_size_limit(2**32 - 1)).loaded_data_bytes_max == LOADED_DATA_BYTES_MAX

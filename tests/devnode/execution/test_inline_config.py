@@ -47,7 +47,7 @@ def done(local: LocalNode, decoded: Decoded) -> Execution:
 
 
 def test_a_v1_transaction_gets_the_units_it_names(rich: LocalNode) -> None:
-    """Enough, one too few, none at all; a v0 transaction right after has its usual grant again."""
+    """The limit in the header holds: enough units, one too few, none. A following v0 transaction has its default."""
     needed = done(rich, compiled(memo(5))).meta.compute_units
     exact = done(rich, compiled(memo(6), compute_unit_limit=needed + 1_000))
     assert exact.meta.err is None
@@ -63,7 +63,7 @@ def test_a_v1_transaction_gets_the_units_it_names(rich: LocalNode) -> None:
 
 
 def test_a_transaction_that_loads_too_much_pays_and_does_not_run(rich: LocalNode) -> None:
-    """v1 without a limit has a limit of zero; v0 says it by instruction."""
+    """v1 without a data limit has a limit of zero; v0 sets the limit by instruction."""
     to = Pubkey.new_unique()
     for decoded in (
         compiled(give(PAYER, to, 5_000_000), loaded_accounts_data_size_limit=None, priority_fee=7),
@@ -80,7 +80,7 @@ def test_a_transaction_that_loads_too_much_pays_and_does_not_run(rich: LocalNode
     assert rich.chain.vm.account(to) is None
 
 
-def test_what_loads_too_much_is_refused_where_it_cannot_pay_or_is_forged(local: LocalNode) -> None:
+def test_a_transaction_that_loads_too_much_is_refused_if_it_cannot_pay(local: LocalNode) -> None:
     decoded = compiled(memo(5), loaded_accounts_data_size_limit=64)
     local.faucet.airdrop(PAYER.pubkey(), 4_000_000)
     forged = VersionedTransaction.populate(decoded.message, [Signature.from_bytes(b"\x07" * 64)])
@@ -102,7 +102,7 @@ def test_what_loads_too_much_is_refused_where_it_cannot_pay_or_is_forged(local: 
 
 
 def test_compute_budget_instructions_ask_for_nothing_in_v1(rich: LocalNode) -> None:
-    """Neither their price nor their limits count; they run, and the instructions keep their places."""
+    """Their price and their limits have no effect; they run, and all instructions keep their positions."""
     asking = (set_compute_unit_price(10**9), set_compute_unit_limit(1), request_heap_frame(65_536))
     decoded = compiled(*asking, set_loaded_accounts_data_size_limit(1), memo(5))
     result = done(rich, decoded)
@@ -118,14 +118,14 @@ def test_compute_budget_instructions_ask_for_nothing_in_v1(rich: LocalNode) -> N
     assert run(rich.chain.vm, bad, True, NEXT_NONCE) == Refused("SignatureFailure")
 
 
-def test_nothing_is_rewritten_without_need() -> None:
+def test_other_transactions_are_not_rewritten() -> None:
     plain, other = compiled(memo(5)), decode(bytes(v0(set_compute_unit_limit(1), memo(5))))
     assert isinstance(other, Decoded)
     assert for_vm(plain) is plain.transaction and for_vm(other) is other.transaction
 
 
 def test_an_upgradeable_program_weighs_with_its_data() -> None:
-    """The account of the program is a pointer; what is loaded stands in another."""
+    """The program's account is a pointer; its code is in another account, which counts as well."""
     program_data = Pubkey.new_unique()
     pointer = b"\x02\x00\x00\x00" + bytes(program_data)
     program = Account(1, pointer, UPGRADEABLE_LOADER, True, RENT_EPOCH_EXEMPT)

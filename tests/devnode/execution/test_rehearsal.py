@@ -19,8 +19,8 @@ def decoded(transaction: VersionedTransaction) -> Decoded:
     return found
 
 
-def test_each_run_stands_on_the_one_before_and_nothing_stays(local: LocalNode) -> None:
-    """A wallet that only exists inside can spend there; afterwards neither it nor the payment was."""
+def test_each_run_sees_the_one_before_and_all_are_undone(local: LocalNode) -> None:
+    """A wallet that was funded in the rehearsal can spend there; afterwards neither wallet nor payment exists."""
     payer, middle, last = local.wallet(), Keypair(), Pubkey.new_unique()
     first = decoded(local.transfer(payer, middle.pubkey(), 5_000_000))
     second = decoded(local.transfer(middle, last, 2_000_000))
@@ -37,7 +37,7 @@ def test_each_run_stands_on_the_one_before_and_nothing_stays(local: LocalNode) -
     assert list(local.chain.open_transactions()) == []
 
 
-def test_everything_is_put_back_when_the_rehearsal_breaks_off(local: LocalNode) -> None:
+def test_accounts_are_restored_after_an_exception(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     payment = decoded(local.transfer(payer, to, 5_000_000))
     with pytest.raises(ZeroDivisionError), rehearsing(local.chain, local.chain.levels.building.slot) as rehearsal:
@@ -46,7 +46,7 @@ def test_everything_is_put_back_when_the_rehearsal_breaks_off(local: LocalNode) 
     assert local.chain.vm.account(to) is None
 
 
-def test_an_older_slot_is_rehearsed_on_its_own_accounts(local: LocalNode) -> None:
+def test_a_rehearsal_of_an_older_slot_uses_its_accounts(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     then = local.chain.levels.at(Commitment.FINALIZED).slot
     local.land(local.transfer(payer, to, 5_000_000))
@@ -59,8 +59,8 @@ def test_an_older_slot_is_rehearsed_on_its_own_accounts(local: LocalNode) -> Non
     assert now is not None and now.lamports == 5_000_000
 
 
-def test_a_program_still_runs_after_it_was_put_back(local: LocalNode) -> None:
-    """A transaction may write-lock a program when it names the loader; what is put back is a program again."""
+def test_a_program_still_runs_after_it_was_restored(local: LocalNode) -> None:
+    """A transaction that names the loader may write-lock a program; after the rehearsal the program still runs."""
     payer = local.wallet()
     extra = [AccountMeta(MEMO, False, True), AccountMeta(UPGRADEABLE_LOADER, False, False)]
     instruction = give(payer, Pubkey.new_unique(), 5_000_000)

@@ -1,4 +1,4 @@
-"""Who checks signatures, and that nothing depends on the process that may."""
+"""Checks by the second process, and every case in which the node checks signatures itself."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX = 20
 
 
 class Asked:
-    """Checks asked for together, and what was said of each."""
+    """Requests several checks at once and collects their verdicts."""
 
     def __init__(self, checks: SignatureChecks, raws: list[bytes]) -> None:
         self.said: list[tuple[int, bool]] = []
@@ -32,7 +32,7 @@ class Asked:
             self._done.set()
 
     async def verdicts(self) -> list[bool]:
-        """In the order in which they were asked for; each must have come once."""
+        """Verdicts in the order of the checks; each must have come exactly once."""
         await asyncio.wait_for(self._done.wait(), ANSWER_SECONDS_MAX)
         assert sorted(number for number, _ in self.said) == list(range(self._all))
         return [good for _, good in sorted(self.said)]
@@ -46,39 +46,39 @@ async def checks() -> AsyncIterator[SignatureChecks]:
 
 
 async def ready(checks: SignatureChecks) -> None:
-    """Asked for several at once, the process is started; these are not kept waiting for it."""
+    """Start the process by requesting several checks at once; these do not wait for it."""
     assert await Asked(checks, [bytes(transaction())] * 4).verdicts() == [False] * 4
     await asyncio.wait_for(checks.ready.wait(), ANSWER_SECONDS_MAX)
 
 
-async def test_without_a_second_core_nothing_is_known_and_nothing_started() -> None:
+async def test_with_one_core_no_process_is_started() -> None:
     checks = SignatureChecks(cores=1)
     assert await Asked(checks, [bytes(transaction())] * 20).verdicts() == [False] * 20
     assert checks.process_id is None
     checks.close()
 
 
-async def test_one_at_a_time_needs_no_process(checks: SignatureChecks) -> None:
+async def test_single_checks_start_no_process(checks: SignatureChecks) -> None:
     for _ in range(20):
         assert await Asked(checks, [bytes(transaction())]).verdicts() == [False]
     assert checks.process_id is None
 
 
-async def test_what_piles_up_is_checked_by_the_process(checks: SignatureChecks) -> None:
-    """Each gets the verdict on its own transaction; what is beyond the limit is not waited for."""
+async def test_checks_of_one_turn_are_done_by_the_process(checks: SignatureChecks) -> None:
+    """Each check gets the verdict on its own transaction; checks above the limit are "not known" at once."""
     await ready(checks)
     good, bad = bytes(transaction()), forged()
     assert await Asked(checks, [good, bad, bad, good, good, bad, good]).verdicts() == [
         *(True, False, False, True, True, False, True)
     ]
     many = await Asked(checks, [good] * 200).verdicts()
-    assert many == [True] * signature_checks._ASKED_MAX + [False] * (200 - signature_checks._ASKED_MAX)
+    assert many == [True] * signature_checks._PENDING_MAX + [False] * (200 - signature_checks._PENDING_MAX)
 
 
-async def test_a_mistake_with_one_verdict_does_not_give_it_to_another(
+async def test_a_failing_callback_does_not_shift_the_verdicts(
     checks: SignatureChecks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Verdicts have no names: if one were skipped, a forged transaction would get a good one's."""
+    """Verdicts are matched by order: if one were skipped, a forged transaction would get the verdict of a good one."""
     await ready(checks)
     good, bad = bytes(transaction()), forged()
 
@@ -92,16 +92,16 @@ async def test_a_mistake_with_one_verdict_does_not_give_it_to_another(
     assert caplog.text.count("ValueError: a mistake") == 1
 
 
-async def test_no_more_bytes_are_on_their_way_than_the_socket_holds(checks: SignatureChecks) -> None:
+async def test_no_more_bytes_are_pending_than_the_socket_holds(checks: SignatureChecks) -> None:
     await ready(checks)
     assert not any(await Asked(checks, [b"\xff" * 4_096] * 24).verdicts())
     assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
 
 
-async def test_whoever_was_promised_an_answer_gets_one_when_the_process_dies(
+async def test_pending_checks_are_answered_when_the_process_dies(
     checks: SignatureChecks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And later ones go on without it; it is not started again."""
+    """Later checks are "not known", and the process is not started again."""
     await ready(checks)
     process_id = checks.process_id
     assert process_id is not None
@@ -112,7 +112,7 @@ async def test_whoever_was_promised_an_answer_gets_one_when_the_process_dies(
     assert "is gone" in caplog.text
 
 
-async def test_nobody_waits_for_a_process_that_was_stopped(
+async def test_pending_checks_are_answered_when_the_process_is_silent(
     checks: SignatureChecks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(signature_checks, "_SILENCE_SECONDS_MAX", 0.2)
@@ -128,23 +128,23 @@ async def test_nobody_waits_for_a_process_that_was_stopped(
 async def test_a_process_that_answers_is_kept_however_long_it_is_asked(
     checks: SignatureChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time without questions is no silence, and neither is time in which answers come."""
+    """The silence limit does not count time without checks, nor time in which verdicts arrive."""
     await ready(checks)
     loop = asyncio.get_running_loop()
     assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
     watch = checks._watch
     assert watch is not None
-    monkeypatch.setattr(signature_checks, "_SILENCE_SECONDS_MAX", loop.time() * 2 + 1)  # Nothing is that old.
+    monkeypatch.setattr(signature_checks, "_SILENCE_SECONDS_MAX", loop.time() * 2 + 1)  # More than the loop's age.
     for _ in range(3):
         asked = Asked(checks, [bytes(transaction())] * 5)
-        loop.call_soon(checks._look)
+        loop.call_soon(checks._check_silence)
         assert await asked.verdicts() == [True] * 5
-    checks._look()
+    checks._check_silence()
     assert checks._watch is None
     assert await Asked(checks, [bytes(transaction())] * 5).verdicts() == [True] * 5
 
 
-async def test_a_program_that_cannot_be_started_is_done_without(
+async def test_a_process_that_cannot_start_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
@@ -172,8 +172,7 @@ asyncio.run(live())
 
 
 def test_the_process_ends_with_a_node_that_is_killed() -> None:
-    """It hears of it by the end of the socket, whatever the node had no time to do. It holds the node's output open
-    for as long as it lives."""
+    """The end of the socket ends the process. It shares the node's output, so `communicate` returns once both ended."""
     with subprocess.Popen([sys.executable, "-c", _A_NODE], stdout=subprocess.PIPE, text=True) as node:
         assert node.stdout is not None
         assert any(line == "ready\n" for line in node.stdout)

@@ -1,4 +1,4 @@
-"""The process that checks signatures, spoken to as the node speaks to it, in this process."""
+"""The code of the signature process, run in a thread and driven over a socket as the node drives it."""
 
 import socket
 import threading
@@ -26,7 +26,7 @@ def forged() -> bytes:
     return bytes(VersionedTransaction.populate(transaction().message, [Signature.default()]))
 
 
-def test_only_what_is_signed_by_all_is_good() -> None:
+def test_every_signature_must_be_valid() -> None:
     assert verdict(bytes(transaction())) == GOOD
     assert verdict(forged()) == BAD
     first, second = Keypair(), Keypair()
@@ -38,12 +38,12 @@ def test_only_what_is_signed_by_all_is_good() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x00", b"\xff" * 200])
-def test_what_is_no_transaction_is_not_signed(raw: bytes) -> None:
+def test_bytes_that_are_no_transaction_are_bad(raw: bytes) -> None:
     assert verdict(raw) == BAD
 
 
-def test_verdicts_come_in_the_order_of_the_questions_until_the_node_is_gone() -> None:
-    """One byte each, whatever groups they came in; the end of the socket is the end of the process."""
+def test_verdicts_come_in_order_until_the_socket_is_closed() -> None:
+    """Each transaction gets one byte, however they are grouped; the process ends with the socket."""
     node, far = socket.socketpair()
     requests = far.makefile("rb")
     server = threading.Thread(target=serve, args=(far, requests))

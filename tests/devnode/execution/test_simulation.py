@@ -16,7 +16,7 @@ def decoded(transaction: VersionedTransaction) -> Decoded:
     return found
 
 
-def test_a_run_leaves_no_trace(local: LocalNode) -> None:
+def test_a_simulation_changes_nothing(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = decoded(local.transfer(payer, to, 2_000_000))
     done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=True, fresh=False)
@@ -28,7 +28,7 @@ def test_a_run_leaves_no_trace(local: LocalNode) -> None:
 
 
 def test_each_level_runs_on_its_own_accounts(local: LocalNode) -> None:
-    """Money that is processed but not yet final cannot be spent in a simulation at finalized, and comes back after."""
+    """A simulation at finalized cannot spend lamports that are only processed; afterwards they are still there."""
     payer = Keypair()
     hash_known_everywhere = local.chain.blockhashes.entries()[0].blockhash
     local.faucet.airdrop(payer.pubkey(), 10**9)
@@ -52,7 +52,7 @@ def test_a_new_hash_is_unknown_to_the_finalized_bank(local: LocalNode) -> None:
     assert failure is not None and failure.err == "BlockhashNotFound"
 
 
-def test_signatures_count_only_where_asked(local: LocalNode) -> None:
+def test_signatures_are_checked_only_on_request(local: LocalNode) -> None:
     payer = local.wallet()
     good = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
     forged = decoded(VersionedTransaction.populate(good.message, [Signature.default()]))
@@ -64,7 +64,7 @@ def test_signatures_count_only_where_asked(local: LocalNode) -> None:
     assert failure is not None and failure.err == "SignatureFailure"
 
 
-def test_what_landed_is_already_processed(local: LocalNode) -> None:
+def test_preflight_refuses_a_landed_transaction(local: LocalNode) -> None:
     payer = local.wallet()
     transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
     local.land(transaction)
@@ -92,7 +92,7 @@ def test_the_blockhash_can_be_replaced_in_every_version(local: LocalNode) -> Non
 
 
 def test_a_simulation_weighs_what_it_loads(local: LocalNode) -> None:
-    """64 bytes and the data of each account that exists: payer and system program here."""
+    """Each existing account counts 64 bytes and its data: here the payer and the system program."""
     transaction = decoded(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
     done = simulate(local.chain, transaction, Commitment.PROCESSED, verify_signatures=False, fresh=False)
     system_program = local.chain.vm.account(Pubkey.default())
@@ -101,7 +101,7 @@ def test_a_simulation_weighs_what_it_loads(local: LocalNode) -> None:
 
 
 def test_a_simulated_v1_pays_its_inline_fee_before_it_runs(local: LocalNode) -> None:
-    """It cannot give away what it owes, exactly as when it lands."""
+    """A simulated transaction cannot transfer the lamports it owes, exactly as when it lands."""
     payer = local.wallet()
     config = TransactionConfig(priority_fee=777, compute_unit_limit=1_000, loaded_accounts_data_size_limit=1_000)
 
@@ -119,8 +119,8 @@ def test_a_simulated_v1_pays_its_inline_fee_before_it_runs(local: LocalNode) -> 
     assert done.after[0] is None  # Nothing is left of the payer.
 
 
-def test_the_present_is_seen_where_nothing_changed_since(local: LocalNode) -> None:
-    """Then a preflight at that level and a landing are one run: same accounts, and a hash known there."""
+def test_a_level_sees_the_present_until_an_account_changes(local: LocalNode) -> None:
+    """Preflight and landing may be one run where the level knows the hash and no account changed after it."""
     payer, to = local.wallet(), Pubkey.new_unique()
     payment = decoded(local.transfer(payer, to, 2_000_000))
     assert sees_the_present(local.chain, payment, Commitment.PROCESSED)

@@ -28,8 +28,8 @@ def lamports(vm: Vm, pubkey: Pubkey) -> int:
     return 0 if account is None else account.lamports
 
 
-def test_success_is_kept() -> None:
-    """A transaction that landed costs its fee and its transfer is there for the next one."""
+def test_a_landed_transaction_keeps_its_changes() -> None:
+    """A landed transaction costs its fee, and later transactions see its transfer."""
     vm = funded()
     outcome = vm.execute(v0(GIVE), verify_signatures=True)
     assert outcome.landed and outcome.err is None and outcome.fee_lamports == 5_000 and outcome.compute_units == 150
@@ -54,8 +54,8 @@ def test_a_refusal_changes_nothing() -> None:
     assert lamports(vm, PAYER.pubkey()) == 10**9
 
 
-def test_verification_is_back_on_after_it_was_off() -> None:
-    """A run without signature checks must not open the door for the next one."""
+def test_signature_checks_are_on_again_after_a_run_without() -> None:
+    """A run without signature checks must not switch them off for the next run."""
     vm = funded()
     assert vm.execute(unsigned(), verify_signatures=False).err is None
     assert vm.execute(unsigned(), verify_signatures=True).err == "SignatureFailure"
@@ -74,7 +74,7 @@ def test_an_account_can_be_removed() -> None:
     assert vm.account(OTHER) is None
 
 
-def test_rent_is_the_networks() -> None:
+def test_rent_is_that_of_the_network() -> None:
     assert Vm().rent_exempt_lamports(165) == 2_039_280
 
 
@@ -82,7 +82,7 @@ def test_a_second_signer_is_checked_too() -> None:
     assert funded().would_fail(VersionedTransaction.populate(v0().message, [Keypair().sign_message(b"x")])) is not None
 
 
-def test_limits_are_told_before_a_run_and_hold_until_told_anew() -> None:
+def test_limits_hold_until_they_are_set_again() -> None:
     vm = funded()
     vm.limit(10, 32_768)
     assert vm.execute(v0(), verify_signatures=True).err == {"InstructionError": [0, "ComputationalBudgetExceeded"]}
@@ -91,7 +91,7 @@ def test_limits_are_told_before_a_run_and_hold_until_told_anew() -> None:
 
 
 def test_an_executable_account_must_be_a_program() -> None:
-    """Garbage is refused with its reason; the account stays as it was."""
+    """Invalid code is refused, and the account does not change."""
     vm = Vm()
     with pytest.raises(NotLoadable):
         vm.put(OTHER, Account(10**9, b"no program", LOADER, True, 0))
@@ -104,23 +104,23 @@ def test_the_time_is_that_of_the_open_slot() -> None:
     assert vm.unix_time == 1_795_000_000
 
 
-def test_a_detour_runs_only_what_concerns_it() -> None:
-    """A transaction that is taken never reaches the VM; a check of one keeps nothing."""
-    asked: list[bool] = []
+def test_an_imitation_runs_only_transactions_it_handles() -> None:
+    """The VM does not run a transaction that the imitation handles; `would_fail` asks it to keep no changes."""
+    kept: list[bool] = []
 
-    class Taken:
-        def concerns(self, transaction: VersionedTransaction) -> bool:
+    class OneInstruction:
+        def handles(self, transaction: VersionedTransaction) -> bool:
             return len(transaction.message.instructions) == 1
 
         def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome:
-            asked.append(keep)
+            kept.append(keep)
             return Outcome(True, None if keep else "SomeError", 1, 2, (), (), None)
 
     vm = funded()
-    vm.detour = Taken()
+    vm.imitation = OneInstruction()
     assert vm.execute(v0(GIVE), verify_signatures=True).compute_units == 2
     failure = vm.would_fail(v0(GIVE))
-    assert failure is not None and failure.err == "SomeError" and asked == [True, False]
+    assert failure is not None and failure.err == "SomeError" and kept == [True, False]
     assert lamports(vm, OTHER) == 10**9
     assert vm.execute(v0(GIVE, GIVE), verify_signatures=True).compute_units == 300
     assert vm.execute_plain(v0(GIVE), verify_signatures=True).compute_units == 150

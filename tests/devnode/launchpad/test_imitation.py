@@ -281,7 +281,7 @@ def test_a_transaction_that_only_names_the_program_is_none_of_ours(pad: Pad) -> 
     chain = pad.local.chain
     named = Instruction(MEMO, bytes(addresses.PUMP)[:0] + b"x", [AccountMeta(pad.user.pubkey(), True, False)])
     data = transfer(TransferParams(from_pubkey=pad.user.pubkey(), to_pubkey=addresses.PUMP, lamports=1))
-    assert chain.vm.detour is not None
+    assert chain.vm.imitation is not None
     for instruction in (named, data):
-        assert not chain.vm.detour.concerns(pad.transaction(instruction))
-    assert chain.vm.detour.concerns(pad.transaction(Instruction(addresses.PUMP, b"", [])))
+        assert not chain.vm.imitation.handles(pad.transaction(instruction))
+    assert chain.vm.imitation.handles(pad.transaction(Instruction(addresses.PUMP, b"", [])))
