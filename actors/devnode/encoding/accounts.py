@@ -36,14 +36,16 @@ class DataSlice:
 def ui_account(
     pubkey: Pubkey, account: Account, encoding: str, data_slice: DataSlice | None, parse: ParseAccount
 ) -> dict[str, Any]:
-    """Raises TooLargeForBase58. What jsonParsed cannot parse is shown as base64, as a node does."""
+    """The JSON of an account. Like a node, shows data as base64 where jsonParsed cannot parse it.
+
+    Raises TooLargeForBase58."""
     data = account.data
     return {
         "data": _encoded(pubkey, account, data, encoding, data_slice, parse),
         "executable": account.executable,
         "lamports": account.lamports,
         "owner": str(account.owner),
-        "rentEpoch": RENT_EPOCH_EXEMPT,  # The VM leaves 0; here, as on the chain, every account is rent-exempt.
+        "rentEpoch": RENT_EPOCH_EXEMPT,  # The VM has 0; on the real chain every account is rent-exempt.
         "space": len(data),
     }
 
@@ -66,14 +68,14 @@ def _encoded(
 
 
 def compressed(data: bytes) -> bytes:
-    """One zstd frame. Imported on first use: few clients ask for it and it costs memory."""
+    """Compress into one zstd frame. The import waits for the first use: few clients need it and it costs memory."""
     import zstandard
 
     return zstandard.ZstdCompressor().compress(data)
 
 
 def ui_token_amount(amount: int, decimals: int) -> dict[str, Any]:
-    """uiAmount is a float and rounds; `amount` is the one to count with."""
+    """A UiTokenAmount. uiAmount is a rounded float; `amount` is exact."""
     return {
         "amount": str(amount),
         "decimals": decimals,

@@ -5,12 +5,12 @@ Implements: decisions, "devnode's network" (genesis hash and USDC mint of devnet
 
 from solders.pubkey import Pubkey
 
-GENESIS_HASH = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"  # Devnet's: nothing signed here passes for mainnet.
+GENESIS_HASH = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"  # Devnet's, so that no client takes this for mainnet.
 USDC_MINT = Pubkey.from_string("4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU")
 USDC_DECIMALS = 6
 NATIVE_MINT = Pubkey.from_string("So11111111111111111111111111111111111111112")
 NATIVE_DECIMALS = 9
-# The block engine's, as on mainnet: clients know them by heart. Here they are plain wallets that nobody has keys to.
+# Mainnet's tip accounts, because clients have these addresses as constants. Here they are wallets without known keys.
 TIP_ACCOUNTS = tuple(
     Pubkey.from_string(text)
     for text in (
@@ -42,7 +42,7 @@ MEMO_PROGRAMS = frozenset(
         Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"),
     }
 )
-# Native signature checks; each signature they verify is paid for like one of the transaction's own.
+# Native signature checks; each signature they verify costs the same fee as a signature of the transaction.
 PRECOMPILES = frozenset(
     {
         Pubkey.from_string("Ed25519SigVerify111111111111111111111111111"),
@@ -76,7 +76,7 @@ SYSVARS = (
     SYSVAR_STAKE_HISTORY,
 )
 
-# Accounts that a transaction may name as writable but never write-locks: the runtime demotes them.
+# Accounts that a transaction never write-locks, even if it names them as writable: the runtime makes them read-only.
 RESERVED = frozenset(
     {
         SYSTEM_PROGRAM,
@@ -100,12 +100,12 @@ RESERVED = frozenset(
         *SYSVARS,
     }
 )
-# Programs and sysvars that the VM brings along.
+# The VM's built-in programs and sysvars.
 BUILT_IN = RESERVED | TOKEN_PROGRAMS | MEMO_PROGRAMS | {ASSOCIATED_TOKEN_PROGRAM, ADDRESS_LOOKUP_TABLE_PROGRAM}
 
 TOKEN_ACCOUNT_BYTES = 165
 MINT_BYTES = 82
 MULTISIG_BYTES = 355
 NONCE_ACCOUNT_BYTES = 80
-RENT_EPOCH_EXEMPT = 2**64 - 1  # What the runtime writes into every rent-exempt account.
+RENT_EPOCH_EXEMPT = 2**64 - 1  # The runtime's value for every rent-exempt account.
 LAMPORTS_PER_SOL = 1_000_000_000

@@ -1,6 +1,6 @@
-"""Transaction errors in words.
+"""Texts of transaction errors.
 
-Implements: the texts that Agave puts behind "Transaction simulation failed: ". Pure.
+Implements: Agave's texts after "Transaction simulation failed: ". Pure.
 """
 
 from typing import Any
@@ -65,7 +65,9 @@ _INSTRUCTION = {
 
 
 def error_text(err: Any) -> str:
-    """err: the JSON form. A name that is not listed is its own text."""
+    """The text of a transaction error. A name without a listed text is its own text.
+
+    err: the error in RPC's JSON form."""
     if isinstance(err, str):
         return _SIMPLE.get(err, err)
     name, detail = next(iter(err.items()))
@@ -82,7 +84,7 @@ def error_text(err: Any) -> str:
 
 
 def instruction_error_text(cause: Any) -> str:
-    """cause: what went wrong inside an instruction, in the JSON form."""
+    """The text of an instruction error. cause: the error in RPC's JSON form."""
     if isinstance(cause, str):
         return _INSTRUCTION.get(cause, cause)
     name, detail = next(iter(cause.items()))

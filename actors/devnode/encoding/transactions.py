@@ -1,4 +1,4 @@
-"""Transactions and what they did, as RPC shows them.
+"""RPC's JSON of transactions and their results.
 
 Implements: encodings json, jsonParsed, base58, base64 and binary, the `accounts` detail of getBlock, the status
 meta, and the version rule (maxSupportedTransactionVersion). Pure.
@@ -22,7 +22,7 @@ OUTER_STACK_HEIGHT = 1
 
 
 class Shown(Protocol):
-    """A transaction that can be shown: from the journal or straight from the chain."""
+    """A transaction to show: a record of the journal or of the chain."""
 
     @property
     def raw(self) -> bytes: ...
@@ -33,7 +33,7 @@ class Shown(Protocol):
 
 
 class UnsupportedVersion(Exception):
-    """The caller did not say that it understands this version."""
+    """The version is above the caller's maxSupportedTransactionVersion."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)
@@ -41,7 +41,7 @@ class UnsupportedVersion(Exception):
 
 
 def version_json(transaction: VersionedTransaction, max_version: int | None) -> dict[str, Any]:
-    """The `version` field, or none of it. Raises UnsupportedVersion: no maximum means legacy only, not 0."""
+    """The `version` field; empty if the caller gave no maximum, which means legacy only. Raises UnsupportedVersion."""
     version = transaction.version()
     if not isinstance(version, int):
         return {} if max_version is None else {"version": "legacy"}
@@ -185,7 +185,7 @@ def meta_json(meta: TransactionMeta, keys: tuple[str, ...], encoding: str) -> di
         "rewards": [],
         "status": _status(meta.err),
     }
-    if encoding != "jsonParsed":  # There they stand among the keys already.
+    if encoding != "jsonParsed":  # jsonParsed lists loaded addresses in accountKeys.
         body["loadedAddresses"] = {"readonly": list(meta.loaded_readonly), "writable": list(meta.loaded_writable)}
     if meta.return_data is not None:
         body["returnData"] = return_data_json(meta.return_data)

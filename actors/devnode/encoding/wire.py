@@ -1,4 +1,4 @@
-"""Reading a transaction off the wire: size, canonical form, structure. Nothing is executed here.
+"""Parses the bytes of a transaction and checks size, canonical form and structure.
 
 Implements: packet limits (1,232 bytes for legacy and v0, 4,096 for v1), refusal of trailing bytes, Agave's
 sanitizing rules. Pure. Not here: signatures, blockhashes, duplicates (chain/chain.py).
@@ -27,7 +27,7 @@ AnyMessage = Message | MessageV0 | MessageV1
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Not a transaction that a node would look at; the text is what RPC answers after -32602."""
+    """The bytes are no valid transaction; `text` is the message of RPC's error -32602."""
 
     text: str
 
@@ -50,7 +50,7 @@ def bytes_max(raw: bytes) -> int:
 
 
 def decode(raw: bytes) -> Decoded | Malformed:
-    """Parse and sanitize. A transaction that does not come back byte for byte when written again is refused."""
+    """Parse and sanitize a transaction. Refuses bytes that differ from the transaction's own serialization."""
     limit = bytes_max(raw)
     if len(raw) > limit:
         return Malformed(
@@ -98,7 +98,7 @@ def _structure_fault(transaction: VersionedTransaction, message: AnyMessage, key
 
 
 def writable_indexes(message: AnyMessage, keys: tuple[Pubkey, ...]) -> list[int]:
-    """The static keys that are write-locked: asked for by the header, and neither reserved nor run as a program."""
+    """Indexes of write-locked static keys: writable by the header, not reserved, not called as a program."""
     header = message.header
     signed = header.num_required_signatures
     asked = [

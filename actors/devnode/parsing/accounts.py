@@ -1,8 +1,8 @@
 """jsonParsed of accounts: tokens, nonces, lookup tables, programs and sysvars.
 
 Implements: the `{program, parsed: {type, info}, space}` form of a node. Pure.
-Stake, vote and config accounts and the SlotHistory sysvar (a million digits) are not parsed: they are shown as
-base64, like everything unknown.
+Stake, vote and config accounts and the SlotHistory sysvar (a million digits) are not parsed: RPC shows them as
+base64, like all unknown accounts.
 """
 
 import struct
@@ -20,7 +20,7 @@ DecimalsOf = Callable[[Pubkey], int | None]
 
 
 def parse_account(pubkey: Pubkey, account: Account, data: bytes, decimals_of: DecimalsOf) -> dict[str, Any] | None:
-    """None where the account is of no known kind. decimals_of: decimals of a mint, which token amounts need."""
+    """Parse an account; None if its type is unknown. decimals_of: decimals of a mint, needed for token amounts."""
     owner = account.owner
     if owner in addresses.TOKEN_PROGRAMS:
         program = "spl-token" if owner == addresses.TOKEN_PROGRAM else "spl-token-2022"
@@ -39,7 +39,7 @@ def parse_account(pubkey: Pubkey, account: Account, data: bytes, decimals_of: De
 
 
 def _nonce(data: bytes) -> dict[str, Any] | None:
-    """Initialized ones only: any other system account may happen to look like an uninitialized nonce."""
+    """Parse an initialized nonce account. An uninitialized one looks like other system accounts, so it is None."""
     if len(data) != addresses.NONCE_ACCOUNT_BYTES or int.from_bytes(data[4:8], "little") != 1:
         return None
     info = {
@@ -179,4 +179,4 @@ _SYSVARS: dict[Pubkey, tuple[str, Callable[[bytes], Any]]] = {
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.

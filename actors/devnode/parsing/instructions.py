@@ -1,7 +1,7 @@
 """jsonParsed of instructions.
 
 Implements: the programs that a node parses and this chain runs: system, spl-token (both ids), associated token
-account, memo, address lookup table. Everything else, the compute budget included, stays `{programId, accounts, data}`.
+account, memo, address lookup table. Other programs, also the compute budget, stay `{programId, accounts, data}`.
 Pure. Not here: token instructions (token_instructions.py).
 """
 
@@ -23,7 +23,7 @@ class NotParsable(Exception):
 
 
 def ui_instruction(program: str, accounts: Accounts, data: bytes, stack_height: int | None) -> dict[str, Any]:
-    """accounts: the instruction's own accounts, already resolved to base58 text."""
+    """The JSON of an instruction, parsed if possible. accounts: the instruction's accounts in base58."""
     known = _PROGRAMS.get(program)
     if known is not None:
         name, parse = known
@@ -86,7 +86,7 @@ def _system(data: bytes, accounts: Accounts) -> dict[str, Any]:
         raise NotParsable
     name, roles, fields = _SYSTEM[kind]
     if kind == _CREATE_ALLOW_PREFUND:
-        # Without lamports there is no payer, so only the new account is named.
+        # Without lamports there is no payer, so the instruction has only the new account.
         (lamports,) = struct.unpack_from("<Q", data, 4)
         roles = ("newAccount", "source") if lamports else ("newAccount",)
     parsed = _named(name, accounts, roles)
@@ -116,7 +116,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 _FIELDS: dict[str, Callable[[bytes, int], tuple[Any, int]]] = {"u64": _number, "key": _pubkey, "text": _string}
 _CREATE_ALLOW_PREFUND = 13
-# Index is the instruction's number: name, roles of the accounts, fields of the data in order.
+# The index is the instruction's number: (name, roles of the accounts, fields of the data in order).
 _SYSTEM: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
     ("createAccount", ("source", "newAccount"), (("lamports", "u64"), ("space", "u64"), ("owner", "key"))),
     ("assign", ("account",), (("owner", "key"),)),
@@ -154,7 +154,7 @@ def _named(name: str, accounts: Accounts, roles: tuple[str, ...]) -> dict[str, A
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
 
 
 _PROGRAMS: dict[str, tuple[str, Callable[[bytes, Accounts], Any]]] = {

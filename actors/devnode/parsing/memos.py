@@ -10,8 +10,8 @@ _PROGRAMS = frozenset(map(str, MEMO_PROGRAMS))
 
 
 def memo_text(record: TransactionRecord) -> str | None:
-    """Memos of the outer instructions; None where there is none."""
-    if _PROGRAMS.isdisjoint(record.keys):  # Most transactions: not worth parsing.
+    """Memos of the outer instructions; None if there is none."""
+    if _PROGRAMS.isdisjoint(record.keys):  # True for most transactions, which need no parsing.
         return None
     memos = []
     for instruction in record.transaction().message.instructions:

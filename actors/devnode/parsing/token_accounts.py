@@ -1,7 +1,7 @@
 """jsonParsed of token accounts, mints and multisigs, with the extensions of Token-2022.
 
 Implements: types `account`, `mint` and `multisig` of programs spl-token and spl-token-2022. Pure.
-Extensions that are not listed here appear as `unparseableExtension`, the node's own word for the same case.
+Extensions that are not listed here appear as `unparseableExtension`, which is the node's word for unknown extensions.
 """
 
 import struct
@@ -20,7 +20,7 @@ _NO_KEY = bytes(32)
 
 
 def parse_token_account(data: bytes, decimals_of: Callable[[Pubkey], int | None]) -> dict[str, Any] | None:
-    """None where the bytes are none of the three, or a token account whose mint is unknown."""
+    """Parse a token account, mint or multisig; None for other bytes and for a token account of an unknown mint."""
     if is_token_account(data):
         decimals = decimals_of(Pubkey.from_bytes(data[0:32]))
         return None if decimals is None else {"info": _account(data, decimals), "type": "account"}
@@ -33,18 +33,18 @@ def parse_token_account(data: bytes, decimals_of: Callable[[Pubkey], int | None]
 
 def _account(data: bytes, decimals: int) -> dict[str, Any]:
     info: dict[str, Any] = {
-        "isNative": _option(data, 109) is not None,
+        "isNative": _has_option(data, 109),
         "mint": _key(data, 0),
         "owner": _key(data, 32),
         "state": _STATES[data[108]] if data[108] < len(_STATES) else _STATES[0],
         "tokenAmount": ui_token_amount(_u64(data, 64), decimals),
     }
-    if _option(data, 72) is not None:
+    if _has_option(data, 72):
         info["delegate"] = _key(data, 76)
         info["delegatedAmount"] = ui_token_amount(_u64(data, 121), decimals)
-    if _option(data, 109) is not None:
+    if _has_option(data, 109):
         info["rentExemptReserve"] = ui_token_amount(_u64(data, 113), decimals)
-    if _option(data, 129) is not None:
+    if _has_option(data, 129):
         info["closeAuthority"] = _key(data, 133)
     return _with_extensions(info, data)
 
@@ -52,9 +52,9 @@ def _account(data: bytes, decimals: int) -> dict[str, Any]:
 def _mint(data: bytes) -> dict[str, Any]:
     info: dict[str, Any] = {
         "decimals": data[44],
-        "freezeAuthority": _key(data, 50) if _option(data, 46) is not None else None,
+        "freezeAuthority": _key(data, 50) if _has_option(data, 46) else None,
         "isInitialized": bool(data[45]),
-        "mintAuthority": _key(data, 4) if _option(data, 0) is not None else None,
+        "mintAuthority": _key(data, 4) if _has_option(data, 0) else None,
         "supply": str(mint_supply(data)),
     }
     return _with_extensions(info, data)
@@ -184,15 +184,15 @@ def _u64(data: bytes, at: int) -> int:
     return int(number)
 
 
-def _option(data: bytes, at: int) -> bool | None:
+def _has_option(data: bytes, at: int) -> bool:
     """Whether the four-byte option tag is set."""
-    return True if data[at : at + 4] == b"\x01\x00\x00\x00" else None
+    return data[at : at + 4] == b"\x01\x00\x00\x00"
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
 
 
 def _maybe_key(data: bytes, at: int) -> str | None:
-    """Extensions write an absent key as zeros."""
+    """A key of an extension; None if it is absent, which extensions write as zeros."""
     return None if data[at : at + 32] == _NO_KEY else _key(data, at)

@@ -1,8 +1,8 @@
 """jsonParsed of the token programs' instructions.
 
-Implements: the base instructions of both token programs, as a node shows them; a batch is shown with its parts.
-Pure. Extension instructions of Token-2022 other than the transfer with fee stay unparsed; the caller then shows raw
-data, which is what a node does with what it does not know.
+Implements: the base instructions of both token programs, and a batch with its parts. Pure.
+Of Token-2022's extensions only the transfer with fee is parsed. The caller shows other instructions as raw data, as a
+node shows unknown instructions.
 """
 
 import struct
@@ -41,7 +41,9 @@ _ACCOUNT_AUTHORITIES = ("accountOwner", "closeAccount")
 
 
 def parse_token_instruction(data: bytes, accounts: Accounts) -> dict[str, Any] | None:
-    """None where the instruction is unknown or does not fit; raises IndexError or struct.error on short data."""
+    """Parse an instruction; None if it is unknown or has too few accounts.
+
+    Raises IndexError or struct.error on short data."""
     kind = data[0]
     if kind == _BATCH:
         return _batch(data[1:], accounts)
@@ -66,7 +68,7 @@ def parse_token_instruction(data: bytes, accounts: Accounts) -> dict[str, Any] |
     return {"info": info, "type": name}
 
 
-# Number: name, roles of the first accounts, how the amount is shown, name of the authority that follows the roles.
+# Number: (name, roles of the first accounts, field of the amount, role of the authority after these accounts).
 _PLAIN: dict[int, tuple[str, tuple[str, ...], str | None, str | None]] = {
     1: ("initializeAccount", ("account", "mint", "owner", "rentSysvar"), None, None),
     3: ("transfer", ("source", "destination"), "amount", "authority"),
@@ -182,7 +184,7 @@ def _transfer_checked_with_fee(data: bytes, accounts: Accounts) -> dict[str, Any
 
 
 def _batch(data: bytes, accounts: Accounts) -> dict[str, Any] | None:
-    """Parts of a batch: their accounts follow each other; a part that cannot be parsed makes the whole raw."""
+    """Parse all parts of a batch; None if any part cannot be parsed. The accounts of the parts follow each other."""
     parts = []
     at = first_account = 0
     while at < len(data):
@@ -201,7 +203,7 @@ def _batch(data: bytes, accounts: Accounts) -> dict[str, Any] | None:
 
 
 def _add_signers(info: dict[str, Any], accounts: Accounts, at: int, role: str) -> None:
-    """Accounts after the authority make it look like a multisig: the node goes by their number alone."""
+    """Add the authority. If more accounts follow it, a node shows it as a multisig and them as its signers."""
     if len(accounts) > at + 1:
         info["multisig" + role[0].upper() + role[1:]] = accounts[at]
         info["signers"] = list(accounts[at + 1 :])
@@ -215,4 +217,4 @@ def _u64(data: bytes, at: int) -> int:
 
 
 def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes: that one panics on short input.
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.

@@ -1,8 +1,8 @@
-"""Token accounts and mints as bytes: who owns how much of what.
+"""Reads token accounts and mints: owner, amount, decimals, supply.
 
-Implements: the account layouts of the token programs (165-byte account, 82-byte mint, 355-byte multisig; with
-Token-2022 extensions after them, told apart by the type byte). Pure.
-Not here: jsonParsed (parsed_tokens.py), the index over them (chain/indexes.py).
+Implements: the account layouts of the token programs (165-byte account, 82-byte mint, 355-byte multisig). With
+Token-2022 extensions after it, the type byte tells an account from a mint. Pure.
+Not here: jsonParsed (token_accounts.py), the index of token accounts (chain/indexes.py).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from actors.devnode.encoding.addresses import (
     TOKEN_PROGRAMS,
 )
 
-TYPE_OFFSET = TOKEN_ACCOUNT_BYTES  # With extensions, byte 165 says what the account is.
+TYPE_OFFSET = TOKEN_ACCOUNT_BYTES  # With extensions, byte 165 is the account type.
 TYPE_MINT = 1
 TYPE_ACCOUNT = 2
 _STATE_OFFSET = 108
@@ -37,7 +37,7 @@ class Holding:
 
 
 def is_token_account(data: bytes) -> bool:
-    """Length and state of an initialized token account; the caller has checked the owning program."""
+    """Whether the bytes are an initialized token account; the caller has checked the owning program."""
     size = len(data)
     if size != TOKEN_ACCOUNT_BYTES and (size <= TOKEN_ACCOUNT_BYTES or size == MULTISIG_BYTES):
         return False
@@ -54,7 +54,7 @@ def is_mint(data: bytes) -> bool:
 
 
 def holding(account: Account | None) -> Holding | None:
-    """What a token account holds; None for every other account."""
+    """Read a token account; None for every other account."""
     if account is None:
         return None
     program = account.owner
@@ -74,7 +74,7 @@ def holding(account: Account | None) -> Holding | None:
 
 
 def mint_decimals(mint: Pubkey, account: Account | None) -> int | None:
-    """Decimals of a mint; None where the account is no initialized mint."""
+    """Decimals of a mint; None if the account is not an initialized mint."""
     if mint == NATIVE_MINT:
         return NATIVE_DECIMALS
     if account is None or account.owner not in TOKEN_PROGRAMS:

@@ -37,13 +37,13 @@ def test_every_encoding_holds_the_same_bytes(data: bytes) -> None:
 
 
 def test_base58_ends_at_128_bytes() -> None:
-    """Longer data is refused, unless the slice of it that is asked for fits."""
+    """Longer data is refused, unless the requested slice fits."""
     with pytest.raises(TooLargeForBase58):
         shown(bytes(129), "base58")
     assert shown(bytes(129), "base58", DataSlice(0, 2)) == ["11", "base58"]
 
 
-def test_what_cannot_be_parsed_is_base64() -> None:
+def test_unparsed_data_is_shown_as_base64() -> None:
     assert shown(b"\x01", "jsonParsed") == ["AQ==", "base64"]
 
 
@@ -52,7 +52,7 @@ def test_a_slice_may_reach_past_the_end() -> None:
     assert shown(b"abcdef", "base64", DataSlice(10, 1)) == ["", "base64"]
 
 
-def test_amounts_in_words() -> None:
+def test_amounts_as_decimal_text() -> None:
     """Decimal text keeps the zeros before the first digit and drops those after the last, as Agave's does."""
     assert ui_token_amount(1_250_000, 6) == {
         "amount": "1250000",

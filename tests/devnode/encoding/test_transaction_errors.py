@@ -1,7 +1,7 @@
 from actors.devnode.encoding.transaction_errors import error_text
 
 
-def test_the_chains_own_sentences() -> None:
+def test_errors_have_the_texts_of_agave() -> None:
     assert error_text("BlockhashNotFound") == "Blockhash not found"
     assert error_text({"InstructionError": [2, {"Custom": 6_001}]}) == (
         "Error processing Instruction 2: custom program error: 0x1771"

@@ -23,14 +23,14 @@ from tests.devnode.local_node import LocalNode, give
 
 
 def as_response(body: dict[str, Any]) -> Any:
-    """Decoded by the types of an independent library."""
+    """Decode the JSON with the types of an independent library."""
     result = {"slot": 5, "blockTime": 6} | body
     return GetTransactionResp.from_json(json.dumps({"jsonrpc": "2.0", "id": 0, "result": result})).value
 
 
 @pytest.fixture
 def record(local: LocalNode) -> TransactionRecord:
-    """The faucet's second step: creates an account and mints, with four inner instructions."""
+    """The faucet's USDC transaction: it creates an account and mints, with four inner instructions."""
     local.faucet.fund(Pubkey.new_unique(), 0, 5_000_000)
     return list(local.chain.open_transactions())[-1]
 
@@ -69,8 +69,8 @@ def test_json_names_accounts_by_number_and_parsed_by_key(record: TransactionReco
     assert inner["index"] == 1 and [one["program"] for one in inner["instructions"]].count("spl-token") == 3
 
 
-def test_versions_are_shown_only_to_those_who_know_them(local: LocalNode) -> None:
-    """No maximum means legacy only; legacy then carries no version field."""
+def test_a_version_above_the_maximum_of_the_caller_is_refused(local: LocalNode) -> None:
+    """No maximum means legacy only; a legacy transaction then has no version field."""
     payer = local.wallet()
     instruction = give(payer, Pubkey.new_unique(), 2_000_000)
     message = Message.new_with_blockhash([instruction], payer.pubkey(), local.blockhash())
@@ -89,8 +89,8 @@ def test_versions_are_shown_only_to_those_who_know_them(local: LocalNode) -> Non
             transaction_json(record, "json", maximum)
 
 
-def test_a_failure_is_told_twice(local: LocalNode) -> None:
-    """In `err`, and in the old `status` beside it."""
+def test_a_failure_is_in_err_and_status(local: LocalNode) -> None:
+    """The meta has the error twice: in `err`, and in the older field `status`."""
     payer = local.wallet()
     failed = local.land(local.transfer(payer, Pubkey.new_unique(), 10**12))
     meta = transaction_json(failed, "json", 0)["meta"]

@@ -55,7 +55,7 @@ def test_all_three_versions_are_read(transaction: VersionedTransaction, version:
 
 @pytest.mark.parametrize("transaction", [legacy(), v0(), v1()])
 def test_trailing_bytes_are_refused(transaction: VersionedTransaction) -> None:
-    """The same signed transaction must not exist in two spellings."""
+    """A signed transaction must have one byte form only."""
     assert isinstance(decode(bytes(transaction) + b"\x00"), Malformed)
 
 
@@ -79,7 +79,7 @@ def test_no_bytes_crash_the_decoder(raw: bytes) -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_a_changed_byte_is_refused_or_read_as_sent(position: int, value: int) -> None:
-    """Whatever is accepted comes back byte for byte."""
+    """An accepted transaction serializes to the same bytes."""
     raw = bytearray(bytes(v0()))
     raw[position % len(raw)] = value
     decoded = decode(bytes(raw))
@@ -118,8 +118,8 @@ def test_more_than_twelve_signatures_are_refused() -> None:
     assert isinstance(decode(raw), Malformed)
 
 
-def test_programs_and_sysvars_are_demoted() -> None:
-    """A header that asks to write them does not get a write lock."""
+def test_programs_and_sysvars_are_never_write_locked() -> None:
+    """A header that makes a program or sysvar writable does not get a write lock."""
     touch = Instruction(MEMO, b"", [AccountMeta(SYSVAR_CLOCK, False, True), AccountMeta(OTHER, False, True)])
     message = MessageV0.try_compile(PAYER.pubkey(), [touch], [], Hash.default())
     keys = tuple(message.account_keys)

@@ -57,7 +57,7 @@ def test_a_lookup_table() -> None:
 
 
 def test_the_sysvars_of_a_running_chain(local: LocalNode) -> None:
-    """What the VM holds is read the way a node shows it, and agrees with the chain."""
+    """Sysvars of the VM have the form of a node and agree with the chain."""
     read = {}
     for pubkey in addresses.SYSVARS:
         account = local.chain.vm.account(pubkey)
@@ -74,7 +74,7 @@ def test_the_sysvars_of_a_running_chain(local: LocalNode) -> None:
 
 
 def test_a_program() -> None:
-    """A program account points to its program data, which is where the code is."""
+    """A program account points to its program data, which has the code."""
     data = (2).to_bytes(4, "little") + bytes(A)
     shown = parsed(B, addresses.UPGRADEABLE_LOADER, data)
     assert shown == {

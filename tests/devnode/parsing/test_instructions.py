@@ -25,7 +25,7 @@ def parsed(instruction: Instruction) -> Any:
 
 
 def test_system_instructions_as_an_independent_library_builds_them() -> None:
-    """Every System instruction that solders can build is read with its own numbers."""
+    """Every System instruction that solders can build is parsed with its values."""
     transfer = system.transfer(system.TransferParams(from_pubkey=A, to_pubkey=B, lamports=5))
     assert parsed(transfer) == {
         "info": {"destination": str(B), "lamports": 5, "source": str(A)},
@@ -73,7 +73,7 @@ def test_system_instructions_as_an_independent_library_builds_them() -> None:
 
 
 def test_nonce_instructions() -> None:
-    """Each nonce instruction has Agave's type name, and its accounts stand under their own roles."""
+    """Each nonce instruction has Agave's type name and role names."""
     advance = parsed(
         system.advance_nonce_account(system.AdvanceNonceAccountParams(nonce_pubkey=A, authorized_pubkey=B))
     )
@@ -107,7 +107,7 @@ def test_prefunded_creation_names_a_payer_only_when_there_is_one() -> None:
 
 @pytest.mark.parametrize(("data", "kind"), [(b"", "create"), (b"\x00", "create"), (b"\x01", "createIdempotent")])
 def test_associated_token_account(data: bytes, kind: str) -> None:
-    """Empty data and 0 are the same create, 1 is the idempotent one; the six accounts go by role, not position."""
+    """Empty data and 0 are `create`, 1 is `createIdempotent`; the six accounts have Agave's role names."""
     shown = ui_instruction(str(ASSOCIATED_TOKEN_PROGRAM), NAMES[:6], data, 2)
     assert shown["program"] == "spl-associated-token-account" and shown["stackHeight"] == 2
     assert shown["parsed"] == {
@@ -124,7 +124,7 @@ def test_associated_token_account(data: bytes, kind: str) -> None:
 
 
 def test_lookup_table() -> None:
-    """All five lookup table instructions are told apart, and new addresses are all listed."""
+    """All five lookup table instructions have their type, and all new addresses are listed."""
     table, bump = derive_lookup_table_address(A, 77)
     create = struct.pack("<IQB", 0, 77, bump)
     shown = ui_instruction(str(ADDRESS_LOOKUP_TABLE_PROGRAM), (str(table), *NAMES[:3]), create, 1)
@@ -142,8 +142,8 @@ def test_a_memo_is_its_own_text() -> None:
     assert (shown["program"], shown["parsed"], shown["stackHeight"]) == ("spl-memo", "héllo", None)
 
 
-def test_the_unknown_is_shown_raw() -> None:
-    """Programs outside the node's list, the compute budget among them, and instructions that do not fit."""
+def test_unknown_instructions_are_shown_raw() -> None:
+    """Unknown programs, the compute budget program and malformed instructions stay as raw data."""
     budget = "ComputeBudget111111111111111111111111111111"
     expected = {"accounts": [], "data": base58.b58encode(b"\x02").decode(), "programId": budget, "stackHeight": 1}
     assert ui_instruction(budget, (), b"\x02", 1) == expected

@@ -46,14 +46,14 @@ def test_transfers_as_an_independent_library_builds_them() -> None:
     }
 
 
-def test_accounts_after_the_authority_look_like_a_multisig() -> None:
-    """By their number alone, as on a node: a payment reference appended by a wallet is shown the same way."""
+def test_accounts_after_the_authority_are_shown_as_a_multisig() -> None:
+    """As on a node, the number of accounts decides; a payment reference after the authority has the same effect."""
     shown = parsed(spl.transfer(models.TransferParams(**TOKEN, source=A, dest=B, owner=C, amount=1, signers=[D, E])))
     assert shown["info"]["multisigAuthority"] == str(C) and shown["info"]["signers"] == [str(D), str(E)]
     assert "authority" not in shown["info"]
 
 
-def test_the_rest_of_the_base_program() -> None:
+def test_other_instructions_of_the_base_program() -> None:
     mint_to = spl.mint_to(models.MintToParams(**TOKEN, mint=A, dest=B, mint_authority=C, amount=5, signers=[]))
     assert parsed(mint_to)["info"] == {"account": str(B), "amount": "5", "mint": str(A), "mintAuthority": str(C)}
     burn = spl.burn(models.BurnParams(**TOKEN, account=A, mint=B, owner=C, amount=5, signers=[]))
@@ -78,7 +78,7 @@ def test_the_rest_of_the_base_program() -> None:
 
 
 def test_authorities() -> None:
-    """The kind of authority decides whether the target is a mint or an account; giving it up shows null."""
+    """The type of authority decides whether the target is a mint or an account; a removed authority is null."""
     data = bytes([6, 2, 1]) + bytes(D)
     assert parse_token_instruction(data, (str(A), str(C))) == {
         "info": {
@@ -94,7 +94,7 @@ def test_authorities() -> None:
 
 
 def test_a_batch_shows_its_parts() -> None:
-    """Transfers without inner instructions: the only place where they can be seen."""
+    """The transfers of a batch make no inner instructions, so the batch itself must show them."""
     transfer = b"\x03" + (7).to_bytes(8, "little")
     data = b"\xff" + (bytes([3, 9]) + transfer) * 2
     shown = parse_token_instruction(data, tuple("abcdef"))

@@ -40,12 +40,12 @@ def test_a_token_account_is_read() -> None:
         owned(TOKEN_2022_PROGRAM, token_data() + b"\x01" + bytes(10)),
     ],
 )
-def test_what_is_no_token_account_holds_nothing(account: Account | None) -> None:
+def test_other_accounts_are_not_read_as_token_accounts(account: Account | None) -> None:
     assert holding(account) is None
 
 
-def test_extensions_tell_accounts_from_mints() -> None:
-    """With Token-2022 both may have any length above 165: the type byte decides."""
+def test_the_type_byte_tells_accounts_from_mints() -> None:
+    """With Token-2022 extensions both may have any length above 165, so the type byte decides."""
     account = token_data() + b"\x02" + bytes(4)
     mint = mint_data() + bytes(165 - 82) + b"\x01" + bytes(4)
     assert is_token_account(account) and not is_mint(account)
