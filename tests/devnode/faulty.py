@@ -1,4 +1,4 @@
-"""A running devnode whose faults a test turns, as an operator would: over the admin door."""
+"""A client of a running devnode that sets its faults over the admin door, as an operator would."""
 
 import base64
 from typing import Any
@@ -26,7 +26,7 @@ class Faulty:
         assert reply.status_code == 200, reply.text
 
     def once(self, **acts: Any) -> int:
-        """Returns the slot that was being built."""
+        """Cause faults a single time; returns the slot being built."""
         reply = self._http.post("/admin/faults/once", json=acts)
         assert reply.status_code == 200, reply.text
         slot: int = reply.json()["slot"]

@@ -1,4 +1,4 @@
-"""Faults of the doors beside HTTP's JSON-RPC, through real sockets: QUIC, block engine, gRPC."""
+"""Faults at the other doors, over real sockets: QUIC, block engine, gRPC."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ def node(shared: Faulty) -> Iterator[Faulty]:
 
 
 async def over_tpu(node: Faulty, *transactions: VersionedTransaction) -> None:
-    """Sent, and received: what was asked for afterwards is answered after them."""
+    """Send transactions over QUIC, and wait until the node has received them."""
     host, _, port = node.process.facts["tpu_quic"].rpartition(":")
     configuration = client_configuration(Keypair())
     async with connect(host, int(port), configuration=configuration, create_protocol=TpuClient) as client:
@@ -52,8 +52,8 @@ async def over_tpu(node: Faulty, *transactions: VersionedTransaction) -> None:
         await asyncio.wait_for(client.ping(), 10)
 
 
-async def test_a_share_of_what_comes_over_quic_is_dropped(node: Faulty) -> None:
-    """The other legs are as ever; what was dropped lands when it is sent again."""
+async def test_a_share_of_sends_over_quic_is_dropped(node: Faulty) -> None:
+    """The other legs have no faults; a dropped transaction lands when it is sent again."""
     payer, to = node.wallet(), Pubkey.new_unique()
     payments = [node.payment(payer, to, 2_000_000 + number) for number in range(20)]
     node.set(sends={"tpu": {"drop_share": 0.5}}, seed=5)
@@ -69,7 +69,7 @@ async def test_a_share_of_what_comes_over_quic_is_dropped(node: Faulty) -> None:
 
 
 def bundle_of(node: Faulty, payer: Keypair, tos: list[Pubkey]) -> list[VersionedTransaction]:
-    """Payments, and a tip in the last one."""
+    """One payment to each wallet, with a tip in the last one."""
     latest = Hash.from_string(node.call("getLatestBlockhash", {"commitment": "confirmed"})["value"]["blockhash"])
     made = []
     for to in tos:
@@ -100,13 +100,13 @@ def test_a_bundle_is_dropped_or_late_as_a_whole(node: Faulty) -> None:
     assert statuses[0] is not None and statuses[0]["slot"] >= before + 30
 
 
-def test_a_block_engine_that_is_asked_too_often_says_so(node: Faulty) -> None:
+def test_the_block_engine_can_refuse_with_429(node: Faulty) -> None:
     node.set(calls={"sendBundle": {"too_many_share": 1}})
     assert send_bundle(node, bundle_of(node, node.wallet(), [Pubkey.new_unique()])).status_code == 429
 
 
 async def test_a_grpc_stream_goes_silent_and_jumps(node: Faulty) -> None:
-    """It stays open; slots that were lost are a gap, and nothing of them comes later."""
+    """A silent stream stays open; lost slots are a gap and are not delivered later."""
     async with grpc.aio.insecure_channel(node.process.facts["grpc_url"].removeprefix("http://")) as channel:
         stream = Stream(channel)
         filters = {"all": geyser_pb2.SubscribeRequestFilterSlots(filter_by_commitment=True)}
@@ -129,8 +129,8 @@ async def test_a_grpc_stream_goes_silent_and_jumps(node: Faulty) -> None:
         assert max(second - first for first, second in pairwise(more)) >= 10
 
 
-async def test_a_dead_block_is_told_on_grpc(node: Faulty) -> None:
-    """With the status that a node gives it; it is never confirmed, and the next slot has the parent below it."""
+async def test_a_dead_block_is_reported_over_grpc(node: Faulty) -> None:
+    """Its status is SLOT_DEAD and never SLOT_CONFIRMED; the parent of the next slot is below it."""
     async with grpc.aio.insecure_channel(node.process.facts["grpc_url"].removeprefix("http://")) as channel:
         stream = Stream(channel)
         filters = {"all": geyser_pb2.SubscribeRequestFilterSlots(interslot_updates=True)}

@@ -1,7 +1,7 @@
-"""What befalls JSON-RPC calls at the HTTP door: refused with 429, left hanging, answered with garbage, cut off.
+"""Applies the faults of JSON-RPC calls at the HTTP door: 429, a hanging call, garbage, a broken connection.
 
-Implements: one fate for a body; of a batch, the first call that has a bad one decides. A hanging call is carried out
-and answered once its time is over, or never where it has none: the client has to leave.
+Implements: one fate for a request body; in a batch, the first call with a fault decides. A hanging call is executed
+and answered after its time, or never if it has no time limit: then the client has to disconnect.
 Not here: which call has which fate (plan.py), HTTP itself (rpc/http.py).
 """
 
@@ -20,12 +20,12 @@ from actors.devnode.rpc.asgi import Receive, Reply, Send, send_reply
 from actors.devnode.rpc.table import METHODS
 
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>bad gateway</body></html>"
-# What the server logs of a call that is broken off here on purpose: no mistake, so no line.
+# uvicorn logs this text when `_break_off` ends a response early. It is intended, so the log leaves the line out.
 BROKEN_OFF_LOG = "ASGI callable returned without completing response."
 
 
 def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
-    """The plan as it is. Raises PlanError where it names a method that does not exist: nothing would befall it."""
+    """Return the plan. Raises PlanError if it names a method that does not exist."""
     unknown = set(plan.calls) - {"*"} - METHODS.keys() - ENGINE_METHODS
     if unknown:
         raise PlanError(f"calls: no such method: {', '.join(sorted(unknown))}")
@@ -35,7 +35,7 @@ def refuse_unknown_methods(plan: FaultPlan) -> FaultPlan:
 async def answer_faultily(
     faults: Faults, body: bytes, answer: Callable[[bytes], bytes | None], receive: Receive, send: Send
 ) -> bool:
-    """Do what the body's fate says. False: it has none, and nothing was done."""
+    """Apply the fault of this request. Returns False, without an answer, if it has none."""
     fate, settings = _fate_of(faults, body)
     if settings is None or fate is CallFate.ANSWERED:
         return False
@@ -76,7 +76,7 @@ def _too_many(body: bytes, retry_after_seconds: int | None) -> Reply:
 
 
 async def _left_within(receive: Receive, hang_ms: int | None) -> bool:
-    """Wait; whether the client left before the time was over."""
+    """Wait until the time is over or the client disconnects; returns whether it disconnected."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(None if hang_ms is None else hang_ms / 1000):
             while (await receive())["type"] != "http.disconnect":
@@ -86,14 +86,14 @@ async def _left_within(receive: Receive, hang_ms: int | None) -> bool:
 
 
 def garbage(answer: bytes) -> bytes:
-    """What no parser takes: cut off, a proxy's page, bytes that are no text, or nothing. Which of them depends on the
-    answer alone."""
+    """Bytes that are not JSON: half of the answer, a proxy's HTML page, invalid UTF-8, or an empty body. The answer
+    decides which."""
     shapes = (answer[: len(answer) // 2], _HTML, b"\xff\xfe" + answer[:32][::-1] + b"\x00", b"")
     return shapes[zlib.crc32(answer) % len(shapes)]
 
 
 async def _break_off(send: Send, answer: bytes) -> None:
-    """More is announced than comes: the server ends the connection when it sees that."""
+    """Send less than the content-length says, so that the server closes the connection."""
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer) + 1).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer[:1], "more_body": True})

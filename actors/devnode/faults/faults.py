@@ -1,10 +1,10 @@
-"""The faults of one node: the plan that holds now, and what is under way because of it.
+"""The faults of one node: the current plan, and the sends that it delays.
 
-Implements: the switch that doors ask. A door that submits through `Chain.submit` needs to ask nothing: the gate here
-drops or delays. One that executes in its own way (bundles) asks `send_fate` first and gives `hold` what is late.
-Streams ask `tells` before they tell; a lag needs nothing of them, since the bus itself is late. What is done once is
-kept until the next seal asks for it. Time is counted in slots; synchronous, one owner thread.
-Not here: settings and decisions (plan.py), who turns them (admin.py), slots (chain/pacemaker.py).
+Implements: for doors that submit through `Chain.submit`, a gate that drops or delays transactions. A door that
+executes by itself (bundles) calls `send_fate` first and passes delayed work to `hold`. Streams call `delivers` before
+they send; a lag needs no call, because the bus publishes late. A single fault is kept until the next seal takes it.
+Time is counted in slots; synchronous; the chain's thread owns it.
+Not here: settings and decisions (plan.py), setting them (admin.py), slots (chain/pacemaker.py).
 """
 
 import heapq
@@ -17,9 +17,9 @@ from actors.devnode.encoding.wire import Decoded
 from actors.devnode.faults import plan as faults_plan
 from actors.devnode.faults.plan import CallFate, CallFaults, FaultPlan, Late, Legs, Once, Passes, SendFate, Stream
 
-_LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # The faucet's gifts always arrive.
+_LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # Without the faucet: its transactions always arrive.
 _NO_SEND_FAULTS = Legs()
-_COUNTED_METHODS_MAX = 256  # Several times the methods there are; names beyond, which clients made up, share a count.
+_COUNTED_METHODS_MAX = 256  # More than all methods that exist; unknown names above the limit share one counter.
 HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
 
 
@@ -28,7 +28,7 @@ class Faults:
         self._chain = chain
         self._plan = FaultPlan()
         self._calls: Counter[str] = Counter()
-        self._held: list[tuple[int, int, Callable[[], object]]] = []  # Due slot, order of arrival, what to do.
+        self._held: list[tuple[int, int, Callable[[], object]]] = []  # A heap of (due slot, order of arrival, action).
         self._order = count()
         self._is_delivering = False
         self._once = Once()
@@ -40,7 +40,7 @@ class Faults:
         return self._plan
 
     def set(self, plan: FaultPlan) -> None:
-        """From now on. What is held already arrives when it is due."""
+        """Apply a plan from now on. Sends that are delayed already still arrive in their slot."""
         lag_slots = plan.node.lag_slots
         if lag_slots != self._plan.node.lag_slots:
             self._chain.levels.lag(lag_slots)
@@ -50,12 +50,12 @@ class Faults:
 
     @property
     def slots_behind(self) -> int | None:
-        """How far behind the node says it is: like a node of the cluster, it calls itself healthy up to a distance."""
+        """The lag that getHealth reports; None up to the distance at which a node counts as healthy."""
         lag_slots = self._plan.node.lag_slots
         return lag_slots if lag_slots > HEALTHY_SLOTS_BEHIND_MAX else None
 
     def do_once(self, once: Once) -> None:
-        """Expired hashes and silence begin now; what concerns slots happens with the next seal."""
+        """Apply a single fault: expired hashes and lost slots begin now, the others with the next seal."""
         if once.expire_blockhashes:
             self._chain.expire_blockhashes()
         for stream in Stream:
@@ -65,7 +65,7 @@ class Faults:
         self._once = self._once.joined(once)
 
     def next_seal(self) -> Once:
-        """What happens with the seal of the slot that is being built, by what was asked for once and by the plan."""
+        """The faults for the seal of the slot being built, from single faults and from the plan."""
         once, self._once = self._once, Once()
         return Once(
             skip_slots=once.skip_slots or faults_plan.skipped_after(self._plan, self.slot),
@@ -81,7 +81,7 @@ class Faults:
     # Sends.
 
     def send_fate(self, source: Source, signature: str) -> SendFate:
-        """What becomes of something that arrives now. signature: of the (first) transaction."""
+        """The fate of a send that arrives now. signature: of the transaction, or of the first one of a bundle."""
         if source not in _LEGS or self._is_delivering:
             return Passes()
         return faults_plan.send_fate(self._plan, source.value, self.slot, signature)
@@ -91,7 +91,7 @@ class Faults:
         heapq.heappush(self._held, (self.slot + slots, next(self._order), deliver))
 
     def deliver(self) -> None:
-        """A slot was opened: what is due arrives, in the order in which it was sent."""
+        """Run the delayed actions that are due, in the order in which they were sent. Call it after a slot opens."""
         self._is_delivering = True
         try:
             while self._held and self._held[0][0] <= self.slot:
@@ -101,7 +101,7 @@ class Faults:
 
     def _gate(self, decoded: Decoded, source: Source) -> bool:
         if not self.befall_sends:
-            return True  # The usual case, on the path of every transaction.
+            return True  # The usual case, which must be fast: every transaction takes it.
         fate = self.send_fate(source, str(decoded.signature))
         if isinstance(fate, Late):
             self.hold(fate.slots, lambda: self._chain.submit_decoded(decoded, source))
@@ -109,13 +109,13 @@ class Faults:
 
     @property
     def befall_sends(self) -> bool:
-        """Whether any leg has faults at all."""
+        """Whether any leg has faults."""
         return self._plan.sends != _NO_SEND_FAULTS
 
     # Calls and streams.
 
     def call_fate(self, method: str) -> CallFate:
-        """What becomes of a JSON-RPC call that arrives now; asking counts it."""
+        """The fate of a JSON-RPC call that arrives now. Counts the call."""
         counted = method if method in self._calls or len(self._calls) < _COUNTED_METHODS_MAX else ""
         number = self._calls[counted]
         self._calls[counted] += 1
@@ -123,12 +123,12 @@ class Faults:
 
     @property
     def befall_calls(self) -> bool:
-        """Whether any method has faults at all."""
+        """Whether any method has faults."""
         return bool(self._plan.calls)
 
     def call_faults(self, method: str) -> CallFaults | None:
         return faults_plan.call_faults(self._plan, method)
 
-    def tells(self, stream: Stream) -> bool:
-        """Whether the stream tells what happens in the slot that is being built."""
+    def delivers(self, stream: Stream) -> bool:
+        """Whether the stream delivers the events of the slot being built."""
         return self.slot >= self._silent_until.get(stream, 0) and not faults_plan.loses(self._plan, stream, self.slot)

@@ -1,9 +1,9 @@
-"""What shall go wrong, and what does: the settings of all faults, and the decisions that follow from them.
+"""The settings of all faults, and the decisions that follow from them.
 
-Implements: every decision is a function of the seed and of what it is about (leg, slot, signature, method), never of
-a clock or of earlier decisions. Two runs with the same plan and the same submissions at the same slots suffer the
-same faults, whatever the order in which they arrived.
-Pure. Not here: doing it (faults.py, chain/pacemaker.py, door.py).
+Implements: every decision is a function of the seed and of its subject (leg, slot, signature, method), never of a
+clock or of earlier decisions. Two runs with the same plan and the same submissions at the same slots have the same
+faults, in whatever order the submissions arrive.
+Pure. Not here: applying the decisions (faults.py, chain/pacemaker.py, door.py).
 """
 
 import hashlib
@@ -13,17 +13,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-SLOTS_MAX = 1_000  # Of a delay or a lag: beyond it nothing could be told from being lost.
+SLOTS_MAX = 1_000  # For a delay or a lag: a client could not tell a longer one from a loss.
 FORK_BLOCKS_MAX = 8
 HANG_MS_MAX = 600_000
-SKIP_SLOTS_MAX = 64  # In a row; a share of 1 would otherwise skip for ever.
+SKIP_SLOTS_MAX = 64  # In a row; without it, a share of 1 would skip for ever.
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class PlanError(Exception):
-    """The settings cannot be read; the text names the place."""
+    """The settings are not valid; the text names the field."""
 
 
 @unique
@@ -33,10 +33,10 @@ class Stream(Enum):
 
 
 class SendFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of one leg. The sender is answered as ever; what is dropped or late is the transaction."""
+    """Faults of one leg. The sender gets the usual answer; the transaction is dropped or late."""
 
     drop_share: Share = 0.0
-    delay_share: Share = 0.0  # Of what is not dropped.
+    delay_share: Share = 0.0  # Of the sends that are not dropped.
     delay_slots: Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)] = 2
 
 
@@ -47,11 +47,11 @@ class Legs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SlotFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    frozen: bool = False  # No slot ends while set.
-    skip_share: Share = 0.0  # Of slots: no block is made in them.
-    fork_share: Share = 0.0  # Of slots: the block made there, and those on top of it, are abandoned.
+    frozen: bool = False  # No slot ends while it is set.
+    skip_share: Share = 0.0  # Of slots: they have no block.
+    fork_share: Share = 0.0  # Of slots: their block and the ones built on it are abandoned.
     fork_blocks: Annotated[int, msgspec.Meta(ge=1, le=FORK_BLOCKS_MAX)] = 1
-    dead_share: Share = 0.0  # Of slots: the block made there turns out invalid.
+    dead_share: Share = 0.0  # Of slots: their block turns out invalid.
 
 
 class NodeFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,19 +60,19 @@ class NodeFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CallFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of one JSON-RPC method. At most one of them befalls a call."""
+    """Faults of one JSON-RPC method. A call has at most one of them."""
 
-    too_many_share: Share = 0.0  # HTTP 429; the call is not carried out.
+    too_many_share: Share = 0.0  # HTTP 429; the call is not executed.
     retry_after_seconds: Annotated[int, msgspec.Meta(ge=0, le=86_400)] | None = 1
-    hang_share: Share = 0.0  # Not carried out before hang_ms have passed; never, where that is null.
+    hang_share: Share = 0.0  # Executed after hang_ms; never, if that is null.
     hang_ms: Annotated[int, msgspec.Meta(ge=1, le=HANG_MS_MAX)] | None = None
-    garbage_share: Share = 0.0  # Carried out, but what comes back is no JSON.
-    lost_share: Share = 0.0  # Carried out, but the connection ends instead of an answer.
+    garbage_share: Share = 0.0  # Executed, but the answer is not JSON.
+    lost_share: Share = 0.0  # Executed, but the connection ends during the answer.
 
 
 class StreamFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    silent: bool = False  # Connections stay open and hear nothing; what they miss is lost.
-    lost_slot_share: Share = 0.0  # Of slots: nothing that happens in them is told.
+    silent: bool = False  # Connections stay open and receive nothing; the missed events are lost.
+    lost_slot_share: Share = 0.0  # Of slots: their events are not delivered.
 
 
 class Streams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ class Streams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FaultPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set. `calls` is by method; the entry "*" stands for methods without one."""
+    """All settings. `calls` is by method; the entry "*" is for methods without their own entry."""
 
     seed: _Seed = 0
     sends: Legs = Legs()
@@ -96,24 +96,24 @@ class FaultPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LostSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From the slot being built on: so many of which nothing is told."""
+    """The number of slots whose events each stream loses, from the slot being built on."""
 
     pubsub: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0
     grpc: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0
 
 
 class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for a single time."""
+    """Faults that happen a single time."""
 
     skip_slots: Annotated[int, msgspec.Meta(ge=0, le=SKIP_SLOTS_MAX)] = 0
-    fork_blocks: Annotated[int, msgspec.Meta(ge=0, le=FORK_BLOCKS_MAX)] = 0  # The slot being built is the first.
-    dead_block: bool = False  # The slot being built.
+    fork_blocks: Annotated[int, msgspec.Meta(ge=0, le=FORK_BLOCKS_MAX)] = 0  # From the slot being built on.
+    dead_block: bool = False  # The block of the slot being built.
     expire_blockhashes: bool = False
     purge_before_slot: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
     lost_slots: LostSlots = LostSlots()
 
     def joined(self, later: "Once") -> "Once":
-        """Both, where two are asked for between the same two seals; the later one decides where they differ."""
+        """Merge two requests that come before the same seal; where both set a field, the later one counts."""
         return Once(
             skip_slots=later.skip_slots or self.skip_slots,
             fork_blocks=later.fork_blocks or self.fork_blocks,
@@ -124,17 +124,17 @@ class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    pass
+    """The send arrives at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    pass
+    """The send never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Arrives that many slots later."""
+    """The send arrives that many slots later."""
 
     slots: int
 
@@ -152,7 +152,7 @@ class CallFate(Enum):
 
 
 def read_plan(fields: Any) -> FaultPlan:
-    """A plan from its JSON form. Raises PlanError."""
+    """Read a plan from its JSON form. Raises PlanError."""
     try:
         return msgspec.convert(fields, FaultPlan)
     except msgspec.ValidationError as error:
@@ -160,7 +160,7 @@ def read_plan(fields: Any) -> FaultPlan:
 
 
 def read_once(fields: Any) -> Once:
-    """Raises PlanError."""
+    """Read single faults from their JSON form. Raises PlanError."""
     try:
         return msgspec.convert(fields, Once)
     except msgspec.ValidationError as error:
@@ -168,12 +168,12 @@ def read_once(fields: Any) -> Once:
 
 
 def changed(plan: FaultPlan, fields: Any) -> FaultPlan:
-    """The plan after a JSON merge patch: objects are merged, null takes a setting back. Raises PlanError."""
+    """The plan after a JSON merge patch: objects are merged, null resets a setting. Raises PlanError."""
     return read_plan(_merged(plan.as_json(), fields))
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """RFC 7396. A null that a setting may hold (hang_ms) is what its default says as well."""
+    """Merge by RFC 7396, except that null is a value of the settings in `_MAY_BE_NULL`."""
     if not isinstance(new, dict):
         return new
     merged = dict(old) if isinstance(old, dict) else {}
@@ -189,7 +189,7 @@ _MAY_BE_NULL = {"hang_ms", "retry_after_seconds"}
 
 
 def send_fate(plan: FaultPlan, leg: str, slot: int, signature: str) -> SendFate:
-    """A transaction sent again in a later slot is thrown for anew; in the same slot it fares the same."""
+    """The fate of a send. Sent again in the same slot, a transaction has the same fate; in a later slot, a new one."""
     faults: SendFaults = getattr(plan.sends, leg)
     if faults.drop_share and _drawn(plan, "drop", leg, slot, signature) < faults.drop_share:
         return Lost()
@@ -199,7 +199,7 @@ def send_fate(plan: FaultPlan, leg: str, slot: int, signature: str) -> SendFate:
 
 
 def skipped_after(plan: FaultPlan, slot: int) -> int:
-    """How many slots right after this one have no block."""
+    """The number of slots right after this one that have no block."""
     count = 0
     share = plan.slots.skip_share
     while share and count < SKIP_SLOTS_MAX and _drawn(plan, "skip", slot + count + 1) < share:
@@ -208,7 +208,7 @@ def skipped_after(plan: FaultPlan, slot: int) -> int:
 
 
 def forked_blocks(plan: FaultPlan, slot: int) -> int:
-    """How many blocks, from this slot's on, are abandoned; 0 where none is."""
+    """The number of blocks that are abandoned, from this slot on; 0 if there is no fork."""
     share = plan.slots.fork_share
     return plan.slots.fork_blocks if share and _drawn(plan, "fork", slot) < share else 0
 
@@ -220,7 +220,7 @@ def is_dead(plan: FaultPlan, slot: int) -> bool:
 
 
 def call_fate(plan: FaultPlan, method: str, number: int) -> CallFate:
-    """number: of this method's calls since the plan was set, from 0."""
+    """The fate of a call. number: its position, from 0, among this method's calls since the plan was set."""
     faults = call_faults(plan, method)
     if faults is None:
         return CallFate.ANSWERED
@@ -242,7 +242,7 @@ def call_faults(plan: FaultPlan, method: str) -> CallFaults | None:
 
 
 def loses(plan: FaultPlan, stream: Stream, slot: int) -> bool:
-    """Whether what happens in the slot is not told on the stream."""
+    """Whether the stream loses the events of the slot."""
     faults: StreamFaults = getattr(plan.streams, stream.value)
     if faults.silent:
         return True
@@ -251,6 +251,6 @@ def loses(plan: FaultPlan, stream: Stream, slot: int) -> bool:
 
 
 def _drawn(plan: FaultPlan, *about: str | int) -> float:
-    """From 0 to below 1, evenly spread, the same for the same seed and subject in every process."""
+    """A number from 0 to below 1, evenly distributed; equal seeds and subjects give the same one in every process."""
     text = "\0".join(map(str, (plan.seed, *about)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big") / 2**48

@@ -98,7 +98,7 @@ class Hub:
     @property
     def tells(self) -> bool:
         """Whether the stream is sound; else those who listen now miss what happens, but replays have it."""
-        return self._node.faults.tells(Stream.GRPC)
+        return self._node.faults.delivers(Stream.GRPC)
 
     # Events.
 

@@ -232,7 +232,7 @@ class Feed:
         self._registry.finish(topic)
 
     def _tell(self, topic: Topic, result: Any) -> None:
-        if not self._node.faults.tells(Stream.PUBSUB):
+        if not self._node.faults.delivers(Stream.PUBSUB):
             return  # Lost on the way: the node believes it was told.
         entry = self._registry.entry(topic)
         if entry is not None:

@@ -103,7 +103,7 @@ def broken(header: MessageHeader, keys: list[Pubkey], program: int, accounts: by
         broken(MessageHeader(1, 1, 1), [OTHER, SYSTEM_PROGRAM], 1, b""),  # The payer is readonly.
         broken(MessageHeader(1, 0, 3), [OTHER, SYSTEM_PROGRAM], 1, b""),  # More readonly keys than keys.
         broken(MessageHeader(1, 0, 1), [OTHER, OTHER, SYSTEM_PROGRAM], 2, b""),  # A key twice.
-        broken(MessageHeader(0, 0, 1), [OTHER, SYSTEM_PROGRAM], 1, b""),  # Nobody signs.
+        broken(MessageHeader(0, 0, 1), [OTHER, SYSTEM_PROGRAM], 1, b""),  # No signer.
     ],
 )
 def test_unsound_structure_is_refused(raw: bytes) -> None:

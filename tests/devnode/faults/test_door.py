@@ -1,4 +1,4 @@
-"""Each fault of a call and of a leg, through a real socket."""
+"""Each fault of a call and of a send, over real sockets."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ def node(shared: Faulty) -> Iterator[Faulty]:
 
 
 def test_calls_are_refused_with_429(node: Faulty) -> None:
-    """By method, with the hint that a client waits by; a share of the calls, the same for the same seed."""
+    """The fault is by method, with a retry-after header; the same seed refuses the same calls."""
     node.set(calls={"getSlot": {"too_many_share": 1, "retry_after_seconds": 2}})
     reply = node.post("getSlot")
     assert reply.status_code == 429 and reply.headers["retry-after"] == "2"
@@ -49,7 +49,7 @@ def test_calls_are_refused_with_429(node: Faulty) -> None:
     assert node.post("getSlot").status_code == 200
 
 
-def test_a_hanging_call_is_carried_out_late_or_never(node: Faulty) -> None:
+def test_a_hanging_call_is_answered_late_or_never(node: Faulty) -> None:
     node.set(calls={"getSlot": {"hang_share": 1, "hang_ms": 150}})
     began = time.monotonic()
     assert node.post("getSlot").status_code == 200
@@ -60,7 +60,7 @@ def test_a_hanging_call_is_carried_out_late_or_never(node: Faulty) -> None:
     assert node.post("getHealth").json()["result"] == "ok"
 
 
-def test_a_call_that_hangs_for_ever_is_not_carried_out(node: Faulty) -> None:
+def test_a_call_that_hangs_for_ever_is_not_executed(node: Faulty) -> None:
     payer, to = node.wallet(), Pubkey.new_unique()
     payment = node.payment(payer, to, 2_000_000)
     node.set(calls={"sendTransaction": {"hang_share": 1}})
@@ -69,8 +69,8 @@ def test_a_call_that_hangs_for_ever_is_not_carried_out(node: Faulty) -> None:
     assert node.balance(to) == 0
 
 
-def test_an_answer_that_breaks_off_was_carried_out(node: Faulty) -> None:
-    """The case in which a sender cannot know: the transaction is on the chain, and nobody said so."""
+def test_a_call_is_executed_though_its_answer_breaks_off(node: Faulty) -> None:
+    """The transaction is on the chain, and the sender does not know."""
     payer, to = node.wallet(), Pubkey.new_unique()
     payment = node.payment(payer, to, 2_000_000)
     node.set(calls={"sendTransaction": {"lost_share": 1}})
@@ -80,7 +80,7 @@ def test_an_answer_that_breaks_off_was_carried_out(node: Faulty) -> None:
 
 
 def test_garbage_is_not_json(node: Faulty) -> None:
-    """With a good status, as a broken proxy sends it; batches share the fate of their first faulty call."""
+    """The status is 200, as from a broken proxy; a batch has the fate of its first faulty call."""
     node.set(calls={"*": {"garbage_share": 1}})
     for method in ("getSlot", "getBlockHeight", "getVersion", "getGenesisHash"):
         reply = node.post(method)
@@ -132,7 +132,7 @@ def test_a_delayed_send_lands_in_a_later_slot(node: Faulty) -> None:
 
 
 def test_skipped_slots_have_no_block(node: Faulty) -> None:
-    """getBlocks leaves them out, getBlock says skipped, the next block's parent lies below them."""
+    """getBlocks leaves skipped slots out, getBlock says skipped, and the next block's parent is below them."""
     slot = node.once(skip_slots=3)
     node.wait_for_slot(slot + 6, "confirmed")
     made = node.call("getBlocks", slot, slot + 8, {"commitment": "confirmed"})
@@ -152,7 +152,7 @@ def test_a_frozen_chain_stands_still(node: Faulty) -> None:
 
 
 def test_a_lost_fork_takes_a_processed_transaction_back(node: Faulty) -> None:
-    """Processed, then unknown, its effects undone; sent again on a hash from below the fork, it lands for good."""
+    """The transaction is processed, then unknown and undone; it can land again, as its hash is older than the fork."""
     payer, to = node.wallet(), Pubkey.new_unique()
     node.wait_for_slot(node.slot(), "confirmed")
     payment = node.payment(payer, to, 2_000_000)
@@ -173,7 +173,7 @@ def test_a_lost_fork_takes_a_processed_transaction_back(node: Faulty) -> None:
     assert node.balance(to) == 2_000_000
 
 
-def test_hashes_expire_at_once_when_told(node: Faulty) -> None:
+def test_blockhashes_can_be_expired_at_once(node: Faulty) -> None:
     payer = node.wallet()
     payment = node.payment(payer, Pubkey.new_unique(), 2_000_000)
     node.wait_for_slot(node.slot() + 2)
@@ -196,12 +196,12 @@ def test_a_lagging_node_shows_the_past(node: Faulty) -> None:
     assert node.balance(payer.pubkey()) == 10**12 and node.call("getHealth") == "ok"
 
 
-def test_a_node_can_say_that_it_is_unhealthy(node: Faulty) -> None:
+def test_a_node_can_report_that_it_is_unhealthy(node: Faulty) -> None:
     node.set(node={"unhealthy": True})
     assert node.error("getHealth") == -32005 and httpx.get(f"{node.url}/health").text == "unknown"
 
 
-def test_a_purged_history_says_so(node: Faulty) -> None:
+def test_a_purged_block_is_reported_as_cleaned_up(node: Faulty) -> None:
     node.wait_for_slot(1_050, "finalized")
     node.once(purge_before_slot=1_040)
     node.wait_for_slot(node.slot() + 2)
@@ -211,7 +211,7 @@ def test_a_purged_history_says_so(node: Faulty) -> None:
 
 
 async def test_a_silent_stream_stays_open_and_a_jump_leaves_slots_out(node: Faulty) -> None:
-    """Over a real WebSocket: nothing comes while silent; afterwards slots go on with a gap."""
+    """A silent WebSocket receives nothing; afterwards slots continue with a gap, and lost slots make another gap."""
     async with websockets.connect(node.process.facts["ws_url"]) as socket:
         await socket.send('{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}')
         await socket.recv()
@@ -223,7 +223,7 @@ async def test_a_silent_stream_stays_open_and_a_jump_leaves_slots_out(node: Faul
         last = await next_slot()
         node.set(streams={"pubsub": {"silent": True}})
         with pytest.raises(TimeoutError):
-            while True:  # What was on its way still comes, then nothing.
+            while True:  # Notifications sent before may still arrive.
                 last = orjson.loads(await asyncio.wait_for(socket.recv(), 0.3))["params"]["result"]["slot"]
         node.clear()
         slots = [await next_slot()]

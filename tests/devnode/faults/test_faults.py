@@ -7,8 +7,8 @@ from actors.devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Onc
 from tests.devnode.local_node import LocalNode
 
 
-def test_a_dropped_send_leaves_no_trace(local: LocalNode) -> None:
-    """The sender is answered as ever; the transaction never lands, and may be sent again."""
+def test_a_dropped_send_never_lands(local: LocalNode) -> None:
+    """A dropped transaction changes nothing and may be sent again."""
     payer, to = local.wallet(), Pubkey.new_unique()
     raw = bytes(local.transfer(payer, to, 2_000_000))
     local.node.faults.set(read_plan({"sends": {"tpu": {"drop_share": 1}}}))
@@ -33,8 +33,8 @@ def test_a_delayed_send_arrives_in_its_slot(local: LocalNode) -> None:
     assert len(list(local.chain.open_transactions())) == 0
 
 
-def test_names_that_clients_make_up_are_not_all_kept(local: LocalNode) -> None:
-    """Memory is bounded whatever is called; methods seen before keep a count of their own."""
+def test_the_number_of_counted_methods_is_bounded(local: LocalNode) -> None:
+    """Clients may call any number of unknown methods; methods counted before keep their own counter."""
     faults = local.node.faults
     faults.set(read_plan({"calls": {"*": {"too_many_share": 0.5}}}))
     faults.call_fate("getSlot")
@@ -43,8 +43,8 @@ def test_names_that_clients_make_up_are_not_all_kept(local: LocalNode) -> None:
     assert len(faults._calls) <= 257 and faults._calls["getSlot"] == 1
 
 
-def test_what_is_held_arrives_in_the_order_it_was_sent(local: LocalNode) -> None:
-    """Whatever a door gives to be held; even when the plan has been taken back."""
+def test_delayed_sends_arrive_in_the_order_they_were_sent(local: LocalNode) -> None:
+    """Delayed sends arrive even if the plan changes meanwhile."""
     faults, arrived = local.node.faults, []
     faults.set(read_plan({"sends": {"bundle": {"delay_share": 1, "delay_slots": 2}}}))
     assert faults.send_fate(Source.BUNDLE, "x") == Late(2)
@@ -60,8 +60,8 @@ def test_what_is_held_arrives_in_the_order_it_was_sent(local: LocalNode) -> None
     assert arrived == ["soon", "first", "second"]
 
 
-def test_gifts_of_the_faucet_always_arrive(local: LocalNode) -> None:
-    """Or no test could set itself up."""
+def test_transactions_of_the_faucet_always_arrive(local: LocalNode) -> None:
+    """A test with send faults must still be able to fund wallets."""
     lossy = {"drop_share": 1}
     local.node.faults.set(read_plan({"sends": {"rpc": lossy, "tpu": lossy, "bundle": lossy}}))
     assert local.node.faults.send_fate(Source.FAUCET, "x") == Passes()
@@ -69,7 +69,7 @@ def test_gifts_of_the_faucet_always_arrive(local: LocalNode) -> None:
 
 
 def test_calls_are_counted_from_the_setting_of_the_plan(local: LocalNode) -> None:
-    """The same plan set again hits the same calls again."""
+    """A plan that is set a second time hits the same calls again."""
     faults, plan = local.node.faults, read_plan({"calls": {"getSlot": {"hang_share": 0.5}}})
     faults.set(plan)
     first = [faults.call_fate("getSlot") for _ in range(40)]
@@ -78,26 +78,26 @@ def test_calls_are_counted_from_the_setting_of_the_plan(local: LocalNode) -> Non
     assert set(first) == {CallFate.HANGS, CallFate.ANSWERED}
 
 
-def test_a_silent_stream_tells_nothing(local: LocalNode) -> None:
+def test_a_silent_stream_delivers_nothing(local: LocalNode) -> None:
     faults = local.node.faults
-    assert faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
+    assert faults.delivers(Stream.PUBSUB) and faults.delivers(Stream.GRPC)
     faults.set(read_plan({"streams": {"pubsub": {"silent": True}}}))
-    assert not faults.tells(Stream.PUBSUB) and faults.tells(Stream.GRPC)
+    assert not faults.delivers(Stream.PUBSUB) and faults.delivers(Stream.GRPC)
 
 
 def test_lost_slots_begin_now_and_end(local: LocalNode) -> None:
-    """A stream that jumps: so many slots are not told, the one being built is the first."""
+    """The stream loses that many slots, from the slot being built on."""
     faults = local.node.faults
     faults.do_once(Once(lost_slots=LostSlots(grpc=2)))
-    told = []
+    delivered = []
     for _ in range(4):
-        told.append((faults.tells(Stream.PUBSUB), faults.tells(Stream.GRPC)))
+        delivered.append((faults.delivers(Stream.PUBSUB), faults.delivers(Stream.GRPC)))
         local.beat()
-    assert told == [(True, False), (True, False), (True, True), (True, True)]
+    assert delivered == [(True, False), (True, False), (True, True), (True, True)]
 
 
-def test_what_is_asked_for_once_happens_once(local: LocalNode) -> None:
-    """With the next seal; the plan's own shares go on beside it."""
+def test_a_single_fault_happens_once(local: LocalNode) -> None:
+    """A single fault happens with the next seal; the shares of the plan stay in force."""
     faults = local.node.faults
     faults.do_once(Once(skip_slots=3, fork_blocks=2, purge_before_slot=7))
     assert faults.next_seal() == Once(skip_slots=3, fork_blocks=2, purge_before_slot=7)
@@ -106,7 +106,7 @@ def test_what_is_asked_for_once_happens_once(local: LocalNode) -> None:
     assert faults.next_seal() == Once(fork_blocks=3, dead_block=True)
 
 
-def test_expired_hashes_let_nothing_land_that_was_signed_before(local: LocalNode) -> None:
+def test_a_transaction_on_an_expired_hash_is_refused(local: LocalNode) -> None:
     payer = local.wallet()
     transaction = local.transfer(payer, Pubkey.new_unique(), 2_000_000)
     local.beat()
@@ -114,8 +114,8 @@ def test_expired_hashes_let_nothing_land_that_was_signed_before(local: LocalNode
     assert local.chain.submit(bytes(transaction), Source.RPC) == Refused("BlockhashNotFound")
 
 
-def test_a_node_says_that_it_is_behind_from_a_distance_on(local: LocalNode) -> None:
-    """128 slots, as a node of the cluster: below that it calls itself healthy."""
+def test_a_node_reports_a_lag_above_128_slots(local: LocalNode) -> None:
+    """As on a real node, a lag of up to 128 slots counts as healthy."""
     faults = local.node.faults
     faults.set(read_plan({"node": {"lag_slots": 128}}))
     assert faults.slots_behind is None and local.call("getHealth") == "ok"
@@ -124,8 +124,8 @@ def test_a_node_says_that_it_is_behind_from_a_distance_on(local: LocalNode) -> N
     assert local.error("getHealth") == (-32005, "Node is behind by 129 slots")
 
 
-def test_a_lagging_node_answers_of_the_past(local: LocalNode) -> None:
-    """Slots, balances, statuses, hashes and minContextSlot; what it is sent lands now."""
+def test_a_lagging_node_answers_from_the_past(local: LocalNode) -> None:
+    """Slots, balances, statuses, hashes and minContextSlot are old; transactions land in the newest slot."""
     payer, to = local.wallet(), Pubkey.new_unique()
     level = {"commitment": "processed"}
     then = local.call("getSlot", level)
