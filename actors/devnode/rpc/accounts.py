@@ -1,4 +1,4 @@
-"""Methods about accounts.
+"""JSON-RPC methods about accounts.
 
 Implements: getBalance, getAccountInfo, getMultipleAccounts, getProgramAccounts,
 getMinimumBalanceForRentExemption, getSupply, getLargestAccounts. Reads only.
@@ -27,7 +27,7 @@ ACCOUNTS_MAX = 100
 FILTERS_MAX = 4
 MEMCMP_BYTES_MAX = 128
 LARGEST_MAX = 20
-DATA_BYTES_MAX = 10 * 1024 * 1024  # An account is at most this long.
+DATA_BYTES_MAX = 10 * 1024 * 1024  # Solana's limit for one account.
 
 
 def get_balance(node: Node, params: Params) -> Any:
@@ -79,7 +79,7 @@ def get_minimum_balance_for_rent_exemption(node: Node, params: Params) -> Any:
 
 
 def get_supply(node: Node, params: Params) -> Any:
-    """Lamports of every account this chain knows; the faucet's own are what does not circulate."""
+    """The sum of all accounts; only the faucet's lamports count as non-circulating."""
     config = read.config(params, 0, "RpcSupplyConfig")
     level, slot = node.bank(config)
     faucet = node.keys.faucet.pubkey()
@@ -113,7 +113,7 @@ def get_largest_accounts(node: Node, params: Params) -> Any:
 
 
 class AccountView:
-    """How one call wants its accounts: encoding, slice, and the level that mint decimals are read at."""
+    """Shows accounts with the encoding and data slice of one call; reads mint decimals at its level."""
 
     def __init__(self, node: Node, level: Commitment, config: dict[str, Any], default_encoding: str) -> None:
         encoding = config.get("encoding")
@@ -171,7 +171,7 @@ def _all_accounts(node: Node, level: Commitment) -> Iterator[tuple[Pubkey, Accou
             yield pubkey, account
 
 
-Filter = int | tuple[int, bytes] | str  # dataSize, memcmp at an offset, or "tokenAccountState".
+Filter = int | tuple[int, bytes] | str  # dataSize, memcmp (offset, bytes), or "tokenAccountState".
 
 
 def filters_of(value: Any) -> list[Filter]:

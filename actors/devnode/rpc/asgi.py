@@ -1,7 +1,7 @@
-"""The vocabulary of ASGI applications: what a door is given, and replies as values.
+"""Types of ASGI applications, and HTTP replies as values.
 
 Implements: sending a whole reply. Browsers may call JSON-RPC from any origin, as on a node (`cors`); other routes
-give no such permission. Not here: which routes there are (http.py).
+give no such permission. Not here: the routes (http.py).
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -1,4 +1,4 @@
-"""Methods about slots, blocks and blockhashes.
+"""JSON-RPC methods about slots, blocks and blockhashes.
 
 Implements: getSlot, getBlockHeight, getBlockTime, getBlock, getBlocks, getBlocksWithLimit, getFirstAvailableBlock,
 minimumLedgerSlot, getLatestBlockhash, isBlockhashValid, getBlockCommitment, getRecentPrioritizationFees,
@@ -89,7 +89,7 @@ def get_block(node: Node, params: Params) -> Any:
 
 
 def _encoding_config(value: Any) -> dict[str, Any]:
-    """The second parameter is a configuration object or, in the old form, just the encoding."""
+    """Read the second parameter: a configuration object or, in the old form, only the encoding."""
     if value is None:
         return {}
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def _encoding_config(value: Any) -> dict[str, Any]:
 
 
 def _existing_block(node: Node, slot: int, level: Commitment) -> StoredBlock:
-    """The block at the slot if it has reached the level; otherwise the node's error for what is the case."""
+    """The block at the slot if it has reached the level; otherwise raises the node's error for the reason."""
     if slot > node.chain.levels.at(level).slot:
         raise block_not_available(slot)
     block = node.archive.block(slot)
@@ -112,7 +112,7 @@ def _existing_block(node: Node, slot: int, level: Commitment) -> StoredBlock:
 
 def get_blocks(node: Node, params: Params) -> Any:
     first = read.unsigned(read.at(params, 0))
-    # The end may be left out, and then the configuration takes its place.
+    # The last slot is optional; without it the configuration is the second parameter.
     end_is_config = isinstance(read.at(params, 1), dict)
     last = None if end_is_config else read.optional_unsigned(read.at(params, 1))
     level = read.confirmed_or_higher(read.config(params, 1 if end_is_config else 2, "RpcContextConfig"))
@@ -150,7 +150,7 @@ def is_blockhash_valid(node: Node, params: Params) -> Any:
 
 
 def get_block_commitment(node: Node, params: Params) -> Any:
-    """All stake is this node's own, so every vote below a slot is at its deepest lockout."""
+    """Votes on a block by depth. All stake is this node's, and it votes for every block."""
     slot = read.unsigned(read.at(params, 0))
     levels = node.chain.levels
     newest = levels.at(Commitment.PROCESSED).slot

@@ -1,8 +1,8 @@
-"""simulateBundle, the method that jito-solana adds to a node.
+"""simulateBundle, which jito-solana adds to a node's JSON-RPC methods.
 
-Implements: its own form (encodedTransactions, accounts wanted before and after each transaction, simulationBank), its
-limits and refusals; transactions run one after the other, each on what those before it left, up to the first that
-fails. Nothing lasts. Not here: sending bundles (block_engine/).
+Implements: its parameters (encodedTransactions, accounts before and after each transaction, simulationBank), limits
+and refusals. Transactions run one after the other, each on the changes of the ones before, up to the first failure.
+All changes are undone. Not here: sending bundles (block_engine/).
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from actors.devnode.rpc.params import Params
 from actors.devnode.rpc.sending import decoded_transaction
 
 TRANSACTIONS_MAX = 20
-ACCOUNTS_MAX = 128  # As many as one transaction may lock.
+ACCOUNTS_MAX = 128  # The limit of account locks in one transaction.
 _STRUCT = "struct RpcSimulateBundleConfig"
 _NO_ACCOUNT = Account(0, b"", SYSTEM_PROGRAM, False, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Of one simulation: which accounts are shown before and after each transaction."""
+    """The accounts that one call wants to see before and after each transaction."""
 
     before: list[tuple[Pubkey, ...]]
     after: list[tuple[Pubkey, ...]]
@@ -76,7 +76,7 @@ def _encoded_transactions(value: Any) -> list[Any]:
 
 
 def _wanted(config: Any, count: int) -> _Wanted:
-    """Both lists must come once there is a configuration, with an entry or null for each transaction."""
+    """Read both lists of wanted accounts. A configuration must have both, with an entry or null per transaction."""
     if config is None:
         return _Wanted([()] * count, [()] * count)
     if not isinstance(config, dict):
@@ -113,13 +113,13 @@ def _addresses(value: Any, when: str) -> tuple[Pubkey, ...]:
 
 
 def _refuse_duplicates(transactions: list[Decoded]) -> None:
-    """By message: other signatures on the same message make no other transaction."""
+    """Refuse two equal messages; their signatures may differ."""
     if len({bytes(one.message) for one in transactions}) < len(transactions):
         raise invalid_params("duplicate transactions")
 
 
 def _bank(chain: Chain, value: Any) -> Sealed:
-    """By commitment (confirmed unless said), by slot, or the newest of all ("tip")."""
+    """Select the bank by commitment (default: confirmed), by slot, or the newest one ("tip")."""
     if value is None:
         return chain.levels.at(Commitment.CONFIRMED)
     if value == "tip":
@@ -134,7 +134,7 @@ def _bank(chain: Chain, value: Any) -> Sealed:
 
 
 def _bank_at(chain: Chain, slot: int) -> Sealed:
-    """A node keeps the banks from its root on; older ones it has forgotten."""
+    """The bank of a slot. As on a node, banks below the root are gone."""
     building = chain.levels.at(Commitment.PROCESSED)
     if slot == building.slot:
         return building
@@ -168,7 +168,7 @@ def _run(
             signature = str(decoded.signature)
             failure = {"TransactionFailure": [list(bytes(decoded.signature)), error_text(done.err)]}
             summary = {"failed": {"error": failure, "tx_signature": signature}}
-            break  # What follows is not run, and has no result.
+            break  # Later transactions do not run and have no result.
     return {"summary": summary, "transactionResults": results}
 
 
@@ -185,7 +185,7 @@ def _refusal(chain: Chain, rehearsal: Rehearsal, decoded: Decoded, bank: Sealed)
 
 
 def _shown(pubkey: Pubkey, rehearsal: Rehearsal) -> dict[str, Any]:
-    """An account that does not exist is shown as an empty one, as upstream."""
+    """The JSON of an account; as in jito-solana, an absent account is shown as an empty one."""
     account = rehearsal.read(pubkey)
     shown = ui_account(pubkey, account if account is not None else _NO_ACCOUNT, "base64", None, lambda *_: None)
     return shown if account is not None else shown | {"rentEpoch": 0}

@@ -1,4 +1,4 @@
-"""Methods about the node, the cluster and its epochs. What is made up comes from cluster_constants.py.
+"""JSON-RPC methods about the node, the cluster and its epochs. Invented values come from cluster_constants.py.
 
 Implements: getHealth, getVersion, getIdentity, getGenesisHash, getClusterNodes, getEpochInfo, getEpochSchedule,
 getSlotLeader, getSlotLeaders, getLeaderSchedule, getVoteAccounts, getStakeMinimumDelegation, getInflationGovernor,
@@ -36,7 +36,7 @@ def get_genesis_hash(node: Node, params: Params) -> Any:
 
 
 def get_cluster_nodes(node: Node, params: Params) -> Any:
-    """This node alone. Addresses of doors that are not open are null."""
+    """The list of nodes: this node alone. The address of a door that is not open is null."""
     return [
         {
             "clientId": "Agave",
@@ -91,7 +91,7 @@ def get_slot_leaders(node: Node, params: Params) -> Any:
     limit = read.unsigned(read.at(params, 1))
     if limit > made_up.SLOT_LEADERS_MAX:
         raise invalid_params(f"Invalid limit; max {made_up.SLOT_LEADERS_MAX}")
-    # Schedules exist for the epoch of the root and the one after it.
+    # Leader schedules exist for the epoch of the root and the next epoch.
     last_known = epoch_of(node.chain.levels.at(Commitment.FINALIZED).slot).last_slot + SLOTS_PER_EPOCH
     if limit and first + limit - 1 > last_known:
         epoch = epoch_of(first + limit - 1).epoch
@@ -150,7 +150,7 @@ def get_inflation_rate(node: Node, params: Params) -> Any:
 
 
 def get_inflation_reward(node: Node, params: Params) -> Any:
-    """Nobody is ever rewarded here; epochs that have not ended have no answer yet."""
+    """Rewards of an epoch: always null. An epoch that has not ended is an error, as on a node."""
     addresses = read.listed(read.at(params, 0) or [])
     if len(addresses) > made_up.REWARD_ADDRESSES_MAX:
         raise invalid_params(f"Too many inputs provided; max {made_up.REWARD_ADDRESSES_MAX}")
@@ -172,7 +172,7 @@ def get_highest_snapshot_slot(node: Node, params: Params) -> Any:
 
 
 def get_newest_slot(node: Node, params: Params) -> Any:
-    """getMaxRetransmitSlot and getMaxShredInsertSlot: there are no shreds; the slot being built stands for them."""
+    """For getMaxRetransmitSlot and getMaxShredInsertSlot. There are no shreds, so both are the slot being built."""
     return node.chain.levels.at(Commitment.PROCESSED).slot
 
 

@@ -1,10 +1,10 @@
-"""What this node makes up about the cluster around it.
+"""Invented facts about the cluster around this node.
 
-There is one node, without votes, stake or inflation. Clients ask about these all the same, so each answer is a
-constant with a plausible shape, and all of them are here, for the README to name.
+There is one node, without votes, stake or inflation. Clients still ask about these, so each answer is a plausible
+constant. All of them are in this module, and the README names them.
 """
 
-ACTIVATED_STAKE_LAMPORTS = 42_000_000_000_000  # 42,000 SOL: the whole stake of the cluster, all of it this node's.
+ACTIVATED_STAKE_LAMPORTS = 42_000_000_000_000  # 42,000 SOL: the whole stake of the cluster, and all of it this node's.
 VOTE_COMMISSION_PERCENT = 0
 STAKE_MINIMUM_DELEGATION_LAMPORTS = 1
 INFLATION_GOVERNOR = {"foundation": 0.0, "foundationTerm": 0.0, "initial": 0.0, "taper": 1.0, "terminal": 0.0}

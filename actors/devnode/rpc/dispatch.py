@@ -1,9 +1,9 @@
-"""From a request body to a reply body.
+"""Turns the body of a JSON-RPC request into the body of its reply.
 
-Implements: JSON-RPC 2.0 single calls, batches and notifications, byte for byte in the order jsonrpc, result or
-error, id. Synchronous: every handler runs in the owner thread, to its
-end or to where a send waits for a check of its signatures.
-Not here: HTTP (http.py), what the methods do (the topic modules), which exist (table.py).
+Implements: JSON-RPC 2.0 single calls, batches and notifications; the fields of a reply have the order jsonrpc, result
+or error, id. Synchronous: a handler runs in the chain's thread to its end, or, for a send, to the point where it needs
+a check of its signatures.
+Not here: HTTP (http.py), the methods (a module for each topic), their list (table.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -34,12 +34,12 @@ class Dispatcher:
         self._node, self._table = node, table
 
     def answer(self, body: bytes) -> bytes | None:
-        """The reply; None where the body held notifications only."""
+        """Execute a request body; None if it has only notifications."""
         reply = self.begin(body)
         return reply.finish(False) if isinstance(reply, Unfinished) else reply
 
     def begin(self, body: bytes) -> "bytes | Unfinished[bytes | None] | None":
-        """The reply, or what is left to do for it."""
+        """Execute a request body up to a check of signatures: the reply, or an Unfinished that makes it."""
         try:
             request = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -66,7 +66,7 @@ class Dispatcher:
         if not isinstance(request, dict):
             return _failure(invalid_request(), None)
         identifier = request.get("id")
-        # What names no method is no notification: its sender waits for an answer.
+        # An object without a method is an invalid request, not a notification, so it gets an error.
         is_notification = "id" not in request and isinstance(request.get("method"), str)
         try:
             result = self._call(request)
@@ -104,7 +104,7 @@ class Dispatcher:
 
 
 def _finished(request: dict[str, Any], unfinished: Unfinished[Any], is_signed: bool) -> dict[str, Any] | None:
-    """The second half of a call that has a method, so that without an id it is a notification."""
+    """Finish a send. Its request has a method, so without an id it is a notification."""
     identifier = request.get("id")
     try:
         result = unfinished.finish(is_signed)

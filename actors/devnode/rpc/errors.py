@@ -1,14 +1,14 @@
-"""The errors of the JSON-RPC interface: Agave's codes and texts, in one table.
+"""The errors of the JSON-RPC interface, with Agave's codes and texts.
 
 Implements: JSON-RPC 2.0 reserved codes and Agave's server errors (-32001 to -32021). Pure.
-A handler raises RpcError; the dispatcher turns it into the reply. Nothing else may raise for a client's mistake.
+A handler raises RpcError for a client's mistake, and no other exception; the dispatcher turns it into the reply.
 """
 
 from typing import Any
 
 
 class RpcError(Exception):
-    """A client-caused no, on its way to the dispatcher."""
+    """A refusal that the client caused; the dispatcher answers with it."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""What the handlers of the interface work on: the chain, its archive, and what the node says of itself.
+"""The node as its handlers see it: chain, archive, keys, faucet, addresses, faults and health.
 
-Implements: the context of a reply (`apiVersion`, `slot`) and minContextSlot. Handlers read from here; only sending
-and the faucet change anything, through the chain's one entrance.
+Implements: the context of a reply (`apiVersion`, `slot`) and minContextSlot. Handlers only read; sending and the
+faucet change the chain through `Chain.submit`.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from actors.devnode.journal.archive import Archive
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import min_context_slot_not_reached, node_unhealthy
 
-SOLANA_CORE_VERSION = "4.1.2"  # Of the runtime crates inside the VM.
-FEATURE_SET = 4_215_500_110  # Announced by getVersion; a number, not a promise about features.
+SOLANA_CORE_VERSION = "4.1.2"  # The version of the runtime crates in the VM.
+FEATURE_SET = 4_215_500_110  # Shown by getVersion; it does not describe the VM's features.
 
 
 @dataclass(slots=True)
 class Health:
-    """What getHealth and GET /health answer; changed by fault injection only."""
+    """The health for getHealth and GET /health; only fault injection changes it."""
 
     faults: Faults
 
@@ -55,7 +55,7 @@ class Node:
         self.health = Health(self.faults)
 
     def bank(self, fields: dict[str, Any]) -> tuple[Commitment, int]:
-        """Commitment level and slot that a call is answered at; refuses below minContextSlot."""
+        """The commitment level and slot for a call. Refuses if the slot is below the call's minContextSlot."""
         level = read.commitment(fields)
         slot = self.chain.levels.at(level).slot
         least = fields.get("minContextSlot")

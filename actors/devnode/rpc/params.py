@@ -1,4 +1,4 @@
-"""Reading the parameters of a call, with the texts that Agave's decoder answers.
+"""Reads the parameters of a call, with the error texts of Agave's decoder.
 
 Implements: positional parameters, optional configuration objects, keys, signatures, commitment and minContextSlot.
 Unknown fields of a configuration object are ignored, as a node does. Pure; every refusal is an RpcError.
@@ -17,7 +17,7 @@ Params = list[Any]
 
 
 def described(value: Any) -> str:
-    """A JSON value as Agave's decoder names it in its complaints."""
+    """A JSON value in the words of Agave's decoder."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -68,7 +68,7 @@ def boolean(config: dict[str, Any], name: str, default: bool = False) -> bool:
 
 
 def config(params: Params, index: int, struct: str) -> dict[str, Any]:
-    """An optional configuration object; absent and null are the empty one."""
+    """Read an optional configuration object; absent and null are an empty one."""
     value = at(params, index)
     if value is None:
         return {}
@@ -77,9 +77,9 @@ def config(params: Params, index: int, struct: str) -> dict[str, Any]:
     return value
 
 
-def listed(value: Any, what: str = "a sequence") -> list[Any]:
+def listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise wrong_type(value, what)
+        raise wrong_type(value, "a sequence")
     return value
 
 
@@ -115,7 +115,7 @@ def signature_of(value: Any) -> Signature:
 
 
 def _key_fault(value: str, length_max: int, error: ValueError) -> str:
-    """WrongSize or Invalid, as the chain's own key parser says."""
+    """The error name of the chain's key parser: WrongSize or Invalid."""
     if len(value) > length_max:
         return "WrongSize"
     return "WrongSize" if "size" in str(error).lower() else "Invalid"

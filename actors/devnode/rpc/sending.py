@@ -1,8 +1,8 @@
-"""Methods that send or try a transaction.
+"""JSON-RPC methods that send or simulate a transaction.
 
 Implements: sendTransaction with preflight, simulateTransaction, requestAirdrop, getFeeForMessage.
-Bad signatures show as -32002 with SignatureFailure, as nodes do since Agave 3.1. With skipPreflight a transaction
-that cannot land vanishes without a word, as it would on its way to a leader.
+A bad signature is error -32002 with SignatureFailure, as on nodes since Agave 3.1. With skipPreflight, a transaction
+that cannot land is dropped without an error, as on its way to a leader.
 """
 
 import base64
@@ -34,7 +34,7 @@ TRANSACTION_TYPE = "solana_transaction::versioned::VersionedTransaction"
 BASE58_CHARACTERS_MAX = 1_683  # Longest base58 text of 1,232 bytes.
 BASE64_CHARACTERS_MAX = 1_644
 BASE64_CHARACTERS_MAX_V1 = 5_464
-_V1_BASE64_START = "gQ"  # 0x81 and anything after it.
+_V1_BASE64_START = "gQ"  # The first byte is 0x81.
 _ENCODINGS = ("base58", "base64")
 
 
@@ -59,7 +59,7 @@ def send_transaction(node: Node, params: Params) -> Unfinished[str]:
 
 
 def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: bool) -> None:
-    """Preflight, then landing; in one run where both would be the same."""
+    """Run preflight, then land the transaction; in one run where both see the same accounts."""
     chain = node.chain
     result: SubmitResult | Unsound
     if sees_the_present(chain, decoded, level) and not node.faults.befall_sends:
@@ -115,7 +115,7 @@ def request_airdrop(node: Node, params: Params) -> Any:
 
 
 def get_fee_for_message(node: Node, params: Params) -> Any:
-    """Null where the message's blockhash is unknown at the commitment, as on a node."""
+    """The fee; null if the message's blockhash is unknown at the commitment, as on a node."""
     text = read.text(params, 0)
     level, slot = node.bank(read.config(params, 1, "RpcContextConfig"))
     raw = _raw(text, "base64", "solana_message::versions::VersionedMessage")
@@ -134,7 +134,7 @@ def get_fee_for_message(node: Node, params: Params) -> Any:
 
 def decoded_transaction(text: str, config: dict[str, Any]) -> Decoded:
     encoding = config.get("encoding")
-    if encoding in (None, "binary"):  # The second is its older name.
+    if encoding in (None, "binary"):  # "binary" is an older name of base58.
         encoding = "base58"
     elif encoding not in _ENCODINGS:
         raise invalid_params(f"unsupported encoding: {encoding}. Supported encodings: base58, base64")

@@ -1,7 +1,7 @@
-"""Every method of the interface: its handler, and how many parameters it takes.
+"""All JSON-RPC methods, each with its handler and its numbers of parameters.
 
-Implements: the list of methods that Agave registers, less the certificate method of a consensus that is not here,
-and simulateBundle, which jito-solana adds.
+Implements: Agave's list of methods without the certificate method (this chain does not have that consensus), and
+simulateBundle, which jito-solana adds.
 """
 
 from actors.devnode.rpc import accounts, blocks, bundles, cluster, sending, tokens, transactions

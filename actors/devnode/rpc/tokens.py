@@ -1,7 +1,7 @@
-"""Methods about token accounts and mints.
+"""JSON-RPC methods about token accounts and mints.
 
 Implements: getTokenAccountBalance, getTokenSupply, getTokenAccountsByOwner, getTokenAccountsByDelegate,
-getTokenLargestAccounts. Reads only; found by index, never by a scan.
+getTokenLargestAccounts. Reads only; finds token accounts by index, without a scan.
 """
 
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _token_accounts(
 
 
 def _token_filter(node: Node, value: Any, level: Commitment) -> tuple[Pubkey | None, Pubkey]:
-    """(mint or None, token program) that the caller asks for."""
+    """Read the caller's filter: (mint or None, token program)."""
     if isinstance(value, dict) and "mint" in value:
         mint = read.pubkey_of(value["mint"])
         account = node.chain.account(mint, level)
@@ -112,7 +112,7 @@ def _token_filter(node: Node, value: Any, level: Commitment) -> tuple[Pubkey | N
 def _held(
     node: Node, level: Commitment, indexed: frozenset[Pubkey] | set[Pubkey]
 ) -> Iterator[tuple[Pubkey, Account, Holding]]:
-    """Indexed accounts as they were at the level, and those that only belonged here then."""
+    """Token accounts as they were at the level: those in the index, and all that changed after the level."""
     overlay = node.chain.overlay(level)
     for pubkey in sorted(indexed | overlay.keys(), key=bytes):
         account = overlay[pubkey] if pubkey in overlay else node.chain.vm.account(pubkey)

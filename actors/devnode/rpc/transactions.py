@@ -1,4 +1,4 @@
-"""Methods about transactions that landed.
+"""JSON-RPC methods about landed transactions.
 
 Implements: getTransaction, getSignatureStatuses, getSignaturesForAddress, getTransactionCount. Reads only.
 """
@@ -44,7 +44,7 @@ def get_transaction(node: Node, params: Params) -> Any:
 
 
 def get_transaction_count(node: Node, params: Params) -> Any:
-    """Of the processed level; older levels are not counted apart."""
+    """The count at the processed level, for every commitment: lower levels have no separate count."""
     node.bank(read.config(params, 0, "RpcContextConfig"))
     return node.chain.transaction_count
 
@@ -70,7 +70,7 @@ def _status(node: Node, signature: Signature, search: bool) -> dict[str, Any] | 
         slot, err = stored
     newest = node.chain.levels.at(Commitment.PROCESSED).slot
     if slot > newest:
-        return None  # Only where the node lags.
+        return None  # The node lags and does not show this slot yet.
     level = node.chain.levels.level_of(slot)
     final = level is Commitment.FINALIZED
     return {
@@ -101,7 +101,7 @@ def get_signatures_for_address(node: Node, params: Params) -> Any:
 
 
 def _position(node: Node, value: Any) -> tuple[int, int] | None:
-    """Where a signature stands; one that the node does not know is an error since Agave 4.0."""
+    """Slot and position of a signature. An unknown signature is an error, as on nodes since Agave 4.0."""
     if value is None:
         return None
     signature = str(read.signature_of(value))

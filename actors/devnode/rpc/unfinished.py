@@ -1,9 +1,9 @@
-"""A call whose end waits until it is known whether a transaction is signed, which another process may find out.
+"""A send between its two halves: it waits for a check of signatures, which another process may do.
 
-Implements: what lies between the two halves of a send: everything that can be said at once has been said, nothing has
-changed yet. Whoever wants no waiting finishes it on the spot.
-Pure; one of msgspec's structs, because every send makes two. Not here: who checks (execution/signature_checks.py),
-the two halves (sending.py).
+Implements: the first half has refused all other mistakes and has changed nothing. A caller that does not want to wait
+calls `finish(False)` at once.
+Pure; a msgspec struct, because every send makes two. Not here: the check (execution/signature_checks.py), the two
+halves (sending.py).
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class Unfinished(msgspec.Struct, Generic[Answer_co], frozen=True):
-    """To be finished once. is_signed: all signatures of the transaction are known to be good; with False nobody has
-    looked, or they are bad, and finishing looks for itself."""
+    """Call `finish` once. Its argument is_signed: all signatures are known to be valid. With False, they are invalid
+    or not checked, and `finish` checks them itself."""
 
     raw: bytes  # The transaction.
     finish: Callable[[bool], Answer_co]

@@ -9,15 +9,15 @@ from solders.rpc import responses
 from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
 from tests.devnode.local_node import LocalNode
 
-NOBODY = "1nc1nerator11111111111111111111111111111111"
+ABSENT = "1nc1nerator11111111111111111111111111111111"
 
 
 def test_balance(local: LocalNode) -> None:
-    """An address nobody has funded has 0 lamports: it is no error, for the node or for a typed client."""
+    """An address without funds has 0 lamports, which is no error, neither for the node nor for a typed client."""
     wallet = local.wallet(5 * 10**8)
     assert local.call("getBalance", str(wallet.pubkey()))["value"] == 5 * 10**8
-    assert local.call("getBalance", NOBODY)["value"] == 0
-    assert responses.GetBalanceResp.from_json(local.raw_reply("getBalance", NOBODY)).value == 0
+    assert local.call("getBalance", ABSENT)["value"] == 0
+    assert responses.GetBalanceResp.from_json(local.raw_reply("getBalance", ABSENT)).value == 0
 
 
 def test_balance_at_each_commitment(local: LocalNode) -> None:
@@ -42,14 +42,14 @@ def test_account_info_in_every_encoding(local: LocalNode) -> None:
     assert parsed["parsed"]["info"]["decimals"] == 6
     sliced = local.call("getAccountInfo", mint, {"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}})
     assert base64.b64decode(sliced["value"]["data"][0]) == data[4:36]
-    assert local.call("getAccountInfo", NOBODY)["value"] is None
+    assert local.call("getAccountInfo", ABSENT)["value"] is None
     raw = local.raw_reply("getAccountInfo", mint, {"encoding": "base64"})
     assert responses.GetAccountInfoResp.from_json(raw).value.data == data  # type: ignore[union-attr]
 
 
 def test_base58_refuses_long_data(local: LocalNode) -> None:
-    local.chain.vm.put(Pubkey.from_string(NOBODY), Account(1, bytes(200), SYSTEM_PROGRAM, False, 0))
-    assert local.error("getAccountInfo", NOBODY, {"encoding": "base58"}) == (
+    local.chain.vm.put(Pubkey.from_string(ABSENT), Account(1, bytes(200), SYSTEM_PROGRAM, False, 0))
+    assert local.error("getAccountInfo", ABSENT, {"encoding": "base58"}) == (
         -32600,
         "Encoded binary (base 58) data should be less than 128 bytes, please use Base64 encoding.",
     )
@@ -66,18 +66,18 @@ def test_base58_refuses_long_data(local: LocalNode) -> None:
     ],
 )
 def test_bad_configuration(local: LocalNode, config: object, text: str) -> None:
-    """A configuration that cannot be read is -32602 naming the field, never ignored in favour of a default."""
-    code, message = local.error("getAccountInfo", NOBODY, config)
+    """A bad configuration is error -32602, which names the field; it never falls back to a default."""
+    code, message = local.error("getAccountInfo", ABSENT, config)
     assert code == -32602 and text in message
 
 
 def test_multiple_accounts(local: LocalNode) -> None:
-    """Values come in the order asked, null for an absent account; at most 100, and one bad key fails the call."""
-    value = local.call("getMultipleAccounts", [str(USDC_MINT), NOBODY])["value"]
+    """Values have the order of the request, with null for an absent account; at most 100, all with valid keys."""
+    value = local.call("getMultipleAccounts", [str(USDC_MINT), ABSENT])["value"]
     assert value[0]["data"][1] == "base64" and value[1] is None
-    assert local.error("getMultipleAccounts", [NOBODY] * 101) == (-32602, "Too many inputs provided; max 100")
+    assert local.error("getMultipleAccounts", [ABSENT] * 101) == (-32602, "Too many inputs provided; max 100")
     assert local.error("getMultipleAccounts", ["x"])[0] == -32602
-    raw = local.raw_reply("getMultipleAccounts", [str(USDC_MINT), NOBODY])
+    raw = local.raw_reply("getMultipleAccounts", [str(USDC_MINT), ABSENT])
     assert responses.GetMultipleAccountsResp.from_json(raw).value[1] is None
 
 
@@ -98,7 +98,7 @@ def test_program_accounts_with_filters(local: LocalNode) -> None:
     assert len(responses.GetProgramAccountsResp.from_json(raw).value) == 4
 
 
-def test_program_accounts_as_they_were(local: LocalNode) -> None:
+def test_program_accounts_at_each_commitment(local: LocalNode) -> None:
     """An account that is not final yet is not in the finalized answer."""
     local.faucet.fund(Pubkey.new_unique(), 0, 1)
     config = {"encoding": "base64", "filters": [{"dataSize": 165}]}
@@ -122,18 +122,18 @@ def test_program_accounts_as_they_were(local: LocalNode) -> None:
     ],
 )
 def test_bad_filters(local: LocalNode, filters: object) -> None:
-    """At most 4 filters, and one that cannot be read refuses the call: skipping it would return too many accounts."""
+    """More than 4 filters or an invalid one is an error: ignoring a filter would return too many accounts."""
     assert local.error("getProgramAccounts", str(TOKEN_PROGRAM), {"filters": filters})[0] == -32602
 
 
 def test_rent(local: LocalNode) -> None:
-    """Rent exemption is the chain's own figure (2,039,280 lamports for a token account); oversized data is refused."""
+    """A token account needs 2,039,280 lamports, as on the real chain; oversized data is refused."""
     assert local.call("getMinimumBalanceForRentExemption", 165) == 2_039_280
     assert local.error("getMinimumBalanceForRentExemption", 10**9)[0] == -32602
 
 
 def test_supply_adds_up(local: LocalNode) -> None:
-    """Circulating and non-circulating make the total: what the faucet gives out starts to circulate, none is made."""
+    """Circulating and non-circulating add up to the total; a grant of the faucet moves lamports to circulating."""
     before = local.call("getSupply")["value"]
     local.wallet(10**9)
     after = local.call("getSupply")["value"]
@@ -147,7 +147,7 @@ def test_supply_adds_up(local: LocalNode) -> None:
 
 
 def test_largest_accounts(local: LocalNode) -> None:
-    """Richest first, at most 20; only the faucet counts as non-circulating, and the filters split on that."""
+    """Largest first, at most 20; the filters divide accounts into the faucet and all others."""
     largest = local.call("getLargestAccounts")["value"]
     assert largest[0]["address"] == str(local.faucet.pubkey) and len(largest) <= 20
     amounts = [one["lamports"] for one in largest]

@@ -16,8 +16,8 @@ async def sent(reply: Reply, cors: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("cors", [True, False])
-async def test_a_reply_goes_out_whole_with_its_headers(cors: bool) -> None:
-    """Browsers of any origin may read it only where that is said."""
+async def test_a_reply_is_sent_with_its_headers(cors: bool) -> None:
+    """Only a reply with `cors` allows browsers of any origin to read it."""
     start, body = await sent(Reply(429, b"{}", headers=((b"retry-after", b"3"),)), cors)
     assert start["status"] == 429 and body == {"type": "http.response.body", "body": b"{}"}
     headers = dict(start["headers"])
@@ -25,6 +25,6 @@ async def test_a_reply_goes_out_whole_with_its_headers(cors: bool) -> None:
     assert (b"access-control-allow-origin" in headers) is cors
 
 
-async def test_a_browser_is_told_what_it_may_ask() -> None:
+async def test_a_preflight_reply_lists_the_allowed_methods() -> None:
     start, _ = await sent(Reply(204, b"", b"text/plain"), True)
     assert dict(start["headers"])[b"access-control-allow-methods"] == b"POST, GET, OPTIONS"

@@ -18,8 +18,8 @@ def test_slots_and_heights_at_each_level(local: LocalNode) -> None:
     assert local.call("getFirstAvailableBlock") == local.call("minimumLedgerSlot") == FIRST_SLOT
 
 
-def test_every_block_that_is_claimed_exists(local: LocalNode) -> None:
-    """From the first available one to the finalized one, at once after the start."""
+def test_every_announced_block_exists(local: LocalNode) -> None:
+    """Right after the start, all blocks from the first available to the finalized one can be read."""
     first, last = local.call("getFirstAvailableBlock"), local.call("getSlot")
     assert local.call("getBlocks", first, last) == list(range(first, last + 1))
     for slot in range(first, last + 1):
@@ -57,7 +57,7 @@ def test_a_block_in_every_detail(local: LocalNode) -> None:
     assert local.call("getBlock", record.slot, version | {"encoding": "jsonParsed"})["blockhash"] == full["blockhash"]
 
 
-def test_blocks_that_are_not_there(local: LocalNode) -> None:
+def test_missing_blocks_have_the_error_of_a_node(local: LocalNode) -> None:
     building = local.chain.levels.building.slot
     assert local.error("getBlock", building) == (-32004, f"Block not available for slot {building}")
     assert local.error("getBlock", building - 1)[0] == -32004
@@ -90,7 +90,7 @@ def test_old_blocks_are_cleaned_up(local: LocalNode) -> None:
 
 
 def test_ranges_of_blocks(local: LocalNode) -> None:
-    """Ranges include both ends, stop at the commitment asked for, and span at most 500,000 slots."""
+    """Ranges include both ends, end at the call's commitment, and span at most 500,000 slots."""
     local.beat(5)
     assert local.call("getBlocks", FIRST_SLOT + 1, FIRST_SLOT + 3) == [FIRST_SLOT + 1, FIRST_SLOT + 2, FIRST_SLOT + 3]
     assert local.call("getBlocks", FIRST_SLOT + 3, FIRST_SLOT + 1) == []
@@ -103,13 +103,13 @@ def test_ranges_of_blocks(local: LocalNode) -> None:
 
 
 def test_block_time(local: LocalNode) -> None:
-    """One slot has one time, whichever method is asked."""
+    """getBlockTime and getBlock have the same time."""
     slot = local.call("getSlot")
     assert local.call("getBlockTime", slot) == local.call("getBlock", slot)["blockTime"]
 
 
 def test_blockhashes(local: LocalNode) -> None:
-    """A blockhash is its block's at every commitment, lasts 150 blocks, and is unknown where the block is not yet."""
+    """The latest blockhash is that of the commitment's block, valid for 150 blocks, and unknown to older banks."""
     for level in ("processed", "confirmed", "finalized"):
         value = local.call("getLatestBlockhash", {"commitment": level})["value"]
         slot = local.call("getSlot", {"commitment": level})
@@ -126,7 +126,7 @@ def test_blockhashes(local: LocalNode) -> None:
 
 
 def test_block_commitment(local: LocalNode) -> None:
-    """Until it is rooted a block shows votes by depth that add up to the whole stake; after that null."""
+    """Above the root, the votes on a block add up to the whole stake; from the root on there are none."""
     building = local.chain.levels.building.slot
     recent = local.call("getBlockCommitment", building - 1)
     assert sum(recent["commitment"]) == recent["totalStake"] and len(recent["commitment"]) == 32
@@ -158,5 +158,5 @@ def test_performance_samples(local: LocalNode) -> None:
 
 @pytest.mark.parametrize("slot", [-1, "5", 2**64, None])
 def test_bad_slots(local: LocalNode, slot: object) -> None:
-    """What is no unsigned 64-bit integer is -32602, not the block of some other slot."""
+    """A slot that is no unsigned 64-bit integer is error -32602."""
     assert local.error("getBlock", slot)[0] == -32602

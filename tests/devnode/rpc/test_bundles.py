@@ -1,4 +1,4 @@
-"""simulateBundle: sequential, without a trace, in jito-solana's own form."""
+"""simulateBundle in jito-solana's form: transactions run in order, and all changes are undone."""
 
 import base64
 from typing import Any
@@ -29,8 +29,8 @@ def config(count: int, **fields: Any) -> dict[str, Any]:
     return {"preExecutionAccountsConfigs": none, "postExecutionAccountsConfigs": none} | fields
 
 
-def test_each_transaction_stands_on_the_one_before(local: LocalNode) -> None:
-    """A wallet that the first pays can spend in the second; afterwards nothing has happened."""
+def test_each_transaction_sees_the_one_before(local: LocalNode) -> None:
+    """A wallet that receives lamports in the first can spend them in the second; the chain does not change."""
     payer, middle, last = local.wallet(), Keypair(), Pubkey.new_unique()
     first = local.transfer(payer, middle.pubkey(), 5_000_000)
     second = local.transfer(middle, last, 2_000_000)
@@ -64,8 +64,8 @@ def test_each_transaction_stands_on_the_one_before(local: LocalNode) -> None:
     assert local.chain.vm.account(last) is None and list(local.chain.open_transactions()) == []
 
 
-def test_the_first_failure_ends_it(local: LocalNode) -> None:
-    """Results up to the one that failed; the summary names it."""
+def test_the_first_failure_ends_the_simulation(local: LocalNode) -> None:
+    """The results end with the failed transaction, and the summary names it."""
     payer = local.wallet()
     good = local.transfer(payer, Pubkey.new_unique(), 5_000_000)
     bad = local.transfer(payer, Pubkey.new_unique(), 10**12)
@@ -90,7 +90,7 @@ def test_without_configuration_no_accounts_are_shown(local: LocalNode) -> None:
     assert one["replacementBlockhash"] is None
 
 
-def test_a_replaced_blockhash_is_told_and_needs_no_signature(local: LocalNode) -> None:
+def test_a_replaced_blockhash_is_shown_and_needs_no_signature(local: LocalNode) -> None:
     payer = local.wallet()
     stale = local.chain.blockhashes.entries()[0].blockhash
     message = MessageV0.try_compile(payer.pubkey(), [give(payer, Pubkey.new_unique(), 5_000_000)], [], stale)
@@ -106,7 +106,7 @@ def test_a_replaced_blockhash_is_told_and_needs_no_signature(local: LocalNode) -
 
 
 def test_the_bank_is_chosen_by_level_slot_or_tip(local: LocalNode) -> None:
-    """Money that is not yet confirmed is there at the tip alone."""
+    """Lamports that are not confirmed yet can only be spent at the tip."""
     payer, slot = Keypair(), local.chain.levels.building.slot
     blockhash = local.blockhash()
     local.faucet.airdrop(payer.pubkey(), 10**9)
@@ -129,7 +129,7 @@ def test_the_bank_is_chosen_by_level_slot_or_tip(local: LocalNode) -> None:
         )
 
 
-def test_what_landed_is_already_processed(local: LocalNode) -> None:
+def test_a_landed_transaction_is_already_processed(local: LocalNode) -> None:
     payment = local.transfer(local.wallet(), Pubkey.new_unique(), 5_000_000)
     local.land(payment)
     value = local.call("simulateBundle", bundle(payment), config(1, simulationBank="tip"))["value"]
@@ -170,13 +170,13 @@ def one(local: LocalNode) -> VersionedTransaction:
         ),
     ],
 )
-def test_what_is_wrong_with_a_configuration(local: LocalNode, change: dict[str, Any], message: str) -> None:
-    """In jito-solana's words, all as -32602."""
+def test_bad_configurations_are_refused(local: LocalNode, change: dict[str, Any], message: str) -> None:
+    """Each is error -32602 with jito-solana's text."""
     assert local.error("simulateBundle", bundle(one(local)), change) == (-32602, message)
 
 
-def test_what_is_wrong_with_a_bundle(local: LocalNode) -> None:
-    """More than 20, one twice, a bad signature, not the node's own form."""
+def test_bad_bundles_are_refused(local: LocalNode) -> None:
+    """More than 20 transactions, a duplicate, a bad signature, other parameters than jito-solana's."""
     payment = one(local)
     again = VersionedTransaction.populate(payment.message, [Signature.default()])
     for request, text in (

@@ -5,7 +5,7 @@ from actors.devnode.faults.plan import read_plan
 from tests.devnode.local_node import LocalNode
 
 
-def test_who_and_what_the_node_is(local: LocalNode) -> None:
+def test_identity_version_and_addresses_of_the_node(local: LocalNode) -> None:
     identity = str(local.keys.identity.pubkey())
     assert local.call("getIdentity") == {"identity": identity}
     assert local.call("getGenesisHash") == "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
@@ -17,7 +17,7 @@ def test_who_and_what_the_node_is(local: LocalNode) -> None:
 
 
 def test_health(local: LocalNode) -> None:
-    """A sick node answers -32005 with Agave's own words, with the distance once it is known."""
+    """An unhealthy node answers -32005 with Agave's text, and with its lag if it has one."""
     assert local.call("getHealth") == "ok"
     local.node.faults.set(read_plan({"node": {"unhealthy": True}}))
     assert local.error("getHealth") == (-32005, "Node is unhealthy")
@@ -67,7 +67,7 @@ def test_there_is_no_inflation(local: LocalNode) -> None:
 
 
 def test_snapshots_and_shreds(local: LocalNode) -> None:
-    """It keeps no snapshots and says so as Agave does; with nothing to wait for, shreds end at the slot being built."""
+    """There are no snapshots, which is Agave's error; without shreds, their newest slot is the one being built."""
     assert local.error("getHighestSnapshotSlot") == (-32008, "No snapshot")
     slot = local.chain.levels.building.slot
     assert local.call("getMaxRetransmitSlot") == local.call("getMaxShredInsertSlot") == slot

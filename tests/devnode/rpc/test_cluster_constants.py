@@ -3,8 +3,8 @@ from pathlib import Path
 from actors.devnode.rpc import cluster_constants
 
 
-def test_every_made_up_constant_is_in_the_readme() -> None:
-    """What is invented about the cluster is admitted where users look."""
+def test_every_invented_constant_is_in_the_readme() -> None:
+    """Users can read in the README which facts about the cluster are invented."""
     import actors.devnode
 
     readme = (Path(actors.devnode.__file__).parent / "README.md").read_text()

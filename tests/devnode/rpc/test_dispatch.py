@@ -35,12 +35,12 @@ def test_the_bytes_of_a_reply_are_stable(local: LocalNode) -> None:
     ],
 )
 def test_malformed_calls(local: LocalNode, body: bytes, code: int) -> None:
-    """A body that is no JSON-RPC call gets the code that says why, and always an answer."""
+    """A body that is not a JSON-RPC call is answered with the error code for the reason."""
     answer = local.dispatcher.answer(body)
     assert answer is not None and orjson.loads(answer)["error"]["code"] == code
 
 
-def test_too_few_parameters_are_told_in_the_nodes_words(local: LocalNode) -> None:
+def test_too_few_parameters_have_the_error_text_of_a_node(local: LocalNode) -> None:
     assert local.error("getBalance") == (-32602, "`params` should have at least 1 argument(s)")
 
 

@@ -1,8 +1,8 @@
 from actors.devnode.rpc import errors
 
 
-def test_codes_and_texts_are_the_nodes() -> None:
-    """Clients go by both."""
+def test_codes_and_texts_are_those_of_a_node() -> None:
+    """Clients distinguish errors by code and by text."""
     table = {
         errors.block_cleaned_up(5, 9): (-32001, "Block 5 cleaned up, does not exist on node. First available block: 9"),
         errors.preflight_failure("x", {}): (-32002, "Transaction simulation failed: x"),
@@ -18,7 +18,7 @@ def test_codes_and_texts_are_the_nodes() -> None:
         assert (error.code, error.message) == (code, message)
 
 
-def test_data_is_shown_only_where_there_is_some() -> None:
+def test_only_errors_with_data_show_the_field() -> None:
     assert errors.no_snapshot().body() == {"code": -32008, "message": "No snapshot"}
     assert errors.min_context_slot_not_reached(5).body()["data"] == {"contextSlot": 5}
     assert errors.node_unhealthy(None).body()["data"] == {"numSlotsBehind": None}

@@ -2,8 +2,8 @@ from actors.devnode.rpc.node import in_context
 from tests.devnode.local_node import LocalNode
 
 
-def test_a_call_may_ask_for_a_least_slot(local: LocalNode) -> None:
-    """Per commitment level: the finalized bank is behind the processed one."""
+def test_a_call_may_require_a_minimum_slot(local: LocalNode) -> None:
+    """The minimum applies to the slot of the call's commitment: finalized is below processed."""
     slot = local.chain.levels.building.slot
     assert local.call("getSlot", {"commitment": "processed", "minContextSlot": slot}) == slot
     reply = local.reply("getSlot", {"minContextSlot": slot})

@@ -16,7 +16,7 @@ anything = st.recursive(
 
 @given(anything)
 def test_any_value_is_read_or_refused(value: object) -> None:
-    """No JSON value makes a reader fail in another way than by a refusal."""
+    """For any JSON value, a reader returns or raises an RpcError."""
     readers = [
         lambda: read.pubkey_of(value),
         lambda: read.signature_of(value),
@@ -37,13 +37,13 @@ def test_any_value_is_read_or_refused(value: object) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), min_size=30, max_size=90))
-def test_odd_text_is_no_key(value: str) -> None:
+def test_text_that_is_no_base58_is_refused(value: str) -> None:
     for reader in (read.pubkey_of, read.signature_of):
         with pytest.raises(RpcError):
             reader(value + "0")
 
 
-def test_keys_are_refused_in_the_nodes_words() -> None:
+def test_bad_keys_have_the_error_texts_of_a_node() -> None:
     good = str(Pubkey.from_bytes(b"\x01" * 32))
     assert str(read.pubkey_of(good)) == good
     for bad, text in (("abc", "WrongSize"), ("0" * 40, "Invalid"), (good + "1" * 20, "WrongSize")):
@@ -52,7 +52,7 @@ def test_keys_are_refused_in_the_nodes_words() -> None:
         assert caught.value.message == f"Invalid param: {text}"
 
 
-def test_wrong_types_are_named() -> None:
+def test_errors_name_the_wrong_type() -> None:
     with pytest.raises(RpcError) as caught:
         read.text([5], 0)
     assert caught.value.message == "Invalid params: invalid type: integer `5`, expected a string."

@@ -25,7 +25,7 @@ def text(transaction: VersionedTransaction) -> str:
     return base64.b64encode(bytes(transaction)).decode()
 
 
-def test_a_sent_transaction_lands_and_its_signature_comes_back(local: LocalNode) -> None:
+def test_a_sent_transaction_lands_and_its_signature_is_returned(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = local.transfer(payer, to, 2_000_000)
     assert local.call("sendTransaction", text(transaction), BASE64) == str(transaction.signatures[0])
@@ -39,7 +39,7 @@ def test_base58_is_the_default_encoding(local: LocalNode) -> None:
 
 
 def test_preflight_at_finalized_does_not_know_a_new_hash(local: LocalNode) -> None:
-    """The default, and the classic surprise: the reason is in data.err."""
+    """Preflight is at finalized by default, so a confirmed blockhash can be refused; data.err has the reason."""
     transaction = local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000)
     reply = local.reply("sendTransaction", text(transaction), {"encoding": "base64"})["error"]
     assert (reply["code"], reply["message"]) == (-32002, "Transaction simulation failed: Blockhash not found")
@@ -63,22 +63,22 @@ def test_without_preflight_it_lands_and_fails(local: LocalNode) -> None:
     assert status["err"] == {"InstructionError": [0, {"Custom": 1}]}
 
 
-def test_without_preflight_a_forgery_vanishes(local: LocalNode) -> None:
-    """A node sends on what it did not check, and no leader takes it."""
+def test_without_preflight_a_bad_signature_gets_no_error(local: LocalNode) -> None:
+    """A node forwards a transaction it did not check, and the leader drops it."""
     good = local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000)
     forged = VersionedTransaction.populate(good.message, [Signature.from_bytes(b"\x05" * 64)])
     assert local.call("sendTransaction", text(forged), BASE64 | {"skipPreflight": True})
     assert local.call("getSignatureStatuses", [str(forged.signatures[0])])["value"] == [None]
 
 
-def test_a_forgery_fails_preflight(local: LocalNode) -> None:
+def test_a_bad_signature_fails_preflight(local: LocalNode) -> None:
     good = local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000)
     forged = VersionedTransaction.populate(good.message, [Signature.from_bytes(b"\x05" * 64)])
     error = local.reply("sendTransaction", text(forged), BASE64)["error"]
     assert (error["code"], error["data"]["err"]) == (-32002, "SignatureFailure")
 
 
-def test_sending_twice_is_told(local: LocalNode) -> None:
+def test_preflight_refuses_a_duplicate(local: LocalNode) -> None:
     transaction = local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000)
     local.call("sendTransaction", text(transaction), BASE64)
     assert local.error("sendTransaction", text(transaction), BASE64) == (
@@ -110,12 +110,12 @@ def test_an_unhealthy_node_refuses_preflight(local: LocalNode) -> None:
     ],
 )
 def test_unreadable_transactions(local: LocalNode, body: Any, config: dict[str, Any], fragment: str) -> None:
-    """A transaction that cannot be decoded or is too large is -32602, and the message names the fault."""
+    """A transaction that cannot be decoded or is too large is error -32602; the message names the reason."""
     code, message = local.error("sendTransaction", body, config)
     assert code == -32602 and fragment in message
 
 
-def test_v1_goes_through_up_to_its_own_size(local: LocalNode) -> None:
+def test_a_v1_transaction_is_accepted(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = v1(payer, to, 2_000_000, 777, local.blockhash())
     local.call("sendTransaction", text(transaction), BASE64)
@@ -124,8 +124,8 @@ def test_v1_goes_through_up_to_its_own_size(local: LocalNode) -> None:
     )
 
 
-def test_simulation_shows_everything(local: LocalNode) -> None:
-    """A simulation reports what sending would do, every optional part included, and changes no balance."""
+def test_simulation_shows_all_results(local: LocalNode) -> None:
+    """A simulation shows the results of a send, with all optional parts, and changes no balance."""
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = local.transfer(payer, to, 2_000_000)
     config = {
@@ -203,7 +203,7 @@ def test_the_fee_of_a_message(local: LocalNode) -> None:
     assert local.error("getFeeForMessage", "AAAA")[0] == -32602
 
 
-def test_what_the_fee_says_is_what_is_charged(local: LocalNode) -> None:
+def test_the_announced_fee_is_the_charged_fee(local: LocalNode) -> None:
     payer = local.wallet()
     transaction = local.signed(
         payer, set_compute_unit_price(1_234_567), memo(20), give(payer, Pubkey.new_unique(), 2_000_000)
@@ -218,15 +218,15 @@ def test_min_context_slot_when_sending(local: LocalNode) -> None:
     assert local.error("sendTransaction", transaction, BASE64 | {"minContextSlot": 10**9})[0] == -32016
 
 
-def test_a_stranger_without_money_is_refused(local: LocalNode) -> None:
+def test_a_payer_without_lamports_is_refused(local: LocalNode) -> None:
     stranger = Keypair()
     error = local.reply("sendTransaction", text(local.transfer(stranger, Pubkey.new_unique(), 1)), BASE64)["error"]
     assert error["message"].endswith("Attempt to debit an account but found no record of a prior credit.")
 
 
 @pytest.mark.parametrize("lamports", [10**12, 1])
-def test_a_failed_preflight_says_the_same_in_one_run_and_in_two(local: LocalNode, lamports: int) -> None:
-    """Which of the two a node does is its own business: logs, units, error and data are those of a simulation."""
+def test_a_failed_preflight_has_the_same_error_in_one_run_and_in_two(local: LocalNode, lamports: int) -> None:
+    """A client cannot tell preflight and landing in one run from two runs: logs, units, error and data are equal."""
     payer, to = local.wallet(), Pubkey.new_unique()
     encoded = text(local.transfer(payer, to, lamports))
     at_once = local.reply("sendTransaction", encoded, BASE64)["error"]

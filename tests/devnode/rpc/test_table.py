@@ -15,12 +15,12 @@ getFeeForMessage getStakeMinimumDelegation getRecentPrioritizationFees
 
 
 def test_every_method_of_a_node_is_here() -> None:
-    """And the one that jito-solana adds."""
+    """The table has Agave's methods and the one that jito-solana adds."""
     assert set(METHODS) == {*AGAVE.split(), "simulateBundle"}
 
 
-def test_no_method_fails_in_an_unforeseen_way(local: LocalNode) -> None:
-    """Any number of odd parameters gives a result or an error, never an exception."""
+def test_bad_parameters_never_cause_an_internal_error(local: LocalNode) -> None:
+    """Any number of odd parameters gives a result or an error of the client, never an exception."""
     odd = [None, True, -1, 2**64, 1.5, "", "é" * 44, [], {}, [None], {"commitment": 5}, {"encoding": []}]
     for name, method in METHODS.items():
         for count in range(method.most + 1):

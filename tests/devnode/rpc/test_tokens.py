@@ -12,7 +12,7 @@ MINT = str(USDC_MINT)
 
 
 def test_balance_and_supply(local: LocalNode) -> None:
-    """Amounts come as base units in text and scaled by the mint's decimals; the supply is what wallets hold."""
+    """Amounts are base units as text, and scaled by the mint's decimals; the supply is the sum of all wallets."""
     wallet = local.wallet(10**9, 5_250_000).pubkey()
     account = str(get_associated_token_address(wallet, USDC_MINT))
     expected = {"amount": "5250000", "decimals": 6, "uiAmount": 5.25, "uiAmountString": "5.25"}
@@ -22,7 +22,7 @@ def test_balance_and_supply(local: LocalNode) -> None:
     assert responses.GetTokenAccountBalanceResp.from_json(raw).value.amount == "5250000"
 
 
-def test_what_is_no_token_account(local: LocalNode) -> None:
+def test_other_accounts_are_refused_as_token_accounts(local: LocalNode) -> None:
     wallet = str(local.wallet().pubkey())
     assert local.error("getTokenAccountBalance", str(Pubkey.new_unique())) == (
         -32602,
@@ -58,12 +58,12 @@ def test_accounts_of_an_owner(local: LocalNode) -> None:
     ],
 )
 def test_bad_token_filters(local: LocalNode, wanted: object, text: str) -> None:
-    """Exactly one known mint or token program must be named; anything else is -32602 with Agave's words."""
+    """The filter must name one known mint or token program; otherwise it is error -32602 with Agave's text."""
     code, message = local.error("getTokenAccountsByOwner", MINT, wanted)
     assert code == -32602 and text in message
 
 
-def test_accounts_of_a_delegate_come_and_go(local: LocalNode) -> None:
+def test_accounts_of_a_delegate_are_found_by_commitment(local: LocalNode) -> None:
     wallet, delegate = local.wallet(10**9, 5), Pubkey.new_unique()
     account = get_associated_token_address(wallet.pubkey(), USDC_MINT)
     program = {"program_id": TOKEN_PROGRAM}
@@ -94,7 +94,7 @@ def test_a_closed_account_is_still_there_at_finalized(local: LocalNode) -> None:
 
 
 def test_largest_holders(local: LocalNode) -> None:
-    """Holders of one mint, largest first, by token account; an address that is no mint is refused."""
+    """Token accounts of one mint, largest first; an address that is no mint is refused."""
     wallets = [local.wallet(10**9, amount).pubkey() for amount in (5, 9, 7)]
     rows = local.call("getTokenLargestAccounts", MINT)["value"]
     assert [row["amount"] for row in rows] == ["9", "7", "5"]

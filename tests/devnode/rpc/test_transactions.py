@@ -11,7 +11,7 @@ UNKNOWN = str(Signature.from_bytes(b"\x07" * 64))
 V0 = {"maxSupportedTransactionVersion": 0}
 
 
-def test_a_transaction_appears_once_it_is_confirmed(local: LocalNode) -> None:
+def test_a_transaction_is_shown_from_confirmed_on(local: LocalNode) -> None:
     payer = local.wallet()
     record = local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
     confirmed = V0 | {"commitment": "confirmed"}
@@ -30,13 +30,13 @@ def test_a_transaction_appears_once_it_is_confirmed(local: LocalNode) -> None:
     assert responses.GetTransactionResp.from_json(raw).value is not None
 
 
-def test_the_encoding_may_stand_alone(local: LocalNode) -> None:
+def test_the_second_parameter_may_be_the_encoding(local: LocalNode) -> None:
     record = local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
     local.finalize()
     assert local.error("getTransaction", record.signature, "base64")[0] == -32015
 
 
-def test_a_status_rises_through_the_levels(local: LocalNode) -> None:
+def test_a_status_shows_each_commitment_in_turn(local: LocalNode) -> None:
     record = local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
 
     def status() -> tuple[str, int | None]:
@@ -53,7 +53,7 @@ def test_a_status_rises_through_the_levels(local: LocalNode) -> None:
     assert status() == ("finalized", None)
 
 
-def test_old_statuses_need_the_history(local: LocalNode) -> None:
+def test_old_statuses_need_a_search_of_the_history(local: LocalNode) -> None:
     failed = local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 10**12))
     local.beat(305)
     assert local.call("getSignatureStatuses", [failed.signature])["value"] == [None]
@@ -87,8 +87,8 @@ def test_history_of_an_address(local: LocalNode) -> None:
     assert len(responses.GetSignaturesForAddressResp.from_json(raw).value) == 3
 
 
-def test_history_from_an_unknown_place_is_an_error(local: LocalNode) -> None:
-    """Silence would look like the end of the history."""
+def test_history_from_an_unknown_signature_is_an_error(local: LocalNode) -> None:
+    """An empty list would look like the end of the history."""
     address = str(local.wallet().pubkey())
     for name in ("before", "until"):
         assert local.error("getSignaturesForAddress", address, {name: UNKNOWN}) == (
@@ -100,14 +100,14 @@ def test_history_from_an_unknown_place_is_an_error(local: LocalNode) -> None:
     assert local.error("getSignaturesForAddress", address, {"minContextSlot": 10**9})[0] == -32016
 
 
-def test_the_count_grows_by_what_lands(local: LocalNode) -> None:
+def test_the_count_grows_with_each_landed_transaction(local: LocalNode) -> None:
     before = local.call("getTransactionCount")
     local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
     assert local.call("getTransactionCount") == before + 2
 
 
-def test_each_version_needs_its_own_announcement(local: LocalNode) -> None:
-    """Nothing said means legacy only; 0 hides v1; 1 shows all three. A simulation does not ask."""
+def test_a_version_above_the_maximum_is_an_error(local: LocalNode) -> None:
+    """No maximum allows legacy only, 0 refuses v1, 1 allows all three. A simulation does not check the version."""
     payer = local.wallet()
     one = v1(payer, Pubkey.new_unique(), 2_000_000, 777, local.blockhash())
     zero = local.transfer(payer, Pubkey.new_unique(), 2_000_000)

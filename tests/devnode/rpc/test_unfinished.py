@@ -1,4 +1,4 @@
-"""A send has two halves: between them everything is said that can be said at once, and nothing has changed."""
+"""A send has two halves: the first refuses mistakes and changes nothing, the second lands the transaction."""
 
 import base64
 from typing import Any
@@ -48,10 +48,10 @@ def test_a_send_lands_with_its_second_half(local: LocalNode, is_signed: bool) ->
 
 
 @pytest.mark.parametrize("config", [PROCESSED, {"preflightCommitment": "finalized"}])
-def test_signatures_that_nobody_looked_at_are_looked_at(local: LocalNode, config: dict[str, Any]) -> None:
-    """However the preflight is done; and those that are known to be good are not looked at again."""
+def test_unchecked_signatures_are_checked_in_the_second_half(local: LocalNode, config: dict[str, Any]) -> None:
+    """Preflight at either level checks them; signatures that are already checked are not checked again."""
     payer, to = local.wallet(), Pubkey.new_unique()
-    local.land(local.transfer(payer, to, 2 * 10**6))  # Not what a finalized preflight sees: it has to run by itself.
+    local.land(local.transfer(payer, to, 2 * 10**6))  # So a preflight at finalized needs a run of its own.
     known = local.chain.blockhashes.latest_at(local.chain.levels.at(Commitment.FINALIZED).slot)
     transaction = forged(local.signed(payer, give(payer, to, 10**6), blockhash=known.blockhash))
     error = finished(begun(local, transaction, config), False)["error"]
@@ -61,8 +61,8 @@ def test_signatures_that_nobody_looked_at_are_looked_at(local: LocalNode, config
     assert len(list(local.chain.open_transactions())) == 2
 
 
-def test_what_happened_between_the_halves_counts(local: LocalNode) -> None:
-    """Two copies begun together: one lands. A hash that grew old meanwhile is refused."""
+def test_the_second_half_uses_the_present_state(local: LocalNode) -> None:
+    """Of two copies begun together one lands; a hash that expired between the halves is refused."""
     payer, to = local.wallet(), Pubkey.new_unique()
     transaction = local.transfer(payer, to, 10**6)
     first, second = begun(local, transaction), begun(local, transaction)
@@ -73,7 +73,7 @@ def test_what_happened_between_the_halves_counts(local: LocalNode) -> None:
     assert finished(late, True)["error"]["data"]["err"] == "BlockhashNotFound"
 
 
-def test_what_is_wrong_at_once_is_said_at_once(local: LocalNode) -> None:
+def test_bad_parameters_are_refused_in_the_first_half(local: LocalNode) -> None:
     answer = local.dispatcher.begin(
         orjson.dumps({"jsonrpc": "2.0", "id": 3, "method": "sendTransaction", "params": [5]})
     )
@@ -88,7 +88,7 @@ def test_a_notification_lands_and_is_not_answered(local: LocalNode) -> None:
     assert isinstance(unfinished, Unfinished) and unfinished.finish(False) is None
 
 
-def test_a_batch_waits_for_nobody(local: LocalNode) -> None:
+def test_a_batch_is_answered_in_one_step(local: LocalNode) -> None:
     payer, to = local.wallet(), Pubkey.new_unique()
     sends = [orjson.loads(body(local.transfer(payer, to, 10**6 + at), PROCESSED, id=at)) for at in range(3)]
     answer = local.dispatcher.begin(orjson.dumps(sends))
