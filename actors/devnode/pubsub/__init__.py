@@ -1,1 +1,1 @@
-"""WebSocket subscriptions of the embedded chain, as Agave presents them."""
+"""WebSocket subscriptions of the embedded chain, with the interface of Agave."""

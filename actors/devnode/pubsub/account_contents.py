@@ -1,8 +1,8 @@
 """Account contents in notifications.
 
-Implements: the value of account and program notifications. Where a read would refuse, a notification cannot: data
-too long for base58 is replaced by Agave's text for it, and a closed account is shown as the empty one.
-Reads only. Not here: encodings (encoding/accounts.py), when it is sent (feed.py).
+Implements: the value of account and program notifications. A notification cannot refuse as a read does: data too long
+for base58 is replaced by Agave's text for this case, and a closed account is shown as an empty one.
+Reads only. Not here: encodings (encoding/accounts.py), when notifications are sent (feed.py).
 """
 
 from typing import Any
@@ -23,12 +23,12 @@ _CLOSED = Account(0, b"", SYSTEM_PROGRAM)
 def account_value(
     node: Node, topic: AccountTopic | ProgramTopic, pubkey: Pubkey, account: Account | None
 ) -> dict[str, Any]:
-    """account None: closed."""
+    """The JSON of an account. account None: it was closed."""
     config = topic.shape.config()
     shown = account if account is not None else _CLOSED
     try:
         value = AccountView(node, topic.level, config, "binary").of(pubkey, shown)
-    except RpcError:  # The shape was read without complaint, so it is base58 of too many bytes.
+    except RpcError:  # The shape is already validated, so the data is too long for base58.
         value = AccountView(node, topic.level, config | {"encoding": "base64"}, "binary").of(pubkey, shown)
         assert value is not None
         value["data"] = TOO_LARGE if topic.shape.encoding == "binary" else [TOO_LARGE, "base58"]

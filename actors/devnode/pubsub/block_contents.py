@@ -1,7 +1,7 @@
 """Blocks in notifications.
 
-Implements: the value of block notifications: all transactions or those that mention a key, in the form asked for; a
-transaction of a version that the client did not announce makes the block null and says so. Pure.
+Implements: the value of block notifications: all transactions, or only those that mention a key, in the topic's
+encoding. A transaction with a version above the client's maximum makes the block null, with an error. Pure.
 Not here: when it is sent (feed.py).
 """
 
@@ -34,11 +34,11 @@ class BlockHeader(Protocol):
 
 
 class Transaction(Landed, Shown, Protocol):
-    """Has a signature and an outcome, and can be shown."""
+    """A landed transaction that can be shown as JSON."""
 
 
 def block_value(header: BlockHeader, transactions: Sequence[Transaction], topic: BlockTopic) -> dict[str, Any] | None:
-    """None: the block does not mention the key, so nothing is told of it."""
+    """The JSON of a block; None if no transaction mentions the topic's key, and then there is no notification."""
     mention = topic.mention
     if mention is not None:
         transactions = [transaction for transaction in transactions if mention in transaction.keys]

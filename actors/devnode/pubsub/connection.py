@@ -1,8 +1,8 @@
-"""One client's side of the socket: what waits to be sent to it, within bounds.
+"""The bounded queue of texts for one client.
 
-Implements: a client that reads too slowly is cut off, as upstream does, once more than QUEUE_MESSAGES_MAX messages or
-QUEUE_CHARACTERS_MAX characters wait for it; it gets no further word. Texts are shared between connections.
-Not here: the socket (door.py), what the client asks (session.py).
+Implements: as on a node, a client that reads too slowly is cut off without a message, once more than
+QUEUE_MESSAGES_MAX messages or QUEUE_CHARACTERS_MAX characters wait for it. Connections share the texts.
+Not here: the socket (door.py), the client's requests (session.py).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Connection:
         self._ended = asyncio.Event()
 
     def offer(self, text: str) -> None:
-        """Queue for sending; never waits. After a cut nothing is taken any more."""
+        """Queue a text to send; never waits. After a cut, texts are ignored."""
         if self.is_cut:
             return
         if len(self._queue) >= self._messages_max or self._characters + len(text) > self._characters_max:
@@ -32,7 +32,7 @@ class Connection:
         self._wake.set()
 
     def cut(self) -> None:
-        """End the connection without sending what still waits."""
+        """End the connection and drop all queued texts."""
         self._queue.clear()
         self._characters = 0
         self._ended.set()
@@ -46,7 +46,7 @@ class Connection:
         await self._ended.wait()
 
     async def next(self) -> str:
-        """The next text to send."""
+        """Wait for the next text to send."""
         while not self._queue:
             self._wake.clear()
             await self._wake.wait()

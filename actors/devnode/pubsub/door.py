@@ -1,8 +1,8 @@
-"""The WebSocket door: an ASGI application, one session for each connection.
+"""The WebSocket door: an ASGI application with one session for each connection.
 
-Implements: any path, as upstream; no subprotocol is ever selected; text and binary messages are read alike, texts
-are sent. The server in front does the framing and refuses messages above MESSAGE_BYTES_MAX.
-Not here: what is asked and told (session.py, hub.py).
+Implements: as on a node, any path is accepted and no subprotocol is selected. Requests may be text or binary messages;
+replies are text. uvicorn does the framing and refuses messages above MESSAGE_BYTES_MAX.
+Not here: methods (session.py), notifications (hub.py).
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from actors.devnode.rpc.asgi import Receive, Scope, Send
 from actors.devnode.rpc.node import Node
 
 MESSAGE_BYTES_MAX = 4_096  # Agave's limit for messages and frames.
-# What uvicorn is told. Pings keep the connection open through proxies; an answer is not insisted on, as upstream
-# does not ping at all, and a client that stands in a debugger should not lose its subscriptions.
+# Options for uvicorn. Pings keep the connection open through proxies. A missing pong does not end the connection: a
+# real node sends no pings, and a client that is stopped in a debugger should keep its subscriptions.
 SERVER_OPTIONS: dict[str, Any] = {
     "ws": "websockets-sansio",
     "ws_max_size": MESSAGE_BYTES_MAX,
@@ -38,12 +38,12 @@ class PubsubDoor:
         self._queue_max = (queue_messages_max, queue_characters_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection to its end: the client left, or was cut off."""
-        await receive()  # Always websocket.connect.
+        """Serve one connection until the client leaves or is cut off."""
+        await receive()  # The first message is always websocket.connect.
         await send({"type": "websocket.accept"})
         connection = Connection(*self._queue_max)
         tasks = [
-            asyncio.create_task(_hear(Session(self._node, self._hub, connection), receive)),
+            asyncio.create_task(_receive_all(Session(self._node, self._hub, connection), receive)),
             asyncio.create_task(_send_all(connection, send)),
             asyncio.create_task(connection.ended()),
         ]
@@ -58,10 +58,10 @@ class PubsubDoor:
             task.result()
 
 
-async def _hear(session: Session, receive: Receive) -> None:
+async def _receive_all(session: Session, receive: Receive) -> None:
     while (message := await receive())["type"] == "websocket.receive":
         text = message.get("text")
-        session.hear(text.encode() if text is not None else message["bytes"])
+        session.receive(text.encode() if text is not None else message["bytes"])
 
 
 async def _send_all(connection: Connection, send: Send) -> None:
@@ -69,4 +69,4 @@ async def _send_all(connection: Connection, send: Send) -> None:
         while True:
             await send({"type": "websocket.send", "text": await connection.next()})
     except OSError:
-        return  # The client left; by the rules of ASGI that is what sending to it raises.
+        return  # The client has left; ASGI servers then raise OSError.

@@ -1,11 +1,11 @@
-"""From what happens on the chain to what subscribers are told.
+"""Turns events of the chain into notifications for subscribers.
 
 Implements: when each notification is sent, and at which commitment:
-- logs and signatures at processed when the transaction lands, accounts and programs when the slot is full, once for
-  each account; at the other levels everything when the slot reaches them;
-- a signature is told at once when it has reached its level before anybody asked, and then its subscription is over;
-- of a fork that is lost nothing reaches a higher level; accounts that it wrote are told again at processed, as they
-  were before it, with the next block.
+- at processed, logs and signatures when the transaction lands, accounts and programs when the slot is sealed, once for
+  each account; at the other levels, all of them when the slot reaches the level;
+- a signature that has already reached its level is notified at once, and then its subscription ends;
+- blocks of a lost fork never reach a higher level; the accounts they wrote are notified again at processed, with their
+  contents before the fork, after the next block.
 Synchronous: one event after the other. Not here: where events come from (hub.py), JSON (payloads.py and others).
 """
 
@@ -59,17 +59,17 @@ class Feed:
     def __init__(self, node: Node, registry: Registry) -> None:
         self._node, self._registry = node, registry
         self._writes = SlotWrites()
-        self._unconfirmed: dict[int, Block] = {}  # Not readable from the archive before they are.
-        self._landed: dict[int, list[tuple[SignatureTopic, Any]]] = {}  # By slot: waiting for their level.
-        self._restored: dict[Pubkey, Account] = {}  # To be told with the next block.
+        self._unconfirmed: dict[int, Block] = {}  # Sealed blocks that the archive does not have yet.
+        self._landed: dict[int, list[tuple[SignatureTopic, Any]]] = {}  # By slot; these wait for their level.
+        self._restored: dict[Pubkey, Account] = {}  # Accounts to notify with the next block, after a lost fork.
 
     def begin(self, topic: Topic) -> None:
-        """Somebody listens to a topic that nobody listened to before."""
+        """Prepare for the first subscriber of a topic."""
         if isinstance(topic, AccountTopic | ProgramTopic):
             self._writes.look_back(self._node.chain, topic)
 
     def settle(self, topic: SignatureTopic) -> None:
-        """Tell at once, or note for its level, what landed before the subscription."""
+        """Notify a signature that landed before the subscription: at once, or when it reaches its level."""
         chain = self._node.chain
         recent = chain.statuses.get(Signature.from_string(topic.signature))
         landed = (recent.slot, recent.err) if recent is not None else self._node.archive.status(topic.signature)
@@ -82,7 +82,7 @@ class Feed:
             self._landed.setdefault(slot, []).append((topic, err))
 
     def reset(self) -> None:
-        """Events were missed; what was remembered of them is worthless."""
+        """Forget all state, after events were missed."""
         self._writes.clear()
         self._unconfirmed.clear()
         self._landed.clear()
@@ -101,7 +101,7 @@ class Feed:
             case SlotSealed(block):
                 self._on_sealed(block)
             case SlotDead(slot, error):
-                self._tell(SlotsUpdatesTopic(), payloads.dead_update(slot, error, self._node.clock.now_ms()))
+                self._notify(SlotsUpdatesTopic(), payloads.dead_update(slot, error, self._node.clock.now_ms()))
             case SlotsAbandoned():
                 self._on_abandoned(event)
             case SlotConfirmed(slot):
@@ -121,7 +121,7 @@ class Feed:
     def _on_landing(self, transaction: TransactionRecord) -> None:
         slot = transaction.slot
         if self._registry.listens(LogsTopic, levels=(Commitment.PROCESSED,)):
-            self._tell_logs(slot, Commitment.PROCESSED, transaction)
+            self._notify_logs(slot, Commitment.PROCESSED, transaction)
         for topic in self._registry.at((SignatureTopic, transaction.signature)):
             assert isinstance(topic, SignatureTopic), topic
             if topic.level is Commitment.PROCESSED:
@@ -131,64 +131,64 @@ class Feed:
 
     def _on_received(self, slot: int, signature: str) -> None:
         for topic in self._registry.at((SignatureTopic, signature)):
-            if isinstance(topic, SignatureTopic) and topic.tells_received:
-                self._tell(topic, payloads.in_slot(slot, payloads.RECEIVED))
+            if isinstance(topic, SignatureTopic) and topic.wants_received:
+                self._notify(topic, payloads.in_slot(slot, payloads.RECEIVED))
 
     # Slots.
 
     def _on_opened(self, slot: int, parent: int) -> None:
         root = self._node.chain.levels.at(Commitment.FINALIZED).slot
-        self._tell(SlotTopic(), payloads.slot_result(slot, parent, root))
+        self._notify(SlotTopic(), payloads.slot_result(slot, parent, root))
         for update in payloads.opened_updates(slot, parent, self._node.clock.now_ms()):
-            self._tell(SlotsUpdatesTopic(), update)
+            self._notify(SlotsUpdatesTopic(), update)
 
     def _on_sealed(self, block: Block) -> None:
         self._unconfirmed[block.slot] = block
         for update in payloads.sealed_updates(block, self._node.clock.now_ms()):
-            self._tell(SlotsUpdatesTopic(), update)
-        self._tell_accounts(block.slot, Commitment.PROCESSED)
+            self._notify(SlotsUpdatesTopic(), update)
+        self._notify_accounts(block.slot, Commitment.PROCESSED)
         restored, self._restored = self._restored, {}
         for pubkey, account in restored.items():
             if pubkey not in self._writes.at(block.slot):
-                self._tell_account(block.slot, Commitment.PROCESSED, pubkey, account)
+                self._notify_account(block.slot, Commitment.PROCESSED, pubkey, account)
         if self._registry.at(VoteTopic):
-            self._tell(VoteTopic(), vote_of(self._node.keys, block))
+            self._notify(VoteTopic(), vote_of(self._node.keys, block))
 
     def _on_abandoned(self, event: SlotsAbandoned) -> None:
         for slot in event.slots:
             self._unconfirmed.pop(slot, None)
             self._landed.pop(slot, None)
             self._writes.forget(slot)
-        # An account that was not there before is not told of, as upstream: there is nothing to show.
+        # As on a node, an account that did not exist before the fork gets no notification.
         self._restored |= {pubkey: account for pubkey, account in event.restored if account is not None}
 
     def _on_confirmed(self, slot: int) -> None:
-        self._tell(SlotsUpdatesTopic(), payloads.confirmed_update(slot, self._node.clock.now_ms()))
-        self._tell_level(slot, Commitment.CONFIRMED)
+        self._notify(SlotsUpdatesTopic(), payloads.confirmed_update(slot, self._node.clock.now_ms()))
+        self._notify_level(slot, Commitment.CONFIRMED)
         self._unconfirmed.pop(slot, None)
 
     def _on_finalized(self, slot: int) -> None:
-        self._tell(RootTopic(), slot)
-        self._tell(SlotsUpdatesTopic(), payloads.root_update(slot, self._node.clock.now_ms()))
-        self._tell_level(slot, Commitment.FINALIZED)
+        self._notify(RootTopic(), slot)
+        self._notify(SlotsUpdatesTopic(), payloads.root_update(slot, self._node.clock.now_ms()))
+        self._notify_level(slot, Commitment.FINALIZED)
         self._landed.pop(slot, None)
         self._writes.forget_up_to(slot)
 
-    def _tell_level(self, slot: int, level: Commitment) -> None:
-        self._tell_accounts(slot, level)
+    def _notify_level(self, slot: int, level: Commitment) -> None:
+        self._notify_accounts(slot, level)
         if self._registry.listens(LogsTopic, BlockTopic, levels=(level,)):
             block = self._block(slot)
             header, transactions = block if block is not None else (None, ())
             for transaction in transactions:
-                self._tell_logs(slot, level, transaction)
+                self._notify_logs(slot, level, transaction)
             if header is not None:
-                self._tell_blocks(level, header, transactions)
+                self._notify_blocks(level, header, transactions)
         for topic, err in self._landed.get(slot, ()):
             if topic.level is level:
                 self._finish(topic, slot, err)
 
     def _block(self, slot: int) -> tuple[BlockHeader, Sequence[Transaction]] | None:
-        """None: cleaned up already, which only a node that lags by more than it keeps comes to see."""
+        """The block of a slot; None if it is cleaned up, which needs a lag longer than the retention."""
         sealed = self._unconfirmed.get(slot)
         if sealed is not None:
             return sealed, sealed.transactions
@@ -197,43 +197,43 @@ class Feed:
             return None
         return header, self._node.archive.block_transactions(slot)
 
-    # Telling.
+    # Sending.
 
-    def _tell_accounts(self, slot: int, level: Commitment) -> None:
+    def _notify_accounts(self, slot: int, level: Commitment) -> None:
         for pubkey, account in self._writes.at(slot).items():
-            self._tell_account(slot, level, pubkey, account)
+            self._notify_account(slot, level, pubkey, account)
 
-    def _tell_account(self, slot: int, level: Commitment, pubkey: Pubkey, account: Account | None) -> None:
+    def _notify_account(self, slot: int, level: Commitment, pubkey: Pubkey, account: Account | None) -> None:
         at = self._registry.at
         for topic in at((AccountTopic, pubkey)):
             if isinstance(topic, AccountTopic) and topic.level is level:
-                self._tell(topic, payloads.in_slot(slot, account_value(self._node, topic, pubkey, account)))
+                self._notify(topic, payloads.in_slot(slot, account_value(self._node, topic, pubkey, account)))
         for topic in () if account is None else at((ProgramTopic, account.owner)):
             assert isinstance(topic, ProgramTopic) and account is not None, topic
             if topic.level is level and passes(account, list(topic.filters)):
-                self._tell(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
+                self._notify(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
 
-    def _tell_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
+    def _notify_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
         topics = [topic for mention in (None, *transaction.keys) for topic in self._registry.at((LogsTopic, mention))]
         for topic in topics:
             if topic.level is level:
-                self._tell(topic, payloads.in_slot(slot, payloads.logs_value(transaction)))
+                self._notify(topic, payloads.in_slot(slot, payloads.logs_value(transaction)))
 
-    def _tell_blocks(self, level: Commitment, header: BlockHeader, transactions: Sequence[Transaction]) -> None:
+    def _notify_blocks(self, level: Commitment, header: BlockHeader, transactions: Sequence[Transaction]) -> None:
         for topic in self._registry.at(BlockTopic):
             if isinstance(topic, BlockTopic) and topic.level is level:
                 value = block_value(header, transactions, topic)
                 if value is not None:
-                    self._tell(topic, payloads.in_slot(header.slot, value))
+                    self._notify(topic, payloads.in_slot(header.slot, value))
 
     def _finish(self, topic: SignatureTopic, slot: int, err: Any) -> None:
-        """The last word on a signature; the server itself ends the subscription, and a second time tells nobody."""
-        self._tell(topic, payloads.in_slot(slot, payloads.signature_value(err)))
+        """Notify the result of a signature and end its subscription; a second call changes nothing."""
+        self._notify(topic, payloads.in_slot(slot, payloads.signature_value(err)))
         self._registry.finish(topic)
 
-    def _tell(self, topic: Topic, result: Any) -> None:
+    def _notify(self, topic: Topic, result: Any) -> None:
         if not self._node.faults.delivers(Stream.PUBSUB):
-            return  # Lost on the way: the node believes it was told.
+            return  # Fault injection: the notification is lost.
         entry = self._registry.entry(topic)
         if entry is not None:
             text = payloads.notification(topic, entry.identifier, result)

@@ -1,9 +1,9 @@
-"""Between the chain's bus and all connections: hears what somebody listens to, and nothing else.
+"""Connects the chain's bus to all WebSocket connections, and takes only the events that subscriptions need.
 
-Implements: subscribing and unsubscribing; events of single transactions and writes are only asked for while a
-subscription needs them, so an unwatched chain builds none. If the hub itself falls behind the bus, events were
-missed: every connection ends and clients start over, as they do when a node restarts.
-Runs in the loop of the chain; no locks. Not here: sockets (door.py), what is told (feed.py).
+Implements: subscribing and unsubscribing. The hub takes events of single transactions and writes only while a
+subscription needs them, so the chain does not create them otherwise. If the hub itself falls behind the bus, it has
+missed events: every connection ends, and clients subscribe again as after a restart.
+Runs in the chain's event loop; no locks. Not here: sockets (door.py), notifications (feed.py).
 """
 
 import logging
@@ -38,27 +38,27 @@ class Hub:
         self._bus = node.chain.bus
         self._registry = Registry(subscriptions_max)
         self._feed = Feed(node, self._registry)
-        self._heard = self._bus.subscribe(*_SLOTS)
+        self._events = self._bus.subscribe(*_SLOTS)
 
     def subscribe(self, topic: Topic, subscriber: Subscriber) -> int:
-        """The id, which equal topics share. Refuses (RpcError) when the node is full."""
-        self.pump()  # What happened before is told to those who listened then.
+        """Subscribe and return the id, which equal topics share. Refuses (RpcError) above the limit of topics."""
+        self.pump()  # Earlier events go to earlier subscribers only.
         is_new = self._registry.entry(topic) is None
         identifier = self._registry.add(topic, subscriber)
         if identifier is None:
             raise internal_error("Internal Error: Subscription refused. Node subscription limit reached")
         if is_new:
-            if not self._needs() <= self._heard.kinds:
-                self._hear(self._heard.kinds | self._needs())
+            if not self._needs() <= self._events.kinds:
+                self._resubscribe(self._events.kinds | self._needs())
             self._feed.begin(topic)
         return identifier
 
     def settle(self, topic: SignatureTopic) -> None:
-        """After the reply to the subscription has been queued: tell what is known of the signature already."""
+        """Notify a signature that has already landed. Call it after the reply to the subscription is queued."""
         self._feed.settle(topic)
 
     def unsubscribe(self, identifier: int, subscriber: Subscriber) -> None:
-        """Refuses (RpcError) an id that the subscriber does not have."""
+        """End a subscription. Refuses (RpcError) an id that the subscriber does not have."""
         if not self._registry.remove(identifier, subscriber):
             raise invalid_params("Invalid subscription id.")
 
@@ -66,12 +66,12 @@ class Hub:
         self._registry.remove_all(subscriber)
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Handle events until cancelled."""
         while True:
             try:
-                event = await self._heard.next()
+                event = await self._events.next()
             except Closed:
-                continue  # Replaced by one that hears more, or less.
+                continue  # `_resubscribe` has replaced the subscription.
             except Lagged:
                 self._start_over()
             else:
@@ -79,9 +79,9 @@ class Hub:
                 self.pump()
 
     def pump(self) -> None:
-        """Handle all events that are there."""
+        """Handle all queued events."""
         try:
-            events = self._heard.drain()
+            events = self._events.drain()
         except Lagged:
             self._start_over()
         else:
@@ -90,9 +90,9 @@ class Hub:
 
     def _handle(self, event: Event) -> None:
         self._feed.handle(event)
-        # Fewer kinds only once in a slot: signatures come and go all the time.
-        if isinstance(event, SlotSealed) and (needs := self._needs()) != self._heard.kinds:
-            self._hear(needs)
+        # Give event types up at most once a slot, because signature subscriptions come and go all the time.
+        if isinstance(event, SlotSealed) and (needs := self._needs()) != self._events.kinds:
+            self._resubscribe(needs)
 
     def _needs(self) -> frozenset[type]:
         listens, needs = self._registry.listens, set(_SLOTS)
@@ -104,9 +104,9 @@ class Hub:
             needs.add(TransactionLanded)
         return frozenset(needs)
 
-    def _hear(self, kinds: frozenset[type]) -> None:
-        """Change the kinds without a gap and without a repetition: nothing happens between the two lines."""
-        before, self._heard = self._heard, self._bus.subscribe(*kinds)
+    def _resubscribe(self, kinds: frozenset[type]) -> None:
+        """Change the event types without missing or repeating events: no event can occur between the two calls."""
+        before, self._events = self._events, self._bus.subscribe(*kinds)
         before.close()
         try:
             events = before.drain()
@@ -122,5 +122,5 @@ class Hub:
             subscriber.cut()
             self._registry.remove_all(subscriber)
         self._feed.reset()
-        self._heard.close()
-        self._heard = self._bus.subscribe(*_SLOTS)
+        self._events.close()
+        self._events = self._bus.subscribe(*_SLOTS)

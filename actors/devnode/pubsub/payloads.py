@@ -1,8 +1,8 @@
-"""The notifications' JSON, but for account contents and blocks.
+"""The JSON of notifications, without account contents and blocks.
 
 Implements: the envelope, and the results of logs, signature, slot, root and slotsUpdates notifications, field for
-field as Agave sends them. Unlike a reply's, a notification's context has no apiVersion. Pure.
-Not here: accounts (account_contents.py), blocks (block_contents.py), when any of it is sent (feed.py).
+field as Agave sends them. Unlike in a reply, the context of a notification has no apiVersion. Pure.
+Not here: accounts (account_contents.py), blocks (block_contents.py), when notifications are sent (feed.py).
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ import orjson
 from actors.devnode.chain.records import Block, TransactionMeta
 from actors.devnode.pubsub.topics import Topic
 
-RECEIVED = "receivedSignature"  # The whole value: a bare string, where the final one is an object.
+RECEIVED = "receivedSignature"  # The whole value is this string; the value of the result is an object.
 
 
 class Landed(Protocol):
-    """A transaction with its outcome, from memory or from the archive."""
+    """A landed transaction, from memory or from the archive."""
 
     @property
     def signature(self) -> str: ...
@@ -28,7 +28,7 @@ class Landed(Protocol):
 
 
 def notification(topic: Topic, identifier: int, result: Any) -> str:
-    """The text that every subscriber of the topic gets."""
+    """The text for all subscribers of the topic."""
     params = {"result": result, "subscription": identifier}
     return orjson.dumps({"jsonrpc": "2.0", "method": topic.notification, "params": params}).decode()
 
@@ -51,13 +51,13 @@ def slot_result(slot: int, parent: int, root: int) -> dict[str, int]:
 
 
 def opened_updates(slot: int, parent: int, now_ms: int) -> Iterator[dict[str, Any]]:
-    """A slot begins: upstream hears of its first piece, then has a bank for it."""
+    """Updates for a slot that opens: a real node receives its first shred, then creates a bank for it."""
     yield {"type": "firstShredReceived", "slot": slot, "timestamp": now_ms}
     yield {"type": "createdBank", "slot": slot, "parent": parent, "timestamp": now_ms}
 
 
 def sealed_updates(block: Block, now_ms: int) -> Iterator[dict[str, Any]]:
-    """A slot is full, and its bank changes no more. Each transaction is an entry of its own here: they run singly."""
+    """Updates for a sealed slot. Each transaction counts as one entry, because the node runs them one by one."""
     total = len(block.transactions)
     failed = sum(record.meta.err is not None for record in block.transactions)
     yield {"type": "completed", "slot": block.slot, "timestamp": now_ms}

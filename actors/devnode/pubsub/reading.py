@@ -1,9 +1,8 @@
-"""From the parameters of a subscribe call to its topic, with the texts that Agave refuses with.
+"""Reads the parameters of a subscribe call into a topic, with the error texts of Agave.
 
 Implements: the parameters of accountSubscribe, programSubscribe, logsSubscribe, signatureSubscribe, blockSubscribe,
-slotSubscribe, rootSubscribe, slotsUpdatesSubscribe and voteSubscribe. minContextSlot and withContext are ignored, as
-upstream.
-Changes nothing; every refusal is an RpcError. Not here: who subscribed (registry.py).
+slotSubscribe, rootSubscribe, slotsUpdatesSubscribe and voteSubscribe. Ignores minContextSlot and withContext, as Agave
+does. Changes nothing; every refusal is an RpcError. Not here: subscribers (registry.py).
 """
 
 from typing import Any
@@ -50,7 +49,7 @@ def program_topic(node: Node, params: Params) -> ProgramTopic:
 
 
 def logs_topic(node: Node, params: Params) -> LogsTopic:
-    """`all` and `allWithVotes` are one here: nobody votes."""
+    """Read a logs topic. `all` and `allWithVotes` are equal here, because there are no vote transactions."""
     name, wanted = _filter(read.at(params, 0), _LOGS_FILTERS)
     mention = None
     if name == "mentions":
@@ -104,7 +103,7 @@ def vote_topic(node: Node, params: Params) -> VoteTopic:
 
 
 def _shape(node: Node, config: dict[str, Any]) -> Shape:
-    AccountView(node, read.commitment(config), config, "binary")  # Refuses what a read would refuse.
+    AccountView(node, read.commitment(config), config, "binary")  # Raises for a bad encoding or data slice.
     encoding = read.variant(config.get("encoding") or "binary", ACCOUNT_ENCODINGS)
     data_slice = config.get("dataSlice")
     if data_slice is None:
@@ -113,7 +112,7 @@ def _shape(node: Node, config: dict[str, Any]) -> Shape:
 
 
 def _filter(value: Any, names: tuple[str, ...]) -> tuple[str, Any]:
-    """Name and content: a bare name has none, the last of the names must have one."""
+    """Read a filter as (name, content). The last of the names must have content; the others are plain strings."""
     if isinstance(value, dict) and len(value) == 1:
         ((name, content),) = value.items()
         read.variant(name, names)

@@ -1,8 +1,8 @@
-"""Who listens to what.
+"""The registry of topics and their subscribers.
 
-Implements: subscription ids. Equal topics share one id, whoever asks, as upstream: that is what lets one serialised
-text serve every subscriber. Asking twice on one connection is one subscription.
-Pure. Not here: what is told (feed.py), how it reaches the client (connection.py).
+Implements: subscription ids. As on a node, equal topics share one id for all clients, so that one serialized text
+serves every subscriber. Subscribing twice on one connection is one subscription.
+Pure. Not here: notifications (feed.py), sending to a client (connection.py).
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ SUBSCRIPTIONS_MAX = 1_000_000  # Agave's default max_active_subscriptions.
 
 class Subscriber(Protocol):
     def offer(self, text: str) -> None:
-        """Take a text to send; never waits."""
+        """Queue a text to send; never waits."""
 
     def cut(self) -> None:
-        """End the connection: something was missed."""
+        """End the connection, because a notification was missed."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Registry:
         self._count: Counter[tuple[type, Commitment | None]] = Counter()
 
     def add(self, topic: Topic, subscriber: Subscriber) -> int | None:
-        """The subscription's id; None: no room for another topic."""
+        """Subscribe and return the id; None if the number of topics is at its limit."""
         entry = self._by_topic.get(topic)
         if entry is None:
             if len(self._by_topic) >= self._max:
@@ -63,7 +63,7 @@ class Registry:
         return entry
 
     def remove(self, identifier: int, subscriber: Subscriber) -> bool:
-        """False: the subscriber has no such subscription."""
+        """End a subscription; False if the subscriber does not have it."""
         ids = self._ids_of.get(subscriber)
         if ids is None or identifier not in ids:
             return False
@@ -77,12 +77,12 @@ class Registry:
         return True
 
     def remove_all(self, subscriber: Subscriber) -> None:
-        """The subscriber is gone; a second time changes nothing."""
+        """End all subscriptions of a subscriber; a second call changes nothing."""
         for identifier in tuple(self._ids_of.get(subscriber, ())):
             self.remove(identifier, subscriber)
 
     def finish(self, topic: Topic) -> None:
-        """The topic has told all that it ever will: nobody is subscribed to it any more."""
+        """End all subscriptions of a topic that will have no more notifications."""
         entry = self._by_topic.get(topic)
         if entry is not None:
             for subscriber in tuple(entry.subscribers):
@@ -102,11 +102,11 @@ class Registry:
         return self._by_topic.get(topic)
 
     def at(self, route: Hashable) -> tuple[Topic, ...]:
-        """Topics that somebody listens to on the route."""
+        """Subscribed topics of the route."""
         return self._by_route.get(route, ())
 
     def listens(self, *kinds: type, levels: Iterable[Commitment | None] = (None, *Commitment)) -> bool:
-        """Whether anybody listens to a topic of these kinds, at these levels."""
+        """Whether a topic of these types and levels has a subscriber."""
         return any(self._count[kind, level] for kind in kinds for level in levels)
 
     def subscribers(self) -> tuple[Subscriber, ...]:

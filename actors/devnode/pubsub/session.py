@@ -1,7 +1,7 @@
-"""What a client may ask on its socket.
+"""The JSON-RPC methods of one WebSocket connection.
 
-Implements: the subscribe and unsubscribe methods of Agave, getVersion, single calls and batches. Any unsubscribe
-method ends any subscription of the connection, as upstream.
+Implements: the subscribe and unsubscribe methods of Agave, getVersion, single calls and batches. As on a node, any
+unsubscribe method ends any subscription of the connection.
 Not here: the socket (door.py), JSON-RPC itself (rpc/dispatch.py).
 """
 
@@ -20,7 +20,7 @@ from actors.devnode.rpc.params import Params
 
 Read = Callable[[Node, Params], Topic]
 
-# Name, how its parameters are read, and how many there are at least and at most.
+# (Name, reader of its parameters, least and most number of parameters).
 SUBSCRIBE: tuple[tuple[str, Read, int, int], ...] = (
     ("accountSubscribe", reading.account_topic, 1, 2),
     ("blockSubscribe", reading.block_topic, 1, 2),
@@ -56,8 +56,8 @@ class Session:
         table["getVersion"] = Method(get_version, 0, 0)
         self._dispatcher = Dispatcher(node, table)
 
-    def hear(self, request: bytes) -> None:
-        """Answer one message; a reply always comes before the first notification of what it subscribed to."""
+    def receive(self, request: bytes) -> None:
+        """Answer one message. The reply to a subscription comes before its first notification."""
         reply = self._dispatcher.answer(request)
         if reply is not None:
             self._connection.offer(reply.decode())

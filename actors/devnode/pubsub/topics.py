@@ -1,7 +1,7 @@
-"""What can be subscribed to, as values: two equal topics are one subscription with one id and one serialisation.
+"""Topics of subscriptions, as values: equal topics share one id and one serialized notification.
 
-Implements: the parameters of each subscription, after defaults were filled in; the route under which an event finds
-the topics it may concern. Pure. Not here: reading them from JSON (reading.py), who listens (registry.py).
+Implements: the parameters of each subscription with defaults filled in; the route of a topic, which is the key under
+which events look topics up. Pure. Not here: reading them from JSON (reading.py), their subscribers (registry.py).
 """
 
 from collections.abc import Hashable
@@ -19,11 +19,11 @@ class Shape:
     """How account contents are shown."""
 
     encoding: str
-    offset: int | None = None  # With a length, or not at all.
+    offset: int | None = None  # Both offset and length, or neither.
     length: int | None = None
 
     def config(self) -> dict[str, Any]:
-        """In the form that a call gives it in."""
+        """The shape as the configuration object of a call."""
         if self.offset is None:
             return {"encoding": self.encoding}
         return {"encoding": self.encoding, "dataSlice": {"offset": self.offset, "length": self.length}}
@@ -70,7 +70,7 @@ class SignatureTopic:
     notification: ClassVar[str] = "signatureNotification"
     signature: str
     level: Commitment
-    tells_received: bool
+    wants_received: bool  # Also notify when the node receives the transaction.
 
     @property
     def route(self) -> Hashable:

@@ -1,8 +1,8 @@
-"""Votes, which this node makes up: one for each complete block, by its own vote account.
+"""Invented votes: this node's vote account votes once for each sealed block.
 
-Implements: the content of vote notifications as Agave sends them. No vote transaction exists behind one: its
-signature is the identity's, over slot and hash, and never lands; its hash is the blockhash, since there are no bank
-hashes. Pure. Not here: when it is told (feed.py).
+Implements: the content of vote notifications as Agave sends them. No vote transaction exists: the signature is made
+by the identity over slot and hash, and never lands; the hash is the blockhash, because there are no bank hashes.
+Pure. Not here: when it is sent (feed.py).
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""What the accounts that somebody listens to held at the end of each slot above the root.
+"""Contents of subscribed accounts at the end of each slot above the root.
 
-Implements: one notification for each account and slot, with its last contents, at whatever level the listener waits
-for; and writes that came before the subscription but reach its level after it.
-Synchronous; reads the chain only to look back. Not here: who listens (registry.py).
+Implements: one notification for each account and slot, with its last contents, at every level; also for writes that
+came before the subscription and reach its level after it.
+Synchronous; reads the chain only in `look_back`. Not here: subscribers (registry.py).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class SlotWrites:
         self._slots: dict[int, dict[Pubkey, Account | None]] = {}
 
     def note(self, slot: int, pubkey: Pubkey, account: Account | None, is_wanted: bool) -> None:
-        """An account was written. Also kept when an earlier write of the slot was: the last one counts."""
+        """Record a write if it is wanted, or if an earlier write of the slot is recorded: the last one counts."""
         written = self._slots.get(slot)
         if is_wanted:
             self._slots.setdefault(slot, {})[pubkey] = account
@@ -33,7 +33,7 @@ class SlotWrites:
         return self._slots.get(slot, _NOTHING)
 
     def look_back(self, chain: Chain, topic: AccountTopic | ProgramTopic) -> None:
-        """Note what concerns a new topic in the slots that have not reached its level yet."""
+        """Record the writes for a new topic in all slots that have not reached its level yet."""
         building = chain.levels.building.slot
         is_processed = topic.level is Commitment.PROCESSED
         first = building if is_processed else chain.levels.at(topic.level).slot + 1
@@ -46,7 +46,7 @@ class SlotWrites:
                     self.note(slot, pubkey, account, is_wanted=True)
 
     def forget(self, slot: int) -> None:
-        """The slot was on a fork that is lost."""
+        """Drop the writes of a slot on a lost fork."""
         self._slots.pop(slot, None)
 
     def forget_up_to(self, slot: int) -> None:

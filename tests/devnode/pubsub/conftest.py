@@ -1,4 +1,4 @@
-"""A hub on a chain that is stepped by hand, and clients of it."""
+"""A hub on a chain inside the test process, and its clients."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def hub(local: LocalNode) -> Hub:
 
 @pytest.fixture
 def new_listener(local: LocalNode, hub: Hub) -> NewListener:
-    """Another client at each call."""
+    """Makes a new client at each call."""
     return lambda: Listener(local, hub)
 
 

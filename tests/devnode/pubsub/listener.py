@@ -1,4 +1,4 @@
-"""A client of the subscriptions without a socket: asks through a session, reads what was queued for it."""
+"""A client without a socket: it calls a session and reads the texts that are queued for it."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ class Listener:
         self.hub, self.connection = hub, Connection()
         self._session = Session(local.node, hub, self.connection)
 
-    def hear(self, request: Any) -> None:
-        self._session.hear(request if isinstance(request, bytes) else orjson.dumps(request))
+    def send(self, request: Any) -> None:
+        self._session.receive(request if isinstance(request, bytes) else orjson.dumps(request))
 
     def ask(self, method: str, *params: Any) -> dict[str, Any]:
-        """The reply, which comes before whatever the call makes the node tell."""
+        """Call a method and return its reply, which comes before its notifications; those stay queued."""
         self.hub.pump()
         waiting = self.queued()
-        self.hear({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
-        reply, *told = self.queued()
-        for text in waiting + told:
+        self.send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+        reply, *received = self.queued()
+        for text in waiting + received:
             self.connection.offer(text)
         return orjson.loads(reply)
 
@@ -37,15 +37,15 @@ class Listener:
         return error["code"], error["message"]
 
     def queued(self) -> list[str]:
-        """Everything that waits for the client, taken out."""
+        """Take all queued texts."""
         texts = []
         while self.connection._queue:
             texts.append(self.connection._queue.popleft())
         self.connection._characters = 0
         return texts
 
-    def told(self) -> list[dict[str, Any]]:
-        """The params of all notifications since the last time, each with its method."""
+    def notifications(self) -> list[dict[str, Any]]:
+        """Take all notifications since the last call."""
         return [orjson.loads(text) for text in self.texts()]
 
     def texts(self) -> list[str]:
@@ -55,7 +55,7 @@ class Listener:
     def results(self, subscription: int | None = None) -> list[Any]:
         return [
             message["params"]["result"]
-            for message in self.told()
+            for message in self.notifications()
             if subscription is None or message["params"]["subscription"] == subscription
         ]
 
@@ -64,5 +64,5 @@ class Listener:
         return [(result["context"]["slot"], result["value"]) for result in self.results()]
 
     def decoded(self) -> list[Any]:
-        """As an independent client's library decodes them."""
+        """Take all notifications, decoded by the library of an independent client."""
         return [parse_websocket_message(text)[0] for text in self.texts()]

@@ -27,16 +27,16 @@ def test_contents_are_those_of_a_read(local: LocalNode, encoding: str) -> None:
     assert account_value(local.node, topic(encoding), USDC_MINT, account) == read
 
 
-def test_a_slice_is_cut_out(local: LocalNode) -> None:
-    """dataSlice spares the client the rest; the space is that of the whole account."""
+def test_a_data_slice_limits_the_data(local: LocalNode) -> None:
+    """dataSlice selects the data; `space` is the size of the whole account."""
     account = local.chain.vm.account(USDC_MINT)
     assert account is not None
     value = account_value(local.node, topic("base64", 4, 32), USDC_MINT, account)
     assert base64.b64decode(value["data"][0]) == account.data[4:36] and value["space"] == 82
 
 
-def test_long_data_in_base58_is_a_text_instead(local: LocalNode) -> None:
-    """A read is refused there; a notification cannot be, and Agave sends this."""
+def test_data_too_long_for_base58_is_replaced_by_a_text(local: LocalNode) -> None:
+    """A notification cannot refuse as a read does, so it has Agave's text."""
     account = Account(1, bytes(129), SYSTEM_PROGRAM, False, 0)
     assert account_value(local.node, topic("binary"), USDC_MINT, account)["data"] == TOO_LARGE
     assert account_value(local.node, topic("base58"), USDC_MINT, account)["data"] == [TOO_LARGE, "base58"]
@@ -46,8 +46,8 @@ def test_long_data_in_base58_is_a_text_instead(local: LocalNode) -> None:
 @pytest.mark.parametrize(
     ("encoding", "data"), [("binary", ""), ("base58", ["", "base58"]), ("jsonParsed", ["", "base64"])]
 )
-def test_a_closed_account_is_the_empty_one(local: LocalNode, encoding: str, data: object) -> None:
-    """Closed accounts are told, so that a client does not go on showing the last balance."""
+def test_a_closed_account_is_shown_as_an_empty_one(local: LocalNode, encoding: str, data: object) -> None:
+    """A client must learn that an account was closed; otherwise it would show the last balance for ever."""
     assert account_value(local.node, topic(encoding), USDC_MINT, None) == {
         "data": data,
         "executable": False,
@@ -60,7 +60,7 @@ def test_a_closed_account_is_the_empty_one(local: LocalNode, encoding: str, data
 
 @pytest.mark.parametrize("encoding", ["base64", "base64+zstd", "jsonParsed"])
 def test_accounts_of_programs_decode_in_a_client(local: LocalNode, encoding: str) -> None:
-    """Both forms, read by the types of an independent library."""
+    """An independent library decodes program and account notifications."""
     account = local.chain.vm.account(USDC_MINT)
     assert account is not None
     of_program = ProgramTopic(TOKEN_PROGRAM, Commitment.PROCESSED, Shape(encoding), ())
@@ -74,7 +74,7 @@ def test_accounts_of_programs_decode_in_a_client(local: LocalNode, encoding: str
 
 
 def test_a_closed_account_decodes_in_a_client(local: LocalNode) -> None:
-    """Nothing in the empty account is unexpected."""
+    """An independent library decodes the notification of a closed account."""
     value = in_slot(9, account_value(local.node, topic("base64"), Pubkey.default(), None))
     (shown,) = parse_websocket_message(notification(topic("base64"), 5, value))
     assert shown.result.value.lamports == 0  # type: ignore[union-attr]

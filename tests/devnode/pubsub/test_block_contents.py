@@ -41,8 +41,8 @@ def block(local: LocalNode, payer: Keypair) -> Block:
 
 @pytest.mark.parametrize("details", ["full", "accounts", "signatures", "none"])
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64", "base58"])
-def test_a_block_is_that_of_get_block(local: LocalNode, payer: Keypair, details: str, encoding: str) -> None:
-    """A notification shows a block as getBlock does, in every form; the archive's copy looks the same."""
+def test_a_block_is_equal_to_that_of_get_block(local: LocalNode, payer: Keypair, details: str, encoding: str) -> None:
+    """A notification shows a block as getBlock does, with every setting, from memory and from the archive."""
     local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
     sealed = local.chain.seal(local.clock.now(), local.clock.monotonic())
     local.journal.flush(sealed)
@@ -64,23 +64,23 @@ def test_a_block_is_that_of_get_block(local: LocalNode, payer: Keypair, details:
     assert block_value(stored, local.archive.block_transactions(slot), asked) == wanted
 
 
-def test_rewards_are_shown_where_asked_for(block: Block) -> None:
-    """There are none here; a client that wants them finds an empty list."""
+def test_rewards_are_shown_on_request(block: Block) -> None:
+    """There are no rewards, so the list is empty."""
     asked = BlockTopic(None, Commitment.CONFIRMED, "base64", "none", True, 0)
     value = block_value(block, block.transactions, asked)
     assert value is not None and value["block"]["rewards"] == []
 
 
 def test_a_mention_picks_transactions_and_blocks(block: Block) -> None:
-    """Only the transactions with the key; of a block without any nothing is told."""
+    """Only transactions with the key are shown; a block without one gives no notification."""
     receiver = block.transactions[1].keys[1]
     value = block_value(block, block.transactions, topic(mention=receiver, details="signatures"))
     assert value is not None and value["block"]["signatures"] == [block.transactions[1].signature]
     assert block_value(block, block.transactions, topic(mention=str(Pubkey.new_unique()))) is None
 
 
-def test_an_unannounced_version_makes_the_block_null(local: LocalNode, payer: Keypair, block: Block) -> None:
-    """No maximum means legacy only; the client is told which version it lacks. Details without it do not mind."""
+def test_a_version_above_the_maximum_makes_the_block_null(local: LocalNode, payer: Keypair, block: Block) -> None:
+    """No maximum means legacy only; the error names the version. The detail `signatures` shows no versions."""
     value = block_value(block, block.transactions, topic(max_version=None))
     assert value == {"slot": block.slot, "block": None, "err": {"UnsupportedTransactionVersion": 0}}
     value = block_value(block, block.transactions, topic(max_version=None, details="signatures"))
@@ -94,8 +94,8 @@ def test_an_unannounced_version_makes_the_block_null(local: LocalNode, payer: Ke
 
 
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64"])
-def test_a_block_with_v1_is_for_those_who_know_it(local: LocalNode, payer: Keypair, encoding: str) -> None:
-    """0 is not enough; with 1 the whole block is shown, and an independent library reads it."""
+def test_a_block_with_v1_needs_a_maximum_of_one(local: LocalNode, payer: Keypair, encoding: str) -> None:
+    """With a maximum of 0 the block is null; with 1 it is shown, and an independent library decodes it."""
     block = landed_block(local, v1(payer, Pubkey.new_unique(), 2_000_000, 777, local.blockhash()))
     value = block_value(block, block.transactions, topic(encoding=encoding, max_version=0))
     assert value == {"slot": block.slot, "block": None, "err": {"UnsupportedTransactionVersion": 1}}
@@ -109,7 +109,7 @@ def test_a_block_with_v1_is_for_those_who_know_it(local: LocalNode, payer: Keypa
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64"])
 @pytest.mark.parametrize("max_version", [0, None])
 def test_blocks_decode_in_a_client(block: Block, encoding: str, max_version: Any) -> None:
-    """Whole blocks and the null one, read by the types of an independent library."""
+    """An independent library decodes whole blocks and null blocks."""
     asked = topic(encoding=encoding, max_version=max_version)
     text = notification(asked, 4, in_slot(block.slot, block_value(block, block.transactions, asked)))
     (shown,) = parse_websocket_message(text)

@@ -6,7 +6,7 @@ from actors.devnode.pubsub.connection import Connection
 
 
 async def test_texts_leave_in_order() -> None:
-    """A reply before what it announced, a slot before its successor."""
+    """A reply is sent before its notifications, and a slot before the next slot."""
     connection = Connection()
     connection.offer("a")
     connection.offer("b")
@@ -25,7 +25,7 @@ async def test_a_waiting_sender_wakes() -> None:
 
 @pytest.mark.parametrize(("messages_max", "characters_max"), [(2, 1_000), (1_000, 20)])
 async def test_a_slow_reader_is_cut_off(messages_max: int, characters_max: int) -> None:
-    """Too many texts, or too long ones: the connection ends, and what waited is dropped at once."""
+    """With too many or too long texts in the queue, the connection ends and the queue is dropped at once."""
     connection = Connection(messages_max, characters_max)
     connection.offer("0123456789")
     connection.offer("0123456789")
@@ -37,8 +37,8 @@ async def test_a_slow_reader_is_cut_off(messages_max: int, characters_max: int) 
     assert not connection._queue and connection._characters == 0
 
 
-async def test_what_was_sent_makes_room() -> None:
-    """The bounds are of what waits, not of what was ever told."""
+async def test_sent_texts_do_not_count() -> None:
+    """The limits apply to queued texts only."""
     connection = Connection(messages_max=1, characters_max=10)
     for _ in range(100):
         connection.offer("0123456789")
@@ -46,8 +46,8 @@ async def test_what_was_sent_makes_room() -> None:
     assert not connection.is_cut
 
 
-async def test_a_cut_from_outside_ends_it_too() -> None:
-    """The node itself may have missed something."""
+async def test_the_hub_can_cut_a_connection() -> None:
+    """The hub cuts all connections when it has missed events itself."""
     connection = Connection()
     ended = asyncio.create_task(connection.ended())
     await asyncio.sleep(0)

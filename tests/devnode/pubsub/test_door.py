@@ -1,4 +1,4 @@
-"""The door by itself, and a whole devnode with unmodified clients on its sockets."""
+"""The WebSocket door alone, and a devnode process with unmodified clients."""
 
 import asyncio
 from typing import Any
@@ -29,11 +29,11 @@ def request(method: str, *params: Any, number: int = 1) -> str:
     return orjson.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).decode()
 
 
-# By itself.
+# The door alone.
 
 
 class Client:
-    """The other end of an ASGI WebSocket, which may refuse to take what it is sent."""
+    """The client's end of an ASGI WebSocket, which can stop reading."""
 
     def __init__(self, door: PubsubDoor) -> None:
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
@@ -54,8 +54,8 @@ class Client:
             self.sent.put_nowait(message)
 
 
-async def test_a_connection_from_greeting_to_leave(local: LocalNode, hub: Hub) -> None:
-    """Accepted without a subprotocol; text and bytes are read; after the client left nobody listens."""
+async def test_a_connection_from_its_start_to_its_end(local: LocalNode, hub: Hub) -> None:
+    """It is accepted without a subprotocol; text and bytes are read; its end removes its subscriptions."""
     client = Client(PubsubDoor(local.node, hub))
     assert await client.sent.get() == {"type": "websocket.accept"}
     client.say({"type": "websocket.receive", "text": request("slotSubscribe")})
@@ -71,7 +71,7 @@ async def test_a_connection_from_greeting_to_leave(local: LocalNode, hub: Hub) -
 
 
 async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: Hub) -> None:
-    """Even while the server waits to send; others hear on."""
+    """The cut comes even while the server waits to send; other clients still get notifications."""
     door = PubsubDoor(local.node, hub, queue_messages_max=3)
     slow, quick = Client(door), Client(door)
     for client in (slow, quick):
@@ -91,7 +91,7 @@ async def test_a_client_that_does_not_read_is_cut_off(local: LocalNode, hub: Hub
 
 
 async def test_a_client_that_vanishes_is_no_error(local: LocalNode, hub: Hub) -> None:
-    """Servers raise OSError when the other end is gone; every other exception is a bug and comes out."""
+    """Servers raise OSError when the client is gone; any other exception is a bug and is raised."""
     for error, is_raised in ((OSError(), False), (ValueError(), True)):
         heard: asyncio.Queue[Any] = asyncio.Queue()
         heard.put_nowait(CONNECT)
@@ -109,7 +109,7 @@ async def test_a_client_that_vanishes_is_no_error(local: LocalNode, hub: Hub) ->
             await served
 
 
-# A whole devnode.
+# A devnode process.
 
 
 async def call(process: Process, method: str, *params: Any) -> Any:
@@ -133,8 +133,8 @@ async def receive(client: SolanaWsClient, kind: type) -> Any:
     return found
 
 
-async def test_an_unmodified_client_hears_a_payment(start_devnode: StartDevnode) -> None:
-    """solana-py: every subscription it offers, from the subscription to its end, on the port that serves HTTP."""
+async def test_an_unmodified_client_is_notified_of_a_payment(start_devnode: StartDevnode) -> None:
+    """solana-py uses all its subscriptions on the HTTP port, from subscribe to unsubscribe."""
     process, wallet = start_devnode(), Keypair().pubkey()
     async with SolanaWsClient(urls(process)[0]) as client:
         subscriptions = [
@@ -166,7 +166,7 @@ async def test_an_unmodified_client_hears_a_payment(start_devnode: StartDevnode)
 
 
 async def test_the_port_above_serves_the_same(start_devnode: StartDevnode) -> None:
-    """Where web3.js 1.x looks; getClusterNodes and the ready file name it."""
+    """web3.js 1.x connects to the port above HTTP; getClusterNodes and the ready file name it."""
     process = start_devnode()
     assert process.facts["ws_url"] == urls(process)[1]
     async with SolanaWsClient(process.facts["ws_url"]) as client:
@@ -177,7 +177,7 @@ async def test_the_port_above_serves_the_same(start_devnode: StartDevnode) -> No
 
 
 async def test_a_subprotocol_is_never_selected(start_devnode: StartDevnode) -> None:
-    """As upstream: whoever needs one must end it before the node."""
+    """As on a node, the server selects no subprotocol, even if the client offers one."""
     process = start_devnode()
     async with connect(urls(process)[0], subprotocols=["solana-rpc"]) as socket:  # type: ignore[list-item]
         assert socket.subprotocol is None
@@ -186,7 +186,7 @@ async def test_a_subprotocol_is_never_selected(start_devnode: StartDevnode) -> N
 
 
 async def test_long_messages_end_the_connection(start_devnode: StartDevnode) -> None:
-    """4,096 bytes are read, one more is not."""
+    """A message of 4,096 bytes is read; one byte more closes the connection with 1009."""
     process = start_devnode()
     async with connect(urls(process)[0]) as socket:
         await socket.send(request("getVersion").ljust(MESSAGE_BYTES_MAX))
@@ -197,8 +197,8 @@ async def test_long_messages_end_the_connection(start_devnode: StartDevnode) -> 
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
 
 
-async def test_open_connections_do_not_hold_up_the_end(start_devnode: StartDevnode) -> None:
-    """SIGTERM: clients are told that the service restarts, and the process ends cleanly."""
+async def test_open_connections_do_not_delay_the_end(start_devnode: StartDevnode) -> None:
+    """After SIGTERM, clients get close code 1012 (service restart), and the process ends cleanly."""
     process = start_devnode()
     async with connect(urls(process)[0]) as socket:
         await socket.send(request("slotSubscribe"))

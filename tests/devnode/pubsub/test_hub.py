@@ -23,7 +23,7 @@ def wanted(local: LocalNode) -> list[type]:
 
 
 def test_equal_subscriptions_share_one_text(local: LocalNode, new_listener: NewListener) -> None:
-    """Serialised once: both clients get the very same object."""
+    """A notification is serialized once: both clients get the same object."""
     one, other = new_listener(), new_listener()
     assert one.subscribe("slotSubscribe") == other.subscribe("slotSubscribe")
     local.beat()
@@ -31,8 +31,8 @@ def test_equal_subscriptions_share_one_text(local: LocalNode, new_listener: NewL
     assert text is same
 
 
-def test_the_chain_builds_no_events_that_nobody_hears(local: LocalNode, listener: Listener) -> None:
-    """Asked for with the first subscription that needs them, given up at the end of a slot without any."""
+def test_the_chain_creates_only_events_with_subscribers(local: LocalNode, listener: Listener) -> None:
+    """The hub takes an event type from the first subscription that needs it to the end of the slot of the last."""
     assert wanted(local) == []
     slots = listener.subscribe("slotSubscribe")
     assert wanted(local) == []
@@ -44,20 +44,20 @@ def test_the_chain_builds_no_events_that_nobody_hears(local: LocalNode, listener
     for identifier in (account, logs, slots):
         listener.ask("accountUnsubscribe", identifier)
     local.beat()
-    listener.told()
+    listener.notifications()
     assert wanted(local) == [TransactionLanded, SignatureReceived]
     listener.hub.leave(listener.connection)
     local.beat()
-    listener.told()
+    listener.notifications()
     assert wanted(local) == []
 
 
-def test_hearing_more_loses_and_repeats_nothing(local: LocalNode, listener: Listener) -> None:
-    """Events that wait when another kind is asked for are told once, before the later ones."""
+def test_another_event_type_loses_and_repeats_no_event(local: LocalNode, listener: Listener) -> None:
+    """Events that are queued while the hub adds an event type are notified once, before later ones."""
     listener.subscribe("slotSubscribe")
     first = local.chain.levels.building.slot
     local.beat()
-    listener.hear({"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [str(Pubkey.new_unique())]})
+    listener.send({"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [str(Pubkey.new_unique())]})
     local.beat()
     listener.hub.pump()
     texts = [text for text in listener.queued() if "slotNotification" in text]
@@ -65,7 +65,7 @@ def test_hearing_more_loses_and_repeats_nothing(local: LocalNode, listener: List
 
 
 def test_a_full_node_refuses_another_topic(local: LocalNode) -> None:
-    """In Agave's words; who asks for what is there already is welcome."""
+    """The error has Agave's text; another subscription to a known topic is accepted."""
     hub, one, other = Hub(local.node, subscriptions_max=1), Connection(), Connection()
     assert hub.subscribe(SlotTopic(), one) == hub.subscribe(SlotTopic(), other)
     with pytest.raises(RpcError) as refused:
@@ -74,25 +74,25 @@ def test_a_full_node_refuses_another_topic(local: LocalNode) -> None:
     assert refused.value.message == "Internal Error: Subscription refused. Node subscription limit reached"
 
 
-def test_who_left_is_told_nothing_more(local: LocalNode, hub: Hub, new_listener: NewListener) -> None:
-    """Others with the same subscription are."""
+def test_a_client_that_left_gets_no_notification(local: LocalNode, hub: Hub, new_listener: NewListener) -> None:
+    """Other clients with the same subscription still get it."""
     gone, stays = new_listener(), new_listener()
     gone.subscribe("slotSubscribe")
     stays.subscribe("slotSubscribe")
     hub.leave(gone.connection)
     hub.leave(gone.connection)
     local.beat()
-    assert len(stays.told()) == 1 and gone.told() == []
+    assert len(stays.notifications()) == 1 and gone.notifications() == []
 
 
 def test_a_hub_that_fell_behind_ends_every_connection(
     local: LocalNode, new_listener: NewListener, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Events were missed, and a client that does not know is worse off than one that starts over."""
+    """The hub has missed events, so clients must know and subscribe again."""
     one, other = new_listener(), new_listener()
     one.subscribe("rootSubscribe")
     other.subscribe("accountSubscribe", str(Pubkey.new_unique()))
-    for _ in range(one.hub._heard.capacity + 1):
+    for _ in range(one.hub._events.capacity + 1):
         local.chain.bus.publish(SlotConfirmed(1))
     one.hub.pump()
     assert one.connection.is_cut and other.connection.is_cut and "fell behind" in caplog.text
@@ -100,11 +100,11 @@ def test_a_hub_that_fell_behind_ends_every_connection(
     late = new_listener()
     late.subscribe("slotSubscribe")
     local.beat()
-    assert len(late.told()) == 1
+    assert len(late.notifications()) == 1
 
 
-async def test_it_runs_until_it_is_stopped(local: LocalNode, hub: Hub, listener: Listener) -> None:
-    """Events are told as they come, also after the kinds have changed under a waiting hub."""
+async def test_the_hub_runs_until_it_is_cancelled(local: LocalNode, hub: Hub, listener: Listener) -> None:
+    """Events are notified as they come, also after the event types changed while the hub waited."""
     running = asyncio.create_task(hub.run())
     await asyncio.sleep(0)
     listener.subscribe("slotSubscribe")

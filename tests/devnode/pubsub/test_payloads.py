@@ -12,7 +12,7 @@ NOW_MS = 1_700_000_000_123
 
 
 def test_the_bytes_of_a_notification_are_stable() -> None:
-    """The envelope, in Agave's order, with a whole number for the id."""
+    """The envelope has Agave's order of fields, and the id is an integer."""
     text = payloads.notification(SlotTopic(), 3, payloads.slot_result(12, 11, 4))
     assert text == (
         '{"jsonrpc":"2.0","method":"slotNotification",'
@@ -21,12 +21,12 @@ def test_the_bytes_of_a_notification_are_stable() -> None:
 
 
 def test_a_context_holds_the_slot_alone() -> None:
-    """Replies have apiVersion there, notifications have not."""
+    """The context of a reply has apiVersion, that of a notification has not."""
     assert payloads.in_slot(5, "x") == {"context": {"slot": 5}, "value": "x"}
 
 
 def test_logs_of_success_and_failure(local: LocalNode) -> None:
-    """Failed transactions are told too, with their error and what they logged before it."""
+    """Failed transactions are notified too, with their error and their logs."""
     payer = local.wallet()
     landed = local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
     failed = local.land(local.transfer(payer, Pubkey.new_unique(), 10**12))
@@ -46,7 +46,7 @@ def test_logs_of_success_and_failure(local: LocalNode) -> None:
 
 @pytest.mark.parametrize("err", [None, "AccountNotFound"])
 def test_signatures_decode_in_a_client(err: str | None) -> None:
-    """An error, or null for success."""
+    """The result of a signature is an error, or null for success."""
     topic = SignatureTopic("", Commitment.CONFIRMED, False)
     text = payloads.notification(topic, 1, payloads.in_slot(9, payloads.signature_value(err)))
     (decoded,) = parse_websocket_message(text)
@@ -55,7 +55,7 @@ def test_signatures_decode_in_a_client(err: str | None) -> None:
 
 
 def test_every_update_of_a_slot_decodes_in_a_client(local: LocalNode) -> None:
-    """From its first piece to its root, each with a time in milliseconds."""
+    """All updates of a slot, from its first shred to its root, have a time in milliseconds and decode."""
     payer = local.wallet()
     records = (
         local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000)),
@@ -89,6 +89,6 @@ def test_every_update_of_a_slot_decodes_in_a_client(local: LocalNode) -> None:
 
 
 def test_an_empty_slot_has_no_entries() -> None:
-    """No transaction, so no entry that could hold one."""
+    """A slot without transactions has no transaction entries."""
     *_, frozen = payloads.sealed_updates(Block(8, 7, 1, "", "", 0, ()), NOW_MS)
     assert set(frozen["stats"].values()) == {0}

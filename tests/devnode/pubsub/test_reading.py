@@ -18,7 +18,7 @@ CONFIRMED = {"commitment": "confirmed"}
 
 
 def test_the_defaults_of_agave_are_filled_in(local: LocalNode) -> None:
-    """Finalized, legacy base58 for accounts, base64 with all transactions and no rewards for blocks."""
+    """Defaults: finalized; legacy base58 for accounts; base64, all transactions and no rewards for blocks."""
     node = local.node
     assert reading.account_topic(node, [TEXT]) == AccountTopic(KEY, Commitment.FINALIZED, Shape("binary"))
     assert reading.program_topic(node, [TEXT, None]) == ProgramTopic(KEY, Commitment.FINALIZED, Shape("binary"), ())
@@ -28,8 +28,8 @@ def test_the_defaults_of_agave_are_filled_in(local: LocalNode) -> None:
     assert reading.block_topic(node, ["all"]) == block
 
 
-def test_every_parameter_arrives(local: LocalNode) -> None:
-    """Each field of each configuration object changes the topic; unknown ones do not."""
+def test_every_parameter_is_read(local: LocalNode) -> None:
+    """Each field of a configuration object changes the topic; unknown fields do not."""
     node = local.node
     config = {"encoding": "base64", "dataSlice": {"offset": 1, "length": 2}, "minContextSlot": 10**9, **CONFIRMED}
     assert reading.account_topic(node, [TEXT, config]) == AccountTopic(KEY, Commitment.CONFIRMED, Shape("base64", 1, 2))
@@ -87,10 +87,10 @@ def test_every_parameter_arrives(local: LocalNode) -> None:
         (reading.program_topic, [TEXT, {"filters": [{"dataSize": 1}] * 5}], "Too many filters provided; max 4"),
     ],
 )
-def test_mistakes_are_refused_in_agaves_words(
+def test_bad_parameters_have_the_error_texts_of_agave(
     local: LocalNode, read: Callable[..., Any], params: list[Any], message: str
 ) -> None:
-    """Clients tell mistakes apart by these texts; all have the code of invalid parameters."""
+    """Clients distinguish these errors by their texts; all have the code of invalid parameters."""
     with pytest.raises(RpcError) as refused:
         read(local.node, params)
     assert (refused.value.code, refused.value.message) == (-32602, message)

@@ -14,8 +14,8 @@ TOPICS: list[Topic] = [
 ]
 
 
-class Nobody:
-    """A subscriber that is only counted."""
+class Silent:
+    """A subscriber that must get no text and no cut."""
 
     def offer(self, text: str) -> None:
         raise AssertionError(text)
@@ -25,8 +25,8 @@ class Nobody:
 
 
 def test_equal_topics_share_an_id_and_others_do_not() -> None:
-    """One id, so that one text serves all; asking twice is one subscription."""
-    registry, one, other = Registry(), Nobody(), Nobody()
+    """Equal topics have one id, so that one text serves all; subscribing twice is one subscription."""
+    registry, one, other = Registry(), Silent(), Silent()
     identifier = registry.add(SlotTopic(), one)
     assert registry.add(SlotTopic(), other) == registry.add(SlotTopic(), one) == identifier
     assert registry.add(RootTopic(), one) != identifier
@@ -35,8 +35,8 @@ def test_equal_topics_share_an_id_and_others_do_not() -> None:
 
 
 def test_only_the_owner_ends_a_subscription() -> None:
-    """An id is no secret, so it must be no key."""
-    registry, one, other = Registry(), Nobody(), Nobody()
+    """Clients know each other's ids, so an id alone must not be enough to end a subscription."""
+    registry, one, other = Registry(), Silent(), Silent()
     identifier = registry.add(SlotTopic(), one)
     assert identifier is not None
     assert not registry.remove(identifier, other)
@@ -46,16 +46,16 @@ def test_only_the_owner_ends_a_subscription() -> None:
 
 
 def test_ids_are_never_used_again() -> None:
-    """A late notification of an old subscription cannot be taken for one of a new."""
-    registry, one = Registry(), Nobody()
+    """A client cannot take a late notification of an ended subscription for one of a new subscription."""
+    registry, one = Registry(), Silent()
     first = registry.add(SlotTopic(), one)
     registry.remove_all(one)
     assert registry.add(SlotTopic(), one) != first
 
 
 def test_the_limit_counts_topics_not_subscribers() -> None:
-    """What costs the node is what it serialises."""
-    registry, one, other = Registry(subscriptions_max=1), Nobody(), Nobody()
+    """The node's cost is one serialization for each topic, for any number of subscribers."""
+    registry, one, other = Registry(subscriptions_max=1), Silent(), Silent()
     assert registry.add(SlotTopic(), one) is not None
     assert registry.add(SlotTopic(), other) is not None
     assert registry.add(RootTopic(), one) is None
@@ -64,9 +64,9 @@ def test_the_limit_counts_topics_not_subscribers() -> None:
     assert registry.add(RootTopic(), one) is not None
 
 
-def test_a_finished_topic_is_over_for_everybody() -> None:
-    """Signatures have one last word; other subscriptions of the same clients go on."""
-    registry, one, other = Registry(), Nobody(), Nobody()
+def test_a_finished_topic_ends_for_all_subscribers() -> None:
+    """A finished topic ends for all; other subscriptions of the same clients go on."""
+    registry, one, other = Registry(), Silent(), Silent()
     for subscriber in (one, other):
         registry.add(SlotTopic(), subscriber)
         registry.add(RootTopic(), subscriber)
@@ -77,9 +77,9 @@ def test_a_finished_topic_is_over_for_everybody() -> None:
     assert entry is not None and entry.subscribers == [one, other]
 
 
-def test_listening_is_asked_by_kind_and_level() -> None:
-    """The chain skips work that nobody at that level would hear of."""
-    registry, one = Registry(), Nobody()
+def test_the_registry_knows_types_and_levels_with_subscribers() -> None:
+    """The feed skips work for types and levels without subscribers."""
+    registry, one = Registry(), Silent()
     registry.add(LogsTopic(None, Commitment.CONFIRMED), one)
     assert registry.listens(LogsTopic) and registry.listens(SlotTopic, LogsTopic)
     assert registry.listens(LogsTopic, levels=(Commitment.CONFIRMED,))
@@ -93,10 +93,10 @@ steps = st.lists(st.tuples(st.sampled_from(["add", "remove", "leave", "finish"])
 
 
 @given(steps=steps)
-def test_nothing_is_left_behind(steps: list[tuple[str, int, int]]) -> None:
-    """Any order of coming and going: what is found is what somebody listens to, and at the end there is nothing."""
-    registry, clients = Registry(), [Nobody(), Nobody(), Nobody()]
-    model: set[tuple[Topic, Nobody]] = set()
+def test_the_registry_agrees_with_a_model(steps: list[tuple[str, int, int]]) -> None:
+    """After any steps the registry has exactly the model's topics; after all have left it is empty."""
+    registry, clients = Registry(), [Silent(), Silent(), Silent()]
+    model: set[tuple[Topic, Silent]] = set()
     for step, which, who in steps:
         topic, client = TOPICS[which], clients[who]
         if step == "add":

@@ -18,7 +18,7 @@ PLAIN = Shape("base64")
 
 
 def test_equal_parameters_are_one_topic() -> None:
-    """What shares an id must be found by value."""
+    """Topics are compared by value, so that equal topics can share an id."""
     first = AccountTopic(KEY, Commitment.CONFIRMED, PLAIN)
     assert first == AccountTopic(KEY, Commitment.CONFIRMED, Shape("base64"))
     assert first != AccountTopic(KEY, Commitment.FINALIZED, PLAIN)
@@ -34,17 +34,17 @@ def test_equal_parameters_are_one_topic() -> None:
         (SlotTopic(), SlotsUpdatesTopic()),
     ],
 )
-def test_other_things_are_on_other_routes(one: Topic, other: Topic) -> None:
-    """An event must not reach a topic of another kind."""
+def test_different_topics_have_different_routes(one: Topic, other: Topic) -> None:
+    """An event must not reach a topic of another type."""
     assert one.route != other.route
 
 
 def test_levels_share_a_route() -> None:
-    """One look finds everybody whom a write may concern; the level is asked later."""
+    """One lookup finds the topics of an account at all levels."""
     assert len({AccountTopic(KEY, level, PLAIN).route for level in Commitment}) == 1
 
 
-def test_a_shape_is_given_back_as_a_configuration() -> None:
-    """Notifications are encoded by the code that encodes replies, which reads configurations."""
+def test_a_shape_becomes_a_configuration() -> None:
+    """The code that encodes replies also encodes notifications, and it reads configurations."""
     assert PLAIN.config() == {"encoding": "base64"}
     assert Shape("base58", 4, 8).config() == {"encoding": "base58", "dataSlice": {"offset": 4, "length": 8}}

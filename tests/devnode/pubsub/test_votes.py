@@ -1,4 +1,4 @@
-"""Made-up votes: exact in form, the same for the same block."""
+"""Invented votes have the exact form of a node and depend on the block alone."""
 
 import orjson
 from solders.rpc import responses
@@ -10,7 +10,7 @@ from .listener import Listener
 
 
 def test_each_complete_block_is_voted_for_once(local: LocalNode, listener: Listener) -> None:
-    """By this node's vote account, signed by its identity, with the blockhash; solders decodes it."""
+    """This node's vote account votes with the blockhash, its identity signs, and solders decodes the notification."""
     listener.subscribe("voteSubscribe")
     slot = local.chain.levels.building.slot
     local.beat(2)

@@ -16,7 +16,7 @@ def account(lamports: int) -> Account:
 
 
 def test_the_last_contents_of_a_slot_count() -> None:
-    """One notification for each account and slot, as upstream, however often it was written."""
+    """As on a node, an account has one notification for a slot, with its last contents."""
     writes = SlotWrites()
     writes.note(5, KEY, account(1), is_wanted=True)
     writes.note(5, KEY, account(2), is_wanted=True)
@@ -24,15 +24,15 @@ def test_the_last_contents_of_a_slot_count() -> None:
     assert writes.at(5) == {KEY: account(2)} and writes.at(6) == {KEY: account(3)}
 
 
-def test_what_nobody_wants_is_not_kept() -> None:
-    """Memory is that of what is listened to."""
+def test_unwanted_writes_are_not_kept() -> None:
+    """Memory holds only accounts with subscribers."""
     writes = SlotWrites()
     writes.note(5, KEY, account(1), is_wanted=False)
     assert writes.at(5) == {}
 
 
-def test_a_write_nobody_wants_hides_an_earlier_one() -> None:
-    """An account that a program owned and gave away within the slot is not told as it was in between."""
+def test_an_unwanted_write_replaces_an_earlier_wanted_one() -> None:
+    """If a program gives an account away within a slot, the notification does not show the contents in between."""
     writes = SlotWrites()
     writes.note(5, KEY, account(1), is_wanted=True)
     writes.note(5, KEY, None, is_wanted=False)
@@ -40,7 +40,7 @@ def test_a_write_nobody_wants_hides_an_earlier_one() -> None:
 
 
 def test_slots_are_forgotten_once_final() -> None:
-    """After the last level there is nobody left to tell."""
+    """Finalized is the last level, so no notification needs the writes afterwards."""
     writes = SlotWrites()
     for slot in (5, 6, 7):
         writes.note(slot, KEY, account(slot), is_wanted=True)
@@ -51,8 +51,8 @@ def test_slots_are_forgotten_once_final() -> None:
 
 
 @pytest.mark.parametrize("level", Commitment)
-def test_looking_back_finds_what_is_still_to_come(local: LocalNode, level: Commitment) -> None:
-    """A subscription hears of earlier writes that reach its level after it, as they were at the end of their slot."""
+def test_look_back_finds_writes_that_have_not_reached_the_level(local: LocalNode, level: Commitment) -> None:
+    """A new subscription gets earlier writes that reach its level later, with the contents at the end of their slot."""
     payer, to = local.wallet(), Pubkey.new_unique()
     first = local.land(local.transfer(payer, to, 2_000_000)).slot
     local.beat()
@@ -67,8 +67,8 @@ def test_looking_back_finds_what_is_still_to_come(local: LocalNode, level: Commi
     assert payer.pubkey() not in writes.at(second)
 
 
-def test_looking_back_goes_by_owner_for_programs(local: LocalNode) -> None:
-    """Accounts of the program, and no others of the same transactions."""
+def test_look_back_finds_accounts_of_a_program_by_owner(local: LocalNode) -> None:
+    """Other accounts of the same transactions are not recorded."""
     local.wallet()
     owner = Pubkey.new_unique()
     local.faucet.fund(owner, 10**9, 5_000_000)
