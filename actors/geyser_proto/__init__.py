@@ -1,1 +1,1 @@
-"""The Yellowstone stream's format: two .proto files, and the Python made of them."""
+"""The format of the Yellowstone stream: two .proto files, and the Python code generated from them."""

@@ -1,6 +1,6 @@
-"""The calls of the service `geyser.Geyser`: path, request and response of each, for servers and clients alike.
+"""The calls of the service `geyser.Geyser`: the path, request and response of each, for servers and clients.
 
-Implements: the service in geyser.proto as a table; a test keeps both equal. Pure.
+Implements: the service in geyser.proto as a table; a test compares both. Pure.
 Not here: channels and servers; the messages themselves, which are generated (geyser_pb2.py, solana_storage_pb2.py).
 """
 
@@ -18,11 +18,11 @@ class Rpc:
     name: str
     request: type[Message]
     response: type[Message]
-    is_stream: bool = False  # In both directions, or in none.
+    is_stream: bool = False  # True: both directions are streams; False: neither is.
 
     @property
     def path(self) -> str:
-        """What grpc.Channel's stream_stream and unary_unary take."""
+        """The path for grpc.Channel's stream_stream and unary_unary."""
         return f"/{SERVICE}/{self.name}"
 
 

@@ -1,4 +1,4 @@
-"""The table of calls, and the generated messages, say what the .proto files say."""
+"""The table of calls and the generated messages agree with the .proto files."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MODULES = {"geyser.proto": geyser_pb2, "solana-storage.proto": solana_storage_pb
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, descriptor_pb2.FileDescriptorProto]:
-    """The .proto files as the compiler reads them now, by name."""
+    """The present .proto files, compiled, by name."""
     out = tmp_path_factory.mktemp("proto") / "all.binpb"
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     arguments = ["protoc", f"-I{ROOT}", f"-I{well_known}", f"--descriptor_set_out={out}"]
@@ -27,10 +27,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, descriptor_p
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_generated_code_is_that_of_the_proto(
+def test_generated_code_agrees_with_the_proto(
     name: str, compiled: dict[str, descriptor_pb2.FileDescriptorProto]
 ) -> None:
-    """Who edits a .proto and forgets to generate is told here."""
+    """The test fails after a change of a .proto without a new run of the generator."""
     generated = descriptor_pb2.FileDescriptorProto()
     MODULES[name].DESCRIPTOR.CopyToProto(generated)
     for message in compiled[name].message_type:
@@ -39,7 +39,7 @@ def test_generated_code_is_that_of_the_proto(
 
 
 def _forget_json_names(message: descriptor_pb2.DescriptorProto) -> None:
-    """The compiler writes them out; the runtime derives them."""
+    """Clear json_name, which the compiler writes and the runtime derives."""
     for field in message.field:
         field.ClearField("json_name")
     for nested in message.nested_type:
@@ -47,15 +47,15 @@ def _forget_json_names(message: descriptor_pb2.DescriptorProto) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_types_are_those_of_the_proto(name: str) -> None:
-    """The type checker sees every message."""
+def test_type_stubs_have_every_message(name: str) -> None:
+    """The type checker knows every message."""
     stub = Path(str(MODULES[name].__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
     for message in MODULES[name].DESCRIPTOR.message_types_by_name:
         assert f"class {message}(" in stub
 
 
 def test_the_table_has_every_call_of_the_service() -> None:
-    """A call that the .proto has and the table lacks would be unknown to servers and clients."""
+    """Servers and clients would not know a call that is missing in the table."""
     service = geyser_pb2.DESCRIPTOR.services_by_name["Geyser"]
     assert service.full_name == SERVICE
     listed = [(rpc.name, rpc.request.DESCRIPTOR.full_name, rpc.response.DESCRIPTOR.full_name) for rpc in RPCS]
@@ -78,5 +78,5 @@ def test_the_table_has_every_call_of_the_service() -> None:
     ],
 )
 def test_field_numbers_are_those_of_the_public_format(message: str, field: str, number: int) -> None:
-    """The numbers where counting up would have been the natural mistake."""
+    """These field numbers do not follow the order of the fields, so they are easy to get wrong."""
     assert geyser_pb2.DESCRIPTOR.message_types_by_name[message].fields_by_name[field].number == number

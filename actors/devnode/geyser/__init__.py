@@ -1,1 +1,1 @@
-"""The Yellowstone gRPC stream of the embedded chain."""
+"""The Yellowstone gRPC stream of devnode."""

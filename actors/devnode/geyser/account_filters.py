@@ -1,7 +1,7 @@
-"""Which account updates a subscription gets.
+"""Filters of account updates.
 
-Implements: one named filter of `accounts`: all its criteria must hold; a list holds where one of its members does.
-What the filter looks at is the whole account, whatever slices of it are then sent. Pure.
+Implements: one named filter of `accounts`: all its criteria must hold; a list holds if one of its members matches.
+A filter looks at the whole account, also when only slices of it are sent. Pure.
 Not here: slices (filters.py), limits (limits.py).
 """
 
@@ -28,14 +28,14 @@ from actors.geyser_proto import geyser_pb2
 
 STATE_FILTERS_MAX = 4
 MEMCMP_BYTES_MAX = 128
-MEMCMP_BASE58_MAX = 175  # What 128 bytes can be in that encoding, at most.
+MEMCMP_BASE58_MAX = 175  # The longest text of 128 bytes in this encoding.
 MEMCMP_BASE64_MAX = 172
 _TOO_LARGE = "data too large"
 
 
 @dataclass(frozen=True, slots=True)
 class StateFilter:
-    """What the account must hold."""
+    """Conditions on the contents of an account."""
 
     memcmp: tuple[tuple[int, bytes], ...] = ()
     datasize: int | None = None
@@ -52,7 +52,7 @@ class StateFilter:
             return False
         if self.is_token_account and not is_token_account(data):
             return False
-        # A slice beyond the end is shorter than what is wanted there, and so unequal.
+        # The check of the length keeps an empty comparison beyond the end from matching.
         return all(
             offset + len(wanted) <= len(data) and data[offset : offset + len(wanted)] == wanted
             for offset, wanted in self.memcmp
@@ -65,7 +65,7 @@ class AccountFilter:
     accounts: frozenset[Pubkey]
     cuckoo: Cuckoo | None
     owners: frozenset[Pubkey]
-    has_signature: bool | None  # None: either.
+    has_signature: bool | None  # None: no condition.
     state: StateFilter
 
     def matches(self, update: AccountUpdate) -> bool:
@@ -82,7 +82,7 @@ class AccountFilter:
 def read_account_filters(
     asked: Mapping[str, geyser_pb2.SubscribeRequestFilterAccounts], limits: AccountLimits
 ) -> tuple[AccountFilter, ...]:
-    """Raises BadFilter."""
+    """Read all filters of one map. Raises BadFilter."""
     check_count(len(asked), limits.max)
     check_names(list(asked))
     return tuple(_read(name, asked[name], limits) for name in sorted(asked))

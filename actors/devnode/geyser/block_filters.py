@@ -1,7 +1,7 @@
-"""Which part of each block a subscription gets.
+"""Filters of blocks, which select the parts of each block to send.
 
-Implements: one named filter of `blocks`. Transactions are shown unless it says otherwise, accounts and entries only
-where it says so. Pure.
+Implements: one named filter of `blocks`. By default a block has its transactions, and neither accounts nor entries.
+Pure.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class BlockFilter:
 def read_block_filters(
     asked: Mapping[str, geyser_pb2.SubscribeRequestFilterBlocks], limits: BlockLimits, slices: Slices
 ) -> tuple[BlockFilter, ...]:
-    """Raises BadFilter."""
+    """Read all block filters. Raises BadFilter."""
     check_count(len(asked), limits.max)
     check_names(list(asked))
     return tuple(BlockFilter(name, _read(asked[name], limits, slices)) for name in sorted(asked))

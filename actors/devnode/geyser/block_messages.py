@@ -1,8 +1,8 @@
-"""Blocks as the stream tells them: whole or in part, their headers alone, and their entries.
+"""Updates of blocks, block metas and entries.
 
-Implements: the updates of blocks, block metas and entries, as geyser.proto has them; which part of a block somebody
-asked for (BlockShape), under which its encoding is shared.
-Not here: how that is asked (block_filters.py), who gets what (filters.py), when (hub.py).
+Implements: their messages, as in geyser.proto; the selected parts of a block (BlockShape). Subscribers with equal
+shapes share one encoding.
+Not here: reading shapes (block_filters.py), matching (filters.py), when updates are sent (hub.py).
 """
 
 from collections.abc import Hashable, Iterator
@@ -21,12 +21,12 @@ from actors.units import UnixMillis
 
 @dataclass(frozen=True, slots=True)
 class BlockShape:
-    """Which part of a block is shown. Keys only trim what is shown; the block itself is always told."""
+    """The parts of a block to send. Keys limit its transactions and accounts; the block itself is always sent."""
 
     has_transactions: bool
     has_accounts: bool
     has_entries: bool
-    keys: frozenset[Pubkey]  # Empty, without a cuckoo: all.
+    keys: frozenset[Pubkey]  # Without keys and cuckoo filter: all.
     cuckoo: Cuckoo | None
     slices: Slices
 
@@ -73,7 +73,7 @@ class EntryUpdate(Update):
 
 
 class BlockUpdate(Update):
-    """A sealed block with what happened in it. accounts: the last write of each."""
+    """A sealed block with its transactions and accounts. accounts: the last write of each account."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class BlockUpdate(Update):
         return tuple(EntryUpdate(self.slot, entry, self.created_ms) for entry in entries_of(self.block))
 
     def _message(self, shape: "BlockShape") -> geyser_pb2.SubscribeUpdateBlock:
-        """The counts are always those of the whole block, whatever part of it is shown."""
+        """Build the message. The counts are those of the whole block, also when only a part is sent."""
         block = self.block
         return geyser_pb2.SubscribeUpdateBlock(
             slot=block.slot,

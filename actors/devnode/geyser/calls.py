@@ -1,9 +1,9 @@
-"""The calls of the service that get one answer.
+"""The unary calls of the service.
 
 Implements: Ping, GetSlot, GetBlockHeight, GetLatestBlockhash, IsBlockhashValid, GetVersion and SubscribeReplayInfo, as
-Yellowstone servers answer them: from blocks, so `processed` is the newest block that is complete; a blockhash counts
-as valid for 300 blocks, and `last_valid_block_height` is announced accordingly, which is more than JSON-RPC's 150.
-Reads only. Not here: the wire (service.py).
+Yellowstone servers answer them: `processed` is the newest sealed block; a blockhash is valid for 300 blocks, and
+`last_valid_block_height` says so, which differs from JSON-RPC's 150.
+Reads only. Not here: gRPC (service.py).
 """
 
 import importlib.metadata
@@ -18,12 +18,12 @@ from actors.devnode.geyser.refusals import NO_BLOCK, End, unknown_commitment
 from actors.devnode.rpc.node import SOLANA_CORE_VERSION, Node
 from actors.geyser_proto import geyser_pb2
 
-PROTO_VERSION = "12.6.0"  # Of the public format that the .proto files follow.
+PROTO_VERSION = "12.6.0"  # The version of the public format that the .proto files follow.
 PACKAGE = "ledger-gateway"
 
 
 class Refused(Exception):
-    """The call is answered with a status."""
+    """The call ends with an error status."""
 
     def __init__(self, end: End) -> None:
         super().__init__(end.text)
@@ -54,14 +54,14 @@ class Calls:
         )
 
     def is_blockhash_valid(self, request: geyser_pb2.IsBlockhashValidRequest) -> geyser_pb2.IsBlockhashValidResponse:
-        """Text that is no hash is no valid one either."""
+        """Whether a blockhash is known at the level. Text that is no hash is answered with false."""
         newest = self._newest(request)
         known = (str(entry.blockhash) for entry in self._node.chain.blockhashes.entries() if entry.slot <= newest.slot)
         is_valid = request.blockhash in known
         return geyser_pb2.IsBlockhashValidResponse(slot=newest.slot, valid=is_valid)
 
     def get_version(self, request: geyser_pb2.GetVersionRequest) -> geyser_pb2.GetVersionResponse:
-        """What does not exist here (a build of Rust code) is empty."""
+        """The version as JSON text. Fields about a Rust build are empty."""
         version = {
             "package": f"{PACKAGE}-devnode",
             "version": importlib.metadata.version(PACKAGE),
@@ -80,12 +80,12 @@ class Calls:
         return geyser_pb2.SubscribeReplayInfoResponse(first_available=self._hub.logs.first_slot)
 
     def _newest(self, request: Any) -> RecentBlockhash:
-        """The newest complete block at the level asked for. Raises Refused."""
+        """The newest sealed block at the request's level. Raises Refused."""
         level = LEVELS.get(request.commitment)
         if level is None:
             raise Refused(unknown_commitment(request.commitment))
         chain = self._node.chain
         newest = chain.blockhashes.latest_at(chain.levels.at(level).slot)
-        if newest.height < 0:  # The hash that the first block builds on belongs to no block.
+        if newest.height < 0:  # This hash is the one that the first block builds on; it has no block.
             raise Refused(NO_BLOCK)
         return newest

@@ -1,9 +1,9 @@
-"""The certificate of the TLS port: a given one, or one of the node's own.
+"""The certificate of the TLS port: given by the operator, or made by the node.
 
-Implements: a given chain and key, checked before anything is served with them. Without one, an authority of one use,
-and a server certificate signed with it for the names this machine is reached by. The authority's key is thrown away at
-once, so whoever trusts its certificate trusts this one server and nothing else. Made once and kept in the chain's
-folder; made anew for another host, and a month before it expires. Clients get `ca.pem`.
+Implements: a given chain and key, checked before the server starts. Otherwise a new certificate authority, and a
+server certificate that it signs for localhost and the node's host. The authority's key is never stored, so a client
+that trusts the authority trusts only this server. The certificate is kept in the chain's folder and replaced for
+another host, or a month before it expires. Clients get `ca.pem`.
 Not here: ports (server.py).
 """
 
@@ -25,18 +25,18 @@ from actors.clock import Clock
 FOLDER = "grpc-tls"
 LIFE_DAYS = 3_650
 RENEW_DAYS = 30
-_EARLIER = datetime.timedelta(days=1)  # Clocks differ.
+_EARLIER = datetime.timedelta(days=1)  # The start of validity lies in the past, because clocks differ.
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
 _Key = ec.EllipticCurvePrivateKey
 
 
 class BadCertificate(Exception):
-    """A given certificate cannot be served with; the text names the file and says why."""
+    """The given certificate cannot be used; the text names the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the server shows, and the file that clients need in order to believe it. ca_file None: not ours to know."""
+    """The key and certificate chain of the server, and the file that clients trust (None for a given certificate)."""
 
     key: bytes
     chain: bytes
@@ -44,7 +44,7 @@ class Identity:
 
 
 def given_identity(cert_file: Path, key_file: Path) -> Identity:
-    """Raises BadCertificate where a file cannot be read, or the key is not the certificate's."""
+    """Read a given certificate. Raises BadCertificate if a file cannot be read or the key does not match."""
     try:
         key, chain = key_file.read_bytes(), cert_file.read_bytes()
         public = load_pem_private_key(key, password=None).public_key()
@@ -57,15 +57,15 @@ def given_identity(cert_file: Path, key_file: Path) -> Identity:
 
 
 def own_identity(data_dir: Path, host: str, clock: Clock) -> Identity:
-    """The folder's certificate, made where there is none that serves."""
+    """Read the folder's certificate; make one if it is missing or not usable."""
     folder = data_dir / FOLDER
     now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
-    if not _serves(folder, host, now):
+    if not _is_usable(folder, host, now):
         _make(folder, host, now)
     return Identity((folder / "key.pem").read_bytes(), (folder / "cert.pem").read_bytes(), folder / "ca.pem")
 
 
-def _serves(folder: Path, host: str, now: datetime.datetime) -> bool:
+def _is_usable(folder: Path, host: str, now: datetime.datetime) -> bool:
     if not all((folder / name).exists() for name in ("key.pem", "cert.pem", "ca.pem")):
         return False
     certificate = x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes())
@@ -95,7 +95,7 @@ def _make(folder: Path, host: str, now: datetime.datetime) -> None:
     )
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     ca_text = authority.public_bytes(Encoding.PEM)
-    # cert.pem last: without it nothing serves, so a start that was cut short makes all of them anew.
+    # cert.pem last: without it the folder is not usable, so after an interrupted start all files are made again.
     for file, text in (("key.pem", secret), ("ca.pem", ca_text)):
         _write(folder / file, text)
     _write(folder / "cert.pem", certificate.public_bytes(Encoding.PEM) + ca_text)
@@ -140,7 +140,7 @@ def _name(text: str) -> x509.GeneralName:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Readable for the owner alone, from the first byte on."""
+    """Write a new file that only its owner can read at any time."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

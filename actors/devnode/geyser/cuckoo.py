@@ -1,7 +1,7 @@
-"""Compressed sets of accounts: asked, not built.
+"""Membership tests in compressed sets of accounts (cuckoo filters) that clients send.
 
-Implements: membership in a `CuckooFilter` of the stream's format: SipHash-2-4, four 16-bit fingerprints to a bucket,
-two candidate buckets for each key. Never misses a member; may find a stranger, as everywhere. Pure.
+Implements: the `CuckooFilter` of the stream's format: SipHash-2-4, four 16-bit fingerprints in a bucket, two candidate
+buckets for each key. A member is always found; another key may be found by chance. Pure.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ ENTRIES_PER_BUCKET = 4
 FINGERPRINT_BITS = 16
 _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 _MASK = 2**64 - 1
-# What is hashed is a serialized array: its length as eight bytes, then the key.
+# The hash is over a serialized array: its length in eight bytes, then the key.
 _KEY_PREFIX = (32).to_bytes(8, "little")
 
 
 class BadCuckoo(Exception):
-    """Not a filter that anything can be asked of; the text says why."""
+    """The filter is not valid; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Cuckoo:
 
 
 def read_cuckoo(message: geyser_pb2.CuckooFilter) -> Cuckoo:
-    """Raises BadCuckoo where the parts do not fit together."""
+    """Check and read a filter. Raises BadCuckoo if its parts contradict each other."""
     buckets, seed = message.bucket_count, message.hash_seed
     if message.hash_algorithm != geyser_pb2.SIP_HASH:
         raise BadCuckoo(f"unknown hash algorithm {message.hash_algorithm} of a cuckoo filter")

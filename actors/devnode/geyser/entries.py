@@ -1,9 +1,9 @@
-"""The entries of a block, made up in a fixed way.
+"""Invented entries of a block.
 
-Implements: one entry for each transaction, as they run singly here, and a closing one without transactions whose hash
-is the blockhash, as on the chain the last tick's is. The hashes in between are a plain chain over the signatures from
-the parent's blockhash on: the same block always has the same entries, but nobody did proof of history for them.
-Pure. Not here: how they are sent (messages.py).
+Implements: one entry for each transaction, because transactions run one by one here, and a last entry without
+transactions whose hash is the blockhash, as on the real chain. The other hashes are a hash chain over the signatures,
+which starts with the parent's blockhash: a block always has the same entries, but there is no proof of history.
+Pure. Not here: how they are sent (block_messages.py).
 """
 
 import hashlib
@@ -21,7 +21,7 @@ class Entry:
     index: int
     hash: bytes
     transaction_count: int
-    first_transaction: int  # Place in the block of its first transaction, or of the one that would come next.
+    first_transaction: int  # Position in the block of its first transaction; without one, of the next transaction.
 
 
 def entry_count(block: Block) -> int:

@@ -1,8 +1,8 @@
-"""Transaction errors as the stream carries them: the chain's own enums, serialized as bincode does.
+"""Transaction errors as bytes: Agave's enums, serialized by bincode.
 
-Implements: `TransactionError.err` of the stream's format: variant number as four bytes, then the variant's fields,
-little-endian. The numbers are places in Agave's enums, so the order of the names below is the format. Pure.
-Not here: errors in words (encoding/transaction_errors.py).
+Implements: `TransactionError.err` of the stream's format: the variant's number in four bytes, then its fields,
+little-endian. The number is the position in Agave's enum, so the order of the names below matters. Pure.
+Not here: texts of errors (encoding/transaction_errors.py).
 """
 
 from typing import Any
@@ -109,7 +109,7 @@ _INSTRUCTION_NUMBER = {name: number for number, name in enumerate(_INSTRUCTION)}
 
 
 def error_bytes(err: Any) -> bytes:
-    """err: the JSON form that RPC shows, never None."""
+    """Serialize a transaction error. err: RPC's JSON form, never None."""
     if isinstance(err, str):
         return _number(_TRANSACTION_NUMBER[err])
     name, detail = next(iter(err.items()))
@@ -117,7 +117,7 @@ def error_bytes(err: Any) -> bytes:
     if name == "InstructionError":
         index, cause = detail
         return start + bytes((index,)) + _instruction_bytes(cause)
-    # DuplicateInstruction has a bare index; those that name an account have it in a field.
+    # DuplicateInstruction has only an index; errors about an account have it in a field.
     return start + bytes((detail if isinstance(detail, int) else detail["account_index"],))
 
 
@@ -128,7 +128,7 @@ def _instruction_bytes(cause: Any) -> bytes:
     start = _number(_INSTRUCTION_NUMBER[name])
     if name == "Custom":
         return start + _number(detail)
-    return start  # BorshIoError: its text is not part of the enum any more.
+    return start  # BorshIoError has no text in the enum any more.
 
 
 def _number(number: int) -> bytes:

@@ -1,9 +1,9 @@
-"""One subscription, read: what it gets of everything that happens.
+"""The filters of one subscription, and the messages they make of an update.
 
-Implements: a whole SubscribeRequest (it replaces the one before): commitment, data slices, and for each update the
-names of the filters that it matches. Filters of one map share an update; blocks get one for each filter, and a
-transaction one as transaction and one as status. Pure.
-Not here: pings (service.py), from_slot (subscription.py), the filters of each kind (account_filters.py and others).
+Implements: a whole SubscribeRequest: commitment, data slices, and for each update the names of the filters that match
+it. Matching filters of one map share a message; each block filter has its own message; a transaction has one message
+as transaction and one as status. Pure.
+Not here: pings (service.py), from_slot (subscription.py), the filters of each type (account_filters.py and others).
 """
 
 import itertools
@@ -38,7 +38,7 @@ _STATUS_OF_LEVEL = {
     Commitment.FINALIZED: geyser_pb2.SLOT_FINALIZED,
 }
 _STATUSES_OF_LEVELS = frozenset(_STATUS_OF_LEVEL.values())
-Told = tuple[bytes, bytes]  # The names, and the update: the two parts of one message.
+Parts = tuple[bytes, bytes]  # Header (the names) and payload (the update) of one message.
 _header = lru_cache(maxsize=1024)(header)
 
 
@@ -66,8 +66,8 @@ class Filter:
     entries: tuple[str, ...] = ()
     slices: Slices = ()
 
-    def told(self, update: Update) -> Iterator[Told]:
-        """What the subscriber is sent of the update: nothing, one message or several."""
+    def messages(self, update: Update) -> Iterator[Parts]:
+        """The messages that the subscriber gets for the update: none, one or several."""
         match update:
             case AccountUpdate():
                 if self.accounts:
@@ -87,14 +87,15 @@ class Filter:
                 yield from _shared(self.blocks_meta, update)
 
 
-def _shared(names: Iterable[str], update: Update, shape: object = None) -> Iterator[Told]:
-    together = tuple(names)
-    if together:
-        yield _header(together), update.payload(shape)
+def _shared(names: Iterable[str], update: Update, shape: object = None) -> Iterator[Parts]:
+    """One message with all names; none without names."""
+    matched = tuple(names)
+    if matched:
+        yield _header(matched), update.payload(shape)
 
 
 def read_filter(request: geyser_pb2.SubscribeRequest, limits: FilterLimits) -> Filter:
-    """Raises BadFilter."""
+    """Read the filters of a request. Raises BadFilter."""
     slices = _read_slices(request.accounts_data_slice, limits.accounts.data_slice_max)
     return Filter(
         level=_read_level(request),
@@ -110,7 +111,7 @@ def read_filter(request: geyser_pb2.SubscribeRequest, limits: FilterLimits) -> F
 
 
 def _read_level(request: geyser_pb2.SubscribeRequest) -> Commitment:
-    if request.commitment not in LEVELS:  # PROCESSED where it is not given.
+    if request.commitment not in LEVELS:  # A missing commitment is PROCESSED.
         raise BadFilter(f"failed to create CommitmentLevel from {int(request.commitment)}")
     return LEVELS[request.commitment]
 

@@ -1,9 +1,9 @@
-"""Between the chain's bus and all subscribers.
+"""Connects the chain's bus to all gRPC subscribers.
 
-Implements: at which commitment each subscriber is told what: at processed everything as it happens, every write of an
-account; at the other levels a slot's contents when it reaches them, with the last write of each account. Statuses of
-slots go to all, whatever they asked for. If the hub itself falls behind the bus, every stream ends and says so.
-Runs in the loop of the chain; no locks. Not here: the wire (service.py), who wants what (filters.py).
+Implements: when each subscriber gets an update. At processed, every write and every transaction as it happens; at the
+other levels, the contents of a slot when it reaches the level, with the last write of each account. Statuses of slots
+are sent at every level. If the hub itself falls behind the bus, every stream ends with an error.
+Runs in the chain's event loop; no locks. Not here: gRPC (service.py), matching (filters.py).
 """
 
 import asyncio
@@ -52,27 +52,27 @@ class Hub:
     def __init__(self, node: Node, replay_slots: int = REPLAY_SLOTS) -> None:
         self._node = node
         self.logs = SlotLogs(replay_slots)
-        self._subscribers: dict[Subscription, asyncio.Task[None] | None] = {}  # With the replay that goes on, if any.
-        self._heard = node.chain.bus.subscribe(*_KINDS)
+        self._subscribers: dict[Subscription, asyncio.Task[None] | None] = {}  # Each with its running replay, or None.
+        self._events = node.chain.bus.subscribe(*_KINDS)
         self._now_ms = node.clock.now_ms()
-        self.logs.open(node.chain.levels.building.slot, None)  # Nothing has happened in it yet.
+        self.logs.open(node.chain.levels.building.slot, None)  # This slot has no updates yet.
 
     # Subscribers.
 
     def join(self, outbox: Outbox) -> Subscription:
-        """It hears nothing until it subscribes."""
+        """Add a subscriber, which gets no updates until it subscribes."""
         subscription = Subscription(outbox)
         self._subscribers[subscription] = None
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
-        """A second time changes nothing."""
+        """Remove a subscriber; a second call changes nothing."""
         self._stop_replay(subscription)
         self._subscribers.pop(subscription, None)
 
     def subscribe(self, subscription: Subscription, wanted: Filter, from_slot: int | None) -> None:
-        """Replace what the subscriber asked for before; a replay of that ends where it is."""
-        self.pump()  # What happened before is told to those who listened then.
+        """Replace the filters of a subscriber, and stop its replay if it has one."""
+        self.pump()  # Earlier events go to the filters before.
         self._stop_replay(subscription)
         end = None if from_slot is None else refusal(self.logs, wanted.level, from_slot)
         if end is not None:
@@ -81,13 +81,13 @@ class Hub:
         subscription.subscribe(wanted, from_slot)
         if from_slot is not None:
             self.logs.hold(subscription, from_slot - 1)
-            going_on = self._subscribers[subscription] = asyncio.create_task(replay(self.logs, subscription))
-            subscription.outbox.follow(going_on)
+            task = self._subscribers[subscription] = asyncio.create_task(replay(self.logs, subscription))
+            subscription.outbox.end_on_failure(task)
 
     def _stop_replay(self, subscription: Subscription) -> None:
-        going_on = self._subscribers.get(subscription)
-        if going_on is not None:
-            going_on.cancel()
+        task = self._subscribers.get(subscription)
+        if task is not None:
+            task.cancel()
             self._subscribers[subscription] = None
         self.logs.release(subscription)
 
@@ -96,35 +96,35 @@ class Hub:
             subscription.outbox.end(end)
 
     @property
-    def tells(self) -> bool:
-        """Whether the stream is sound; else those who listen now miss what happens, but replays have it."""
+    def delivers(self) -> bool:
+        """Whether new updates are sent. Otherwise fault injection drops them; replays still have them."""
         return self._node.faults.delivers(Stream.GRPC)
 
     # Events.
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Handle events until cancelled."""
         while True:
             try:
-                event = await self._heard.next()
+                event = await self._events.next()
             except Closed:
                 return
             except Lagged:
                 self._start_over()
             else:
-                self._handle_all([event, *self._heard.drain()])
+                self._handle_all([event, *self._events.drain()])
 
     def pump(self) -> None:
-        """Handle all events that are there."""
+        """Handle all queued events."""
         try:
-            events = self._heard.drain()
+            events = self._events.drain()
         except Lagged:
             self._start_over()
         else:
             self._handle_all(events)
 
     def _handle_all(self, events: list[Event]) -> None:
-        self._now_ms = self._node.clock.now_ms()  # Once for what is handled together: it is the same moment.
+        self._now_ms = self._node.clock.now_ms()  # One reading of the clock for all events of one turn.
         for event in events:
             self._handle(event)
 
@@ -137,7 +137,7 @@ class Hub:
                 if log is not None:
                     update = TransactionUpdate(record, self._now_ms)
                     log.add_transaction(update)
-                    self._tell(update, Commitment.PROCESSED)
+                    self._send(update, Commitment.PROCESSED)
             case SlotOpened(slot, parent):
                 self._on_opened(slot, parent)
             case SlotSealed(block):
@@ -157,12 +157,12 @@ class Hub:
     def _on_write(self, event: AccountWritten) -> None:
         log = self.logs.get(event.slot)
         if log is None:
-            return  # Begun before the hub fell behind: half of it would be worse than nothing.
+            return  # The slot began before the hub fell behind, so its log would be incomplete.
         signature = None if event.transaction is None else event.transaction.signature
         created_ms = self._now_ms
         update = AccountUpdate(event.slot, event.pubkey, event.account, event.write_version, signature, created_ms)
         log.add_account(update)
-        self._tell(update, Commitment.PROCESSED)
+        self._send(update, Commitment.PROCESSED)
 
     def _on_opened(self, slot: int, parent: int) -> None:
         log = self.logs.open(slot, parent)
@@ -174,26 +174,26 @@ class Hub:
         self._status(block.slot, None, geyser_pb2.SLOT_COMPLETED, log)
         if log is not None:
             log.seal(block, self._now_ms)
-            self._tell_block(log, Commitment.PROCESSED)
+            self._send_block(log, Commitment.PROCESSED)
         self._status(block.slot, block.parent_slot, geyser_pb2.SLOT_PROCESSED, log)
 
     def _on_reached(self, slot: int, level: Commitment, status: geyser_pb2.SlotStatus) -> None:
         log = self.logs.reach(slot, level)
         if log is not None:
             for update in log.writes_and_transactions():
-                self._tell(update, level)
-            self._tell_block(log, level)
+                self._send(update, level)
+            self._send_block(log, level)
             self._status(slot, log.parent, status, log)
             return
         stored = self._node.archive.block(slot)
         self._status(slot, None if stored is None else stored.parent_slot, status, None)
 
-    # Telling.
+    # Sending.
 
-    def _tell_block(self, log: SlotLog, level: Commitment) -> None:
+    def _send_block(self, log: SlotLog, level: Commitment) -> None:
         wants_entries = any(one.filter.entries and one.filter.level is level for one in self._subscribers)
         for update in log.block(wants_entries):
-            self._tell(update, level)
+            self._send(update, level)
 
     def _status(
         self,
@@ -206,17 +206,17 @@ class Hub:
         update = SlotUpdate(slot, parent, status, self._now_ms, error)
         if log is not None:
             log.statuses.append(update)
-        self._tell(update, *Commitment)
+        self._send(update, *Commitment)
 
-    def _tell(self, update: Update, *levels: Commitment) -> None:
-        if self._subscribers and self.tells:
+    def _send(self, update: Update, *levels: Commitment) -> None:
+        if self._subscribers and self.delivers:
             for subscription in self._subscribers:
                 if subscription.filter.level in levels:
-                    subscription.hear(update)
+                    subscription.send(update)
             update.forget()
 
     def _start_over(self) -> None:
         logger.warning("the gRPC streams fell behind the chain: all of them are ended")
         self.end_all(LAGGED_RECEIVING)
         self.logs.clear()
-        self._heard = self._node.chain.bus.subscribe(*_KINDS)
+        self._events = self._node.chain.bus.subscribe(*_KINDS)

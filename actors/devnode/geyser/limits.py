@@ -1,8 +1,8 @@
-"""How much one subscription may ask for.
+"""Limits of the filters in one subscription.
 
 Implements: the section `filters` of the Yellowstone plugin's configuration, with its names and its defaults, which
-allow everything; so a provider's published limits can be tried here as they stand. Pure.
-Not here: what the filters mean (filters.py and others).
+allow everything. A provider's published limits can be used here without changes. Pure.
+Not here: the filters (filters.py and others).
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ _Keys = frozenset[str]
 
 
 class BadFilter(Exception):
-    """The subscription asks for something that cannot be, or may not; the text says what."""
+    """A filter of the subscription is invalid or above a limit; the text says which."""
 
 
 class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One section. Its `max` is the number of filters of that kind."""
+    """Limits of one type of filter. `max` is the largest number of such filters."""
 
     max: int = _ANY_NUMBER
 
@@ -68,8 +68,8 @@ NO_LIMITS = FilterLimits()
 
 
 def read_limits(text: bytes) -> FilterLimits:
-    """The JSON of a `filters` section, or of a whole plugin configuration. Raises msgspec.DecodeError, whose text
-    says what is wrong."""
+    """Read the JSON of a `filters` section or of a whole plugin configuration. Raises msgspec.DecodeError, whose text
+    gives the reason."""
     document: Any = msgspec.json.decode(text)
     if isinstance(document, dict) and isinstance(document.get("grpc"), dict):
         document = document["grpc"].get("filters", {})

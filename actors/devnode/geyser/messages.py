@@ -1,9 +1,9 @@
-"""What the stream tells, one class for each kind: the chain's own values, and their encoding once somebody wants it.
+"""Updates of the stream: the chain's values, and their encoding on demand.
 
-Implements: updates of accounts, transactions and slots, as geyser.proto has them. Nothing is encoded before a filter
-has let it pass, and what several subscribers get in the same shape is encoded once: `payload` is everything but the
-names of the filters, which differ.
-Not here: blocks (block_messages.py), who gets what (filters.py), when (hub.py).
+Implements: updates of accounts, transactions and slots, as in geyser.proto. An update is encoded only when a filter
+matches it, and once for all subscribers with the same shape. `payload` is the whole message without the names of the
+filters, which differ for each subscriber.
+Not here: blocks (block_messages.py), matching (filters.py), when updates are sent (hub.py).
 """
 
 from collections.abc import Hashable, Iterable
@@ -24,7 +24,7 @@ from actors.devnode.geyser.storage_messages import (
 from actors.geyser_proto import geyser_pb2
 from actors.units import UnixMillis
 
-Slices = tuple[tuple[int, int], ...]  # Start and end, ascending and apart.
+Slices = tuple[tuple[int, int], ...]  # (start, end), ascending and without overlap.
 
 
 def timestamp(now_ms: UnixMillis) -> Timestamp:
@@ -32,12 +32,12 @@ def timestamp(now_ms: UnixMillis) -> Timestamp:
 
 
 def header(names: Iterable[str]) -> bytes:
-    """The other part of an update: the bytes of two parts of a message, one after the other, are the message."""
+    """The part of an update with the names of the filters. In protobuf, header + payload is the whole message."""
     return geyser_pb2.SubscribeUpdate(filters=names).SerializeToString()
 
 
 class Update:
-    """Something that happened in a slot. Slotted, and set by hand below: every transaction makes several."""
+    """An update of the stream. The hot subclasses set all slots themselves, because each transaction makes several."""
 
     __slots__ = ("_payloads", "created_ms", "slot")
     _payloads: dict[Hashable, bytes] | None
@@ -57,15 +57,16 @@ class Update:
         return found
 
     def forget(self) -> None:
-        """All who were to be told have been: the encodings would only take room until the slot is forgotten."""
+        """Drop the encodings after the update was sent to all subscribers, to free their memory."""
         self._payloads = None
 
     def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
-        raise AssertionError("every kind of update builds itself")
+        raise AssertionError("a subclass must implement _build")
 
 
 class AccountUpdate(Update):
-    """account None: closed, shown as an empty one. signature: base58; None where the chain itself wrote."""
+    """A write of an account. account None: it was closed, and is shown as an empty one. signature: base58; None if
+    the chain itself wrote."""
 
     __slots__ = ("account", "pubkey", "signature", "write_version")
 
@@ -109,19 +110,19 @@ class AccountUpdate(Update):
 
     def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
         assert isinstance(shape, tuple), shape
-        told = geyser_pb2.SubscribeUpdateAccount(account=self.info(shape), slot=self.slot, is_startup=False)
-        return geyser_pb2.SubscribeUpdate(account=told)
+        account = geyser_pb2.SubscribeUpdateAccount(account=self.info(shape), slot=self.slot, is_startup=False)
+        return geyser_pb2.SubscribeUpdate(account=account)
 
 
 def sliced(data: bytes, slices: Slices) -> bytes:
-    """A slice that the data does not fill is left out whole."""
+    """The slices of the data, joined. A slice that ends beyond the data is left out."""
     if not slices:
         return data
     return b"".join(data[start:end] for start, end in slices if end <= len(data))
 
 
 class TransactionUpdate(Update):
-    """Two shapes: the transaction with all it did, and its outcome alone (is_status)."""
+    """A landed transaction. It has two shapes: the whole transaction (False), and its status alone (True)."""
 
     __slots__ = ("_is_vote", "record")
 
@@ -129,7 +130,7 @@ class TransactionUpdate(Update):
         self.slot, self.created_ms = record.slot, created_ms
         self._payloads = None
         self.record = record
-        self._is_vote: bool | None = None  # Not asked yet.
+        self._is_vote: bool | None = None  # None: not computed yet.
 
     @property
     def is_vote(self) -> bool:
@@ -149,8 +150,8 @@ class TransactionUpdate(Update):
 
     def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
         if not shape:
-            told = geyser_pb2.SubscribeUpdateTransaction(transaction=self.info(), slot=self.slot)
-            return geyser_pb2.SubscribeUpdate(transaction=told)
+            whole = geyser_pb2.SubscribeUpdateTransaction(transaction=self.info(), slot=self.slot)
+            return geyser_pb2.SubscribeUpdate(transaction=whole)
         record = self.record
         status = geyser_pb2.SubscribeUpdateTransactionStatus(
             slot=self.slot,
@@ -163,7 +164,7 @@ class TransactionUpdate(Update):
 
 
 class SlotUpdate(Update):
-    """parent None: not known at this point of a slot's life, as upstream."""
+    """A status of a slot. parent None: as in Yellowstone, some statuses do not have it."""
 
     __slots__ = ("dead_error", "parent", "status")
 
@@ -179,7 +180,7 @@ class SlotUpdate(Update):
         self.parent, self.status, self.dead_error = parent, status, dead_error
 
     def _build(self, shape: Hashable) -> geyser_pb2.SubscribeUpdate:
-        told = geyser_pb2.SubscribeUpdateSlot(
+        slot = geyser_pb2.SubscribeUpdateSlot(
             slot=self.slot, parent=self.parent, status=self.status, dead_error=self.dead_error
         )
-        return geyser_pb2.SubscribeUpdate(slot=told)
+        return geyser_pb2.SubscribeUpdate(slot=slot)

@@ -1,9 +1,9 @@
-"""What waits to be sent to one subscriber, within bounds.
+"""The bounded queue of updates for one subscriber.
 
-Implements: a subscriber that reads too slowly still gets what waits for it, and then the stream ends, as upstream: at
-more than UPDATES_MAX updates or BYTES_MAX bytes. A replay may be longer than that: it was asked for, and is bounded
-by what is kept of the past; so it does not count.
-Not here: the wire (service.py), what is put in (subscription.py).
+Implements: as in Yellowstone, a subscriber that reads too slowly gets the queued updates, and then its stream ends: at
+more than UPDATES_MAX updates or BYTES_MAX bytes. Replayed updates do not count, because the logs of past slots bound
+them.
+Not here: gRPC (service.py), which updates are queued (subscription.py).
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from actors.devnode.geyser.refusals import BROKEN, LAGGED_SENDING, End
 
 logger = logging.getLogger("devnode")
 
-UPDATES_MAX = 250_000  # Upstream's default.
+UPDATES_MAX = 250_000  # Yellowstone's default.
 BYTES_MAX = 256 * 1024 * 1024
 
 
 class Ended(Exception):
-    """All that waited has been sent, and nothing more will come."""
+    """All queued updates are sent, and the stream has ended."""
 
     def __init__(self, end: End) -> None:
         super().__init__(end.text)
@@ -30,13 +30,13 @@ class Outbox:
     def __init__(self, updates_max: int = UPDATES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._updates_max, self._bytes_max = updates_max, bytes_max
         self._queue: deque[tuple[bytes, bytes]] = deque()
-        self._bytes = 0  # Of what counts; replayed updates stand before it.
-        self._replayed = 0
+        self._bytes = 0  # Of the updates behind the replayed ones.
+        self._replayed = 0  # Updates at the front that do not count.
         self._end: End | None = None
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
-        """Updates that wait."""
+        """The number of queued updates."""
         return len(self._queue)
 
     @property
@@ -44,7 +44,7 @@ class Outbox:
         return self._end is not None
 
     def put(self, head: bytes, body: bytes) -> None:
-        """Never waits. Both parts may be shared with others; they are put together when they are sent."""
+        """Queue an update; never waits. Both parts may be shared with other subscribers; `next` joins them."""
         if self._end is not None:
             return
         size = len(head) + len(body)
@@ -56,30 +56,30 @@ class Outbox:
         self._wake.set()
 
     def put_replayed(self, head: bytes, body: bytes) -> None:
-        """Before anything is put otherwise after it; what was put before the replay counts no more from here on."""
+        """Queue an update of a replay. It does not count, and neither do the updates queued before it."""
         if self._end is None:
             self._queue.append((head, body))
             self._replayed, self._bytes = len(self._queue), 0
             self._wake.set()
 
     def end(self, end: End) -> None:
-        """After what waits, the stream ends so. The first end is the one that counts."""
+        """End the stream after the queued updates; only the first call counts."""
         if self._end is None:
             self._end = end
             self._wake.set()
 
-    def follow(self, task: asyncio.Task[None]) -> None:
-        """If the task fails, the stream ends: a subscriber that waits for ever would be worse."""
-        task.add_done_callback(self._followed)
+    def end_on_failure(self, task: asyncio.Task[None]) -> None:
+        """End the stream if the task fails; otherwise its subscriber would wait for ever."""
+        task.add_done_callback(self._task_done)
 
-    def _followed(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error("a gRPC stream broke", exc_info=error)
             self.end(BROKEN)
 
     async def next(self) -> bytes:
-        """The next update; raises Ended."""
+        """Wait for the next update; raises Ended."""
         while not self._queue:
             if self._end is not None:
                 raise Ended(self._end)

@@ -1,6 +1,6 @@
-"""A no to a subscriber: the code and words that a stream ends with.
+"""The codes and texts with which a stream or call ends.
 
-Implements: the status texts that Yellowstone servers use, since clients match on them. Values only.
+Implements: the status texts of Yellowstone servers, because clients match on them. Values only.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ NO_TOKEN = End(grpc.StatusCode.UNAUTHENTICATED, "No valid auth token")
 NO_BLOCK = End(grpc.StatusCode.INTERNAL, "block is not available yet")
 NO_SHREDS = End(
     grpc.StatusCode.UNIMPLEMENTED,
-    "this node makes no shreds, so there is nothing to tell before execution; Subscribe tells transactions at once",
+    "this node has no shreds, so it cannot send transactions before execution; use Subscribe",
 )
 
 
@@ -45,5 +45,5 @@ def no_longer_available(from_slot: int, first: int) -> End:
 
 
 def unknown_commitment(number: int) -> End:
-    """Of a call; a subscription is refused as a bad filter."""
+    """The end of a unary call; a subscription with such a commitment is refused as a bad filter."""
     return End(grpc.StatusCode.UNKNOWN, f"failed to create CommitmentLevel from {number}")

@@ -1,9 +1,9 @@
-"""Telling the past again while the chain goes on.
+"""Replays past slots to one subscriber while the chain goes on.
 
-Implements: `from_slot`: slot after slot, each whole, with a pause between them so that a long replay delays nobody;
-then the present without a gap. Upstream's order within a slot: writes and transactions as they came, entries, block,
-block meta, statuses. Refusals where the past is gone, is not kept, or has not come yet.
-Not here: what is kept (slot_logs.py), who else is told (hub.py).
+Implements: `from_slot`: one slot after the other, with a turn of the event loop between them so that a long replay
+does not delay other work; then new updates, without a gap. Yellowstone's order within a slot: writes and transactions
+as they came, entries, block, block meta, statuses. Refuses slots that are too old, not kept, or not reached yet.
+Not here: the logs (slot_logs.py), other subscribers (hub.py).
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from actors.devnode.geyser.subscription import Subscription
 
 
 def refusal(logs: SlotLogs, level: Commitment, from_slot: int) -> End | None:
+    """Why a replay from this slot is not possible; None if it is."""
     first = logs.first_slot
     if first is None:
         return NO_REPLAY
@@ -33,20 +34,20 @@ def refusal(logs: SlotLogs, level: Commitment, from_slot: int) -> End | None:
 
 
 async def replay(logs: SlotLogs, subscription: Subscription) -> None:
-    """Until the subscriber hears the present. Cancel it when the subscriber asks for something else."""
+    """Replay slots until the subscriber has reached the present. Cancel it when the subscriber sends a new request."""
     while (log := _next(logs, subscription)) is not None:
-        for update in _whole(log, subscription.filter):
-            _tell(subscription, update)
+        for update in _updates(log, subscription.filter):
+            _send(subscription, update)
         subscription.replayed(log.slot)
         logs.hold(subscription, log.slot)
         if _next(logs, subscription) is None:
-            break  # Nothing may happen between the last slot's end, or what there is of it, and the present.
+            break  # No await between the last slot and `end_replay`: an event in between would be lost.
         await asyncio.sleep(0)
     assert subscription.replayed_slot is not None
-    for later in logs.after(subscription.replayed_slot):  # Their contents come when they reach the level.
+    for later in logs.after(subscription.replayed_slot):  # Their contents are sent when they reach the level.
         for status in later.statuses:
-            _tell(subscription, status)
-    subscription.catch_up()
+            _send(subscription, status)
+    subscription.end_replay()
     logs.release(subscription)
 
 
@@ -55,13 +56,13 @@ def _next(logs: SlotLogs, subscription: Subscription) -> SlotLog | None:
     return logs.next_after(subscription.replayed_slot, subscription.filter.level)
 
 
-def _whole(log: SlotLog, wanted: Filter) -> list[Update]:
-    """Of a slot that never reached the level, only what was told to everybody: its statuses."""
+def _updates(log: SlotLog, wanted: Filter) -> list[Update]:
+    """All updates of a slot; of a slot that never reached the level, only its statuses."""
     if not log.has_reached(wanted.level):
         return [*log.statuses]
     return [*log.writes_and_transactions(), *log.block(with_entries=bool(wanted.entries)), *log.statuses]
 
 
-def _tell(subscription: Subscription, update: Update) -> None:
-    subscription.hear_again(update)
+def _send(subscription: Subscription, update: Update) -> None:
+    subscription.send_replayed(update)
     update.forget()

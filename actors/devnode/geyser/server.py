@@ -1,8 +1,8 @@
-"""The ports of the stream: plaintext and TLS, in the node's own process.
+"""The gRPC server of the stream: plaintext and TLS ports, in the node's process.
 
-Implements: listening, the standard health service beside the stream's own, and an orderly end. A port that was not
-asked for by name gives way to a free one where it is taken.
-Not here: what is served (service.py).
+Implements: listening, the standard gRPC health service, and an orderly end. If a default port is taken, a free port
+is used instead; a port from the command line must be free.
+Not here: the service (service.py).
 """
 
 from pathlib import Path
@@ -22,21 +22,21 @@ from actors.devnode.rpc.node import Node
 from actors.geyser_proto.api import SERVICE
 from actors.ports import port_is_free
 
-PORT = 10_000  # Upstream's default.
+PORT = 10_000  # Yellowstone's default.
 STOP_SECONDS = 1.0
-REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Upstream's default; updates have no limit, so clients raise theirs.
+REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default. Updates have no limit, so clients raise theirs.
 _OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),  # A second node on the port must fail, not share it.
-    # Clients may ping as often as they like, as upstream; the default drops them for it.
+    ("grpc.so_reuseport", 0),  # A second node on the same port must fail instead of sharing it.
+    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
 
 class GeyserServer:
-    """`start`, then `stop`; the ports and the certificate's authority are known from the start on."""
+    """Call `start`, then `stop`. After `start`, the ports and the certificate authority are known."""
 
     def __init__(self, node: Node, hub: Hub, settings: GeyserSettings, host: str, data_dir: Path) -> None:
         self._node, self._hub, self._settings = node, hub, settings
@@ -44,10 +44,10 @@ class GeyserServer:
         self._server: grpc.aio.Server | None = None
         self.port = 0
         self.tls_port = 0
-        self.ca_file: Path | None = None  # None: the certificate was given, and its authority is not ours to know.
+        self.ca_file: Path | None = None  # None: the certificate was given, and its authority is unknown.
 
     async def start(self) -> None:
-        """Raises PortTaken, and BadCertificate where the given one cannot be served with."""
+        """Start listening. Raises PortTaken, and BadCertificate if the given certificate cannot be used."""
         settings, node = self._settings, self._node
         server = grpc.aio.server(options=_OPTIONS)
         service = Service(self._hub, Calls(node, self._hub), node.clock, settings.limits, settings.token)
@@ -63,7 +63,7 @@ class GeyserServer:
         self._server = server
 
     async def stop(self) -> None:
-        """Streams end with a word; a second time changes nothing."""
+        """End all streams with UNAVAILABLE and stop; a second call changes nothing."""
         self._hub.end_all(SHUTTING_DOWN)
         if self._server is not None:
             await self._server.stop(STOP_SECONDS)
@@ -85,7 +85,7 @@ class GeyserServer:
         flag: str,
         credentials: grpc.ServerCredentials | None,
     ) -> int:
-        if wanted is None:  # Asked first: the library writes to the log when it fails.
+        if wanted is None:  # Check before listening, because gRPC logs an error when it fails.
             wanted = usual if usual <= PORT_MAX and port_is_free(self._host, usual) else 0
         try:
             return self._add(server, wanted, credentials)

@@ -1,9 +1,9 @@
-"""`geyser.Geyser` on the wire.
+"""The gRPC service `geyser.Geyser`.
 
-Implements: Subscribe (requests that replace each other, pings both ways, a stream that goes on after the client has
-closed its side), the calls, and the token that every one of them must carry where one is set. Subscribe writes bytes:
-what several subscribers get is encoded once. SubscribeDeshred is refused: there are no shreds here.
-Not here: listening (server.py), what is told (hub.py).
+Implements: Subscribe (each request replaces the one before, both sides may ping, the stream continues after the client
+has closed its side), the unary calls, and the check of the token, if one is set. Subscribe writes bytes, so that
+subscribers share encoded updates. SubscribeDeshred is refused, because there are no shreds here.
+Not here: listening (server.py), updates (hub.py).
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Service:
         self._queue_updates_max = queue_updates_max
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """For `server.add_generic_rpc_handlers`."""
+        """The handler for `server.add_generic_rpc_handlers`."""
         calls = self._calls
         unary: dict[api.Rpc, Callable[[Any], Any]] = {
             api.SUBSCRIBE_REPLAY_INFO: calls.subscribe_replay_info,
@@ -81,7 +81,7 @@ class Service:
 
     async def subscribe(self, requests: Requests, context: Context) -> None:
         await self._authenticate(context)
-        # At once: clients wait for the headers before they write anything.
+        # Send the headers at once: some clients wait for them before they write.
         await context.send_initial_metadata(())
         subscription = self._hub.join(Outbox(self._queue_updates_max))
         tasks = [
@@ -89,7 +89,7 @@ class Service:
             asyncio.create_task(self._ping(subscription.outbox)),
         ]
         for task in tasks:
-            subscription.outbox.follow(task)
+            subscription.outbox.end_on_failure(task)
         try:
             while True:
                 await context.write(await subscription.outbox.next())
@@ -110,17 +110,17 @@ class Service:
             await _abort(context, NO_TOKEN)
 
     async def _read(self, requests: Requests, subscription: Subscription) -> None:
-        """Until the client closes its side; it goes on listening then."""
+        """Read requests until the client closes its side; the stream continues after that."""
         try:
             async for request in requests:
                 self._take(request, subscription)
         except DecodeError as error:
             subscription.outbox.end(undecodable(error))
         except grpc.aio.AbortError:
-            return  # The call was ended underneath: a request above the limit, or a client that is gone.
+            return  # gRPC has ended the call: a request above the size limit, or a client that is gone.
 
     def _take(self, request: geyser_pb2.SubscribeRequest, subscription: Subscription) -> None:
-        if request.HasField("ping"):  # Whatever else is in it does not count, as upstream.
+        if request.HasField("ping"):  # As in Yellowstone, the other fields of this request are ignored.
             pong = geyser_pb2.SubscribeUpdate(pong=geyser_pb2.SubscribeUpdatePong(id=request.ping.id))
             self._put(subscription.outbox, pong)
             return
@@ -138,7 +138,7 @@ class Service:
             await asyncio.sleep(PING_SECONDS)
 
     def _put(self, outbox: Outbox, update: geyser_pb2.SubscribeUpdate) -> None:
-        if self._hub.tells:
+        if self._hub.delivers:
             update.created_at.CopyFrom(timestamp(self._clock.now_ms()))
             outbox.put(b"", update.SerializeToString())
 

@@ -1,6 +1,6 @@
-"""What the stream is told at start.
+"""The settings of the gRPC stream.
 
-Pure. Not here: the ranges, which are checked with those of the node (devnode's settings.py).
+Pure. Not here: the ranges, which devnode's settings.py checks.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from actors.devnode.geyser.slot_logs import REPLAY_SLOTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeyserSettings:
-    """port, tls_port None: the usual one (TLS: one above the other), or a free one where that is taken."""
+    """port and tls_port None: the default port (TLS: one above the other), or a free port if it is taken."""
 
     port: int | None = None
     tls_port: int | None = None
-    tls_cert: Path | None = None  # With tls_key; without both, one of its own is made.
+    tls_cert: Path | None = None  # Together with tls_key; without both, the node makes its own certificate.
     tls_key: Path | None = None
-    token: str | None = None  # What every call must carry; None: nothing.
+    token: str | None = None  # The token that every call must carry; None: no token.
     replay_slots: int = REPLAY_SLOTS
     limits: FilterLimits = NO_LIMITS

@@ -1,10 +1,9 @@
-"""What happened in each of the newest slots, to be told again.
+"""Logs of the newest slots, for replays and for subscribers at confirmed and finalized.
 
-Implements: one log for each slot, in which only the last write of an account is kept, as confirmed and finalized
-subscribers and replays see it; how far back a replay may begin. Slots that are not final yet are always kept; of the
-older ones at most a fixed number of slots, and of updates in all, so that a busy chain's memory stays bounded; and
-what a replay that goes on has yet to tell.
-Synchronous. Not here: who is told (hub.py), how a replay goes on beside the living chain (replays.py).
+Implements: one log for each slot, which keeps only the last write of each account; the first slot of a replay. Kept
+are all slots that are not final yet, a bounded number of older slots and updates, and the slots that a running replay
+still needs.
+Synchronous. Not here: sending (hub.py), replays (replays.py).
 """
 
 from collections.abc import Iterator
@@ -17,13 +16,13 @@ from actors.devnode.geyser.block_messages import BlockMetaUpdate, BlockUpdate
 from actors.devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
 from actors.units import UnixMillis
 
-REPLAY_SLOTS = 150  # Upstream's default.
-REPLAY_UPDATES_MAX = 50_000  # Some 50 MB of small accounts and transactions.
+REPLAY_SLOTS = 150  # Yellowstone's default.
+REPLAY_UPDATES_MAX = 50_000  # About 50 MB of small accounts and transactions.
 _RANK = {level: rank for rank, level in enumerate(Commitment)}
 
 
 class SlotLog:
-    """statuses: every status of the slot so far. level: the highest one that the slot has reached."""
+    """The updates of one slot. statuses: all statuses so far. level: the highest level the slot has reached."""
 
     def __init__(self, slot: int, parent: int | None) -> None:
         self.slot, self.parent = slot, parent
@@ -57,14 +56,14 @@ class SlotLog:
         self._block = whole, BlockMetaUpdate(block, created_ms)
 
     def has_reached(self, level: Commitment) -> bool:
-        """A slot that is being built counts as processed."""
+        """Whether the slot has reached the level. The slot being built counts as processed."""
         return not (self.is_abandoned and level is not Commitment.PROCESSED) and _RANK[self.level] >= _RANK[level]
 
     def writes_and_transactions(self) -> Iterator[Update]:
         return (update for update in self._updates if update is not None)
 
     def block(self, with_entries: bool) -> Iterator[Update]:
-        """What is told when the slot is full; nothing before. with_entries: they are only made for who wants them."""
+        """The updates of a sealed block; none before the seal. with_entries: also make the entries."""
         if self._block is not None:
             whole, meta = self._block
             if with_entries:
@@ -74,7 +73,7 @@ class SlotLog:
 
 
 class SlotLogs:
-    """Oldest first."""
+    """The logs of the newest slots, oldest first."""
 
     def __init__(self, replay_slots: int = REPLAY_SLOTS, updates_max: int = REPLAY_UPDATES_MAX) -> None:
         self._replay_slots, self._updates_max = replay_slots, updates_max
@@ -87,7 +86,7 @@ class SlotLogs:
         return log
 
     def get(self, slot: int) -> SlotLog | None:
-        """None: too old, or begun before anybody listened."""
+        """The log of a slot; None if it is too old, or began before the hub listened."""
         return self._logs.get(slot)
 
     def reach(self, slot: int, level: Commitment) -> SlotLog | None:
@@ -101,22 +100,22 @@ class SlotLogs:
 
     @property
     def first_slot(self) -> int | None:
-        """Where a replay may begin at the earliest; None where there is none."""
+        """The first slot that can be replayed; None if replays are off."""
         return next(iter(self._logs), None) if self._replay_slots else None
 
     def next_after(self, slot: int, level: Commitment) -> SlotLog | None:
-        """The oldest log after the slot that has reached the level, or never will."""
+        """The oldest log after the slot that has reached the level or is abandoned."""
         return next((log for log in self.after(slot) if log.is_abandoned or log.has_reached(level)), None)
 
     def after(self, slot: int) -> Iterator[SlotLog]:
         return (log for log in self._logs.values() if log.slot > slot)
 
     def hold(self, holder: object, slot: int) -> None:
-        """Let nothing go that comes after the slot, until the holder holds another or releases."""
+        """Keep all slots after this one, until the holder calls again or releases."""
         self._holds[holder] = slot
 
     def release(self, holder: object) -> None:
-        """A second time changes nothing."""
+        """End a hold; a second call changes nothing."""
         self._holds.pop(holder, None)
 
     def clear(self) -> None:

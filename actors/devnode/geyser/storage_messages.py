@@ -1,7 +1,7 @@
-"""Transactions and what they did, in the messages of the stream's format.
+"""Transactions and their results as protobuf messages.
 
-Implements: solana-storage.proto from the chain's own records: the three versions (legacy: not versioned; v0:
-versioned; v1: versioned and with a config), status meta with balances, inner instructions, logs and errors. Pure.
+Implements: the messages of solana-storage.proto from the chain's records: the three versions (legacy: not versioned;
+v0: versioned; v1: versioned and with a config), status meta with balances, inner instructions, logs and errors. Pure.
 Not here: the updates around them (messages.py), JSON (encoding/transactions.py).
 """
 
@@ -66,7 +66,7 @@ def _message(message: AnyMessage) -> storage.Message:
             )
     elif isinstance(message, MessageV1):
         config = message.config
-        built.config.SetInParent()  # Present even where it sets nothing: that is what tells v1 from v0.
+        built.config.SetInParent()  # Present even if empty, because the config distinguishes v1 from v0.
         built.config.MergeFrom(
             storage.TransactionConfig(
                 priority_fee=config.priority_fee,
@@ -79,7 +79,7 @@ def _message(message: AnyMessage) -> storage.Message:
 
 
 def meta_message(meta: TransactionMeta) -> storage.TransactionStatusMeta:
-    """Rewards are empty and cost units absent: the chain has neither."""
+    """The meta of a transaction. Rewards are empty and cost units absent, because this chain has neither."""
     built = storage.TransactionStatusMeta(
         err=error_message(meta.err),
         fee=meta.fee_lamports,

@@ -1,8 +1,8 @@
-"""Which transactions a subscription gets; the same for whole ones and for outcomes alone.
+"""Filters of transactions, for whole transactions and for their statuses.
 
 Implements: one named filter of `transactions` or `transactions_status`: all its criteria must hold. The accounts of a
-transaction are its own and the loaded ones; with `token_accounts` also the owners of its token balances: all of them,
-or those whose balance it changed, opened or closed. Pure.
+transaction are its static and its loaded keys. With `token_accounts`, the owners of its token balances count too: all
+of them, or only owners of balances that it changed, opened or closed. Pure.
 """
 
 from collections.abc import Mapping, Set
@@ -26,20 +26,20 @@ from actors.devnode.geyser.messages import TransactionUpdate
 from actors.geyser_proto import geyser_pb2
 
 _MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
-_Keys = frozenset[str]  # As records hold them.
+_Keys = frozenset[str]  # Base58, as in records.
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionFilter:
     name: str
-    is_vote: bool | None  # None: either, here and below.
+    is_vote: bool | None  # None in a field: no condition.
     is_failed: bool | None
     signature: str | None
     include: _Keys
     cuckoo: Cuckoo | None
     exclude: _Keys
     required: _Keys
-    owners: int | None  # Which owners of token balances count; None: none.
+    owners: int | None  # The mode in which owners of token balances count; None: they do not.
 
     def matches(self, update: TransactionUpdate) -> bool:
         record = update.record
@@ -87,7 +87,7 @@ def _changed_owners(meta: TransactionMeta) -> set[str]:
 def read_transaction_filters(
     asked: Mapping[str, geyser_pb2.SubscribeRequestFilterTransactions], limits: TransactionLimits
 ) -> tuple[TransactionFilter, ...]:
-    """Raises BadFilter."""
+    """Read all filters of one map. Raises BadFilter."""
     check_count(len(asked), limits.max)
     check_names(list(asked))
     return tuple(_read(name, asked[name], limits) for name in sorted(asked))
@@ -97,7 +97,7 @@ def _read(
     name: str, asked: geyser_pb2.SubscribeRequestFilterTransactions, limits: TransactionLimits
 ) -> TransactionFilter:
     has = asked.HasField
-    # The signature does not count here, as upstream.
+    # As in Yellowstone, a filter by signature alone counts as a filter without conditions.
     is_everything = not (asked.account_include or asked.account_exclude or asked.account_required) and not any(
         has(field) for field in ("vote", "failed", "cuckoo_account_include", "token_accounts")
     )

@@ -1,4 +1,4 @@
-"""The embedded chain's stream: a hub on a chain stepped by hand."""
+"""A hub of the gRPC stream, on a chain inside the test process."""
 
 import pytest
 

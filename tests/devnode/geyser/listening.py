@@ -1,4 +1,4 @@
-"""A subscriber without a wire: what it asks for goes to the hub, what it is told is decoded."""
+"""A subscriber without gRPC: it subscribes at the hub and decodes its updates."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ class Listener:
         from_slot = request.from_slot if request.HasField("from_slot") else None
         self.hub.subscribe(self.subscription, read_filter(request, self.limits), from_slot)
 
-    async def heard(self) -> list[Update]:
+    async def updates(self) -> list[Update]:
         self.hub.pump()
         outbox = self.subscription.outbox
         return [Update.FromString(await outbox.next()) for _ in range(len(outbox))]
 
     async def end(self) -> End:
-        """How the stream ended; whatever waits is let go."""
-        await self.heard()
+        """How the stream ended; drops all queued updates."""
+        await self.updates()
         try:
             await self.subscription.outbox.next()
         except Ended as ended:
@@ -39,7 +39,7 @@ class Listener:
 
 
 class Streaming:
-    """A chain stepped by hand, and a hub that listens to it."""
+    """A chain inside the test process, and a hub that listens to it."""
 
     def __init__(self, local: LocalNode, **settings: Any) -> None:
         self.local = local

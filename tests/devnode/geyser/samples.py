@@ -1,4 +1,4 @@
-"""Updates made by hand, for tests of filters and messages that need no chain."""
+"""Sample updates for tests of filters and messages that need no chain."""
 
 from solders.account import Account
 from solders.hash import Hash
@@ -58,7 +58,7 @@ def balance(index: int, owner: Pubkey, amount: int) -> TokenBalance:
 
 
 def record(keys: tuple[Pubkey, ...] = (), what: TransactionMeta | None = None, position: int = 0) -> TransactionRecord:
-    """A transfer by PAYER; `keys` stands for whatever else it touches."""
+    """A transfer by PAYER; `keys` are further accounts of the transaction."""
     message = MessageV0.try_compile(PAYER.pubkey(), [give(PAYER, KEYS[0], position + 1)], [], Hash.default())
     transaction = VersionedTransaction(message, [PAYER])
     return TransactionRecord(

@@ -1,4 +1,4 @@
-"""Account filters against what they say, one criterion at a time and all together."""
+"""Each criterion of an account filter, alone and combined."""
 
 import base64
 
@@ -29,7 +29,7 @@ def matches(asked: Asked, update: AccountUpdate) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("asked", "update", "is_told"),
+    ("asked", "update", "matches_update"),
     [
         (Asked(), account_update(), True),
         (Asked(account=[str(KEYS[0]), str(KEYS[1])]), account_update(KEYS[1]), True),
@@ -54,14 +54,14 @@ def matches(asked: Asked, update: AccountUpdate) -> bool:
         (Asked(account=[str(KEYS[0])]), closed_update(KEYS[0]), True),
     ],
 )
-def test_each_criterion_alone(asked: Asked, update: AccountUpdate, is_told: bool) -> None:
-    """Lists hold where one member does; different criteria must all hold."""
-    assert matches(asked, update) is is_told
+def test_each_criterion_alone(asked: Asked, update: AccountUpdate, matches_update: bool) -> None:
+    """A list holds if one member matches; all criteria must hold."""
+    assert matches(asked, update) is matches_update
 
 
 @pytest.mark.parametrize(("how", "holds"), [("eq", (5,)), ("ne", (4, 6)), ("lt", (4,)), ("gt", (6,))])
 def test_lamports_are_compared_with_the_value(how: str, holds: tuple[int, ...]) -> None:
-    """lt 5: fewer than 5."""
+    """Each operator compares the account's lamports with the value: `lt 5` means fewer than 5."""
     asked = Asked(filters=[State(lamports=Lamports(**{how: 5}))])
     assert [value for value in (4, 5, 6) if matches(asked, account_update(lamports=value))] == list(holds)
 
@@ -74,7 +74,7 @@ def test_two_comparisons_make_a_range() -> None:
 
 @given(data=st.binary(max_size=40), offset=st.integers(0, 45), wanted=st.binary(max_size=8))
 def test_memcmp_compares_the_bytes_at_the_offset(data: bytes, offset: int, wanted: bytes) -> None:
-    """In all three encodings; bytes beyond the end match nothing, an empty comparison only inside."""
+    """All three encodings work; bytes beyond the end never match, and an empty comparison matches only inside."""
     expected = offset + len(wanted) <= len(data) and data[offset:].startswith(wanted)
     for memcmp in (
         Memcmp(offset=offset, bytes=wanted),
@@ -111,7 +111,7 @@ def test_all_criteria_together(
     lamports: int,
     is_signed: bool,
 ) -> None:
-    """Whatever is asked at once, an update is told exactly where each part of it would be told alone."""
+    """An update matches a combined filter exactly if it matches each of its criteria alone."""
     asked = Asked(account=list(map(str, accounts)), owner=list(map(str, owners)), nonempty_txn_signature=signature)
     if size is not None:
         asked.filters.add(datasize=size)
@@ -146,8 +146,8 @@ def test_all_criteria_together(
         (Asked(filters=[State(lamports=Lamports())]), "cmp for lamports should be defined"),
     ],
 )
-def test_what_cannot_be_is_refused(asked: Asked, text: str) -> None:
-    """With upstream's words, which clients show."""
+def test_invalid_filters_are_refused(asked: Asked, text: str) -> None:
+    """The texts are Yellowstone's, because clients show them."""
     with pytest.raises(BadFilter, match=text):
         read_account_filters({"it": asked}, NO_LIMITS.accounts)
 
@@ -163,14 +163,14 @@ def test_what_cannot_be_is_refused(asked: Asked, text: str) -> None:
     ],
 )
 def test_limits_are_enforced(limits: AccountLimits, text: str) -> None:
-    """Each limit refuses what goes beyond it."""
+    """A filter above a limit is refused."""
     asked = Asked(account=[str(KEYS[0]), str(KEYS[1])], owner=[str(KEYS[2])])
     with pytest.raises(BadFilter, match=text):
         read_account_filters({"it": asked}, limits)
 
 
 def test_a_full_stream_can_be_forbidden() -> None:
-    """Criteria on the contents alone still look at every account."""
+    """Criteria on the contents alone count as a full stream, because they look at every account."""
     asked = Asked(filters=[State(datasize=1)])
     with pytest.raises(BadFilter, match="at least one filter required"):
         read_account_filters({"it": asked}, AccountLimits(any=False))

@@ -1,4 +1,4 @@
-"""What a block filter makes of a request."""
+"""Reading block filters from a request."""
 
 import pytest
 
@@ -21,7 +21,7 @@ Asked = geyser_pb2.SubscribeRequestFilterBlocks
     ],
 )
 def test_transactions_are_the_default(asked: Asked, parts: tuple[bool, bool, bool]) -> None:
-    """Accounts and entries only where they are asked for."""
+    """Accounts and entries are only sent on request."""
     ((name, shape),) = ((one.name, one.shape) for one in read_block_filters({"it": asked}, NO_LIMITS.blocks, ((1, 2),)))
     assert (shape.has_transactions, shape.has_accounts, shape.has_entries) == parts
     assert name == "it" and shape.slices == ((1, 2),)
@@ -39,12 +39,12 @@ def test_transactions_are_the_default(asked: Asked, parts: tuple[bool, bool, boo
     ],
 )
 def test_limits_are_enforced(asked: Asked, limits: BlockLimits, text: str) -> None:
-    """What may not be asked for is refused, not left out."""
+    """A forbidden part is an error, not left out."""
     with pytest.raises(BadFilter, match=text):
         read_block_filters({"it": asked}, limits, ())
 
 
-def test_what_is_not_asked_for_may_be_forbidden() -> None:
-    """A limit only concerns who asks."""
+def test_a_forbidden_part_does_not_affect_other_filters() -> None:
+    """A limit applies only to filters that ask for the part."""
     limits = BlockLimits(include_transactions=False, include_accounts=False, include_entries=False)
     assert len(read_block_filters({"it": Asked(include_transactions=False)}, limits, ())) == 1

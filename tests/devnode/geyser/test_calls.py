@@ -1,4 +1,4 @@
-"""The calls with one answer."""
+"""The unary calls of the stream."""
 
 import orjson
 import pytest
@@ -23,7 +23,7 @@ def calls(streaming: Streaming) -> Calls:
 
 
 def newest_complete(local: LocalNode, level: Commitment) -> int:
-    """A level's slot as JSON-RPC has it; at processed the slot being built is no block yet."""
+    """The newest sealed slot of a level; at processed that is one below JSON-RPC's slot."""
     slot = local.chain.levels.at(level).slot
     return slot - 1 if level is Commitment.PROCESSED else slot
 
@@ -32,7 +32,7 @@ def newest_complete(local: LocalNode, level: Commitment) -> int:
 def test_slot_and_height_are_of_the_newest_block(
     calls: Calls, streaming: Streaming, number: geyser_pb2.CommitmentLevel, level: Commitment
 ) -> None:
-    """Of the same block, at every level."""
+    """Slot and height belong to the same block at every level."""
     local = streaming.local
     local.beat(3)
     slot = calls.get_slot(geyser_pb2.GetSlotRequest(commitment=number)).slot
@@ -46,7 +46,7 @@ def test_slot_and_height_are_of_the_newest_block(
 def test_the_latest_blockhash_and_its_life(
     calls: Calls, streaming: Streaming, number: geyser_pb2.CommitmentLevel, level: Commitment
 ) -> None:
-    """300 blocks, as upstream announces it; JSON-RPC says 150."""
+    """Yellowstone says 300 blocks, JSON-RPC 150."""
     streaming.local.beat(3)
     latest = calls.get_latest_blockhash(geyser_pb2.GetLatestBlockhashRequest(commitment=number))
     block = streaming.local.archive.block(newest_complete(streaming.local, level))
@@ -60,7 +60,7 @@ def is_valid(calls: Calls, blockhash: str, level: geyser_pb2.CommitmentLevel = g
 
 
 def test_blockhashes_are_valid_at_the_levels_they_reached(calls: Calls, streaming: Streaming) -> None:
-    """A new one is not final; a foreign one, and text that is none, are not valid anywhere."""
+    """A new hash is not valid at finalized; an unknown hash and other text are not valid at any level."""
     streaming.local.beat()
     newest = str(streaming.local.blockhash())
     assert is_valid(calls, newest) and is_valid(calls, newest, geyser_pb2.CONFIRMED)
@@ -71,8 +71,8 @@ def test_blockhashes_are_valid_at_the_levels_they_reached(calls: Calls, streamin
     assert not is_valid(calls, "no hash")
 
 
-def test_a_blockhash_is_forgotten_after_300_blocks(calls: Calls, streaming: Streaming) -> None:
-    """No sooner and no later."""
+def test_a_blockhash_is_valid_for_exactly_300_blocks(calls: Calls, streaming: Streaming) -> None:
+    """It is valid after 299 further blocks and not after 300."""
     streaming.local.beat()
     blockhash = str(streaming.local.blockhash())
     streaming.local.beat(299)
@@ -82,15 +82,15 @@ def test_a_blockhash_is_forgotten_after_300_blocks(calls: Calls, streaming: Stre
 
 
 def test_the_hashes_of_a_lost_fork_are_unknown(calls: Calls, streaming: Streaming) -> None:
-    """Like those of another chain."""
+    """A hash of a lost fork is not valid."""
     local = streaming.local
     slot = local.chain.levels.building.slot
     sealed = local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
     assert not is_valid(calls, sealed.block.blockhash)
 
 
-def test_a_node_that_lags_says_so_here_too(calls: Calls, streaming: Streaming) -> None:
-    """Its answers are those of some slots ago."""
+def test_a_node_that_lags_answers_with_older_slots(calls: Calls, streaming: Streaming) -> None:
+    """The calls answer from the past, like JSON-RPC."""
     local = streaming.local
     local.beat(10)
     before = calls.get_slot(geyser_pb2.GetSlotRequest()).slot
@@ -100,28 +100,28 @@ def test_a_node_that_lags_says_so_here_too(calls: Calls, streaming: Streaming) -
 
 
 def test_unknown_levels_are_refused(calls: Calls) -> None:
-    """Field 1, value 9: a level that a newer format may know."""
+    """The commitment (field 1) has the unknown value 9."""
     with pytest.raises(Refused) as refused:
         calls.get_slot(geyser_pb2.GetSlotRequest.FromString(b"\x08\x09"))
     assert refused.value.end.text == "failed to create CommitmentLevel from 9"
 
 
-def test_ping_gives_the_count_back(calls: Calls) -> None:
-    """Unchanged."""
+def test_ping_returns_the_count(calls: Calls) -> None:
+    """The count of the request is in the answer."""
     assert calls.ping(geyser_pb2.PingRequest(count=5)).count == 5
 
 
 def test_the_version_is_a_json_text(calls: Calls) -> None:
-    """With the keys that clients of upstream read."""
+    """It has the keys that clients of Yellowstone read."""
     shown = orjson.loads(calls.get_version(geyser_pb2.GetVersionRequest()).version)
     assert set(shown["version"]) == {"package", "version", "proto", "solana", "git", "rustc", "buildts"}
     assert shown["version"]["solana"] == SOLANA_CORE_VERSION
     assert "hostname" in shown["extra"]
 
 
-def test_the_first_slot_of_a_replay_is_told(calls: Calls, streaming: Streaming) -> None:
-    """Absent where there is no replay."""
-    told = calls.subscribe_replay_info(geyser_pb2.SubscribeReplayInfoRequest())
-    assert told.first_available == streaming.hub.logs.first_slot
+def test_replay_info_has_the_first_slot(calls: Calls, streaming: Streaming) -> None:
+    """The field is absent if replays are off."""
+    info = calls.subscribe_replay_info(geyser_pb2.SubscribeReplayInfoRequest())
+    assert info.first_available == streaming.hub.logs.first_slot
     off = Calls(streaming.local.node, Streaming(streaming.local, replay_slots=0).hub)
     assert not off.subscribe_replay_info(geyser_pb2.SubscribeReplayInfoRequest()).HasField("first_available")

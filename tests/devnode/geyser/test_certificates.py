@@ -1,4 +1,4 @@
-"""The certificate of a node that was given none."""
+"""The certificate that a node makes itself."""
 
 import datetime
 import ipaddress
@@ -22,8 +22,8 @@ def served_names(data_dir: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
-def test_who_trusts_the_authority_trusts_the_server(tmp_path: Path, name: str) -> None:
-    """By the rules of the web, under every name that the machine has for itself."""
+def test_a_client_that_trusts_the_authority_accepts_the_server(tmp_path: Path, name: str) -> None:
+    """The chain is valid by the rules of web servers, for every name of the node."""
     clock = ManualClock()
     identity = own_identity(tmp_path, "127.0.0.1", clock)
     subject: x509.GeneralName
@@ -39,8 +39,8 @@ def test_who_trusts_the_authority_trusts_the_server(tmp_path: Path, name: str) -
     assert verifier.verify(leaf, []) == [leaf, authority]
 
 
-def test_it_is_kept(tmp_path: Path) -> None:
-    """Clients that were given the authority's file work after a restart."""
+def test_the_certificate_is_kept(tmp_path: Path) -> None:
+    """Clients that have the CA file can connect after a restart."""
     clock = ManualClock()
     first = own_identity(tmp_path, "127.0.0.1", clock)
     clock.advance(30 * DAY_SECONDS)
@@ -48,8 +48,8 @@ def test_it_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["another host", "it expires", "a file is gone"])
-def test_it_is_made_anew_when_it_does_not_serve(tmp_path: Path, why: str) -> None:
-    """A name that is missing, the last month of its life, half a folder."""
+def test_a_new_certificate_replaces_an_unusable_one(tmp_path: Path, why: str) -> None:
+    """Reasons: a missing name, the last month before it expires, a missing file."""
     clock, host = ManualClock(), "127.0.0.1"
     first = own_identity(tmp_path, host, clock)
     if why == "another host":
@@ -63,8 +63,8 @@ def test_it_is_made_anew_when_it_does_not_serve(tmp_path: Path, why: str) -> Non
     assert host in served_names(tmp_path)
 
 
-def test_nobody_else_reads_the_key(tmp_path: Path) -> None:
-    """And the authority's own key is nowhere."""
+def test_only_the_owner_can_read_the_key(tmp_path: Path) -> None:
+    """The authority's key is in no file."""
     own_identity(tmp_path, "127.0.0.1", ManualClock())
     folder = tmp_path / FOLDER
     assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
@@ -72,7 +72,7 @@ def test_nobody_else_reads_the_key(tmp_path: Path) -> None:
 
 
 def test_a_given_certificate_is_checked_first(tmp_path: Path) -> None:
-    """What cannot work is said at start, by file and reason."""
+    """An unusable certificate is an error at start, which names the file and the reason."""
     clock = ManualClock()
     own_identity(tmp_path, "127.0.0.1", clock)
     (tmp_path / "other").mkdir()

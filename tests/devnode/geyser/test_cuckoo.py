@@ -1,4 +1,4 @@
-"""Compressed sets that others built."""
+"""Cuckoo filters built by a client's library."""
 
 import pytest
 from solders.keypair import Keypair
@@ -9,7 +9,7 @@ from actors.devnode.geyser.cuckoo import BadCuckoo, read_cuckoo
 from actors.geyser_proto import geyser_pb2
 
 MEMBERS = (TOKEN_PROGRAM, SYSTEM_PROGRAM, SYSVAR_CLOCK, VOTE_PROGRAM)
-# Built by @triton-one/yellowstone-grpc 7.0.1 (CompressedAccountFilterSet) from the members above.
+# Built from the members above by @triton-one/yellowstone-grpc 7.0.1 (CompressedAccountFilterSet).
 DATA = bytes.fromhex(
     "000000000000000047701e500000000000000000000000000000000000000000"
     "00000000000000000000000000000000000000000000000002b4879700000000"
@@ -23,13 +23,13 @@ def message(**changed: object) -> geyser_pb2.CuckooFilter:
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=str)
-def test_no_member_is_missed(member: Pubkey) -> None:
-    """The algorithm, byte for byte: any other hash or layout would miss."""
+def test_every_member_is_found(member: Pubkey) -> None:
+    """The algorithm must agree exactly: with another hash or layout, members would not be found."""
     assert bytes(member) in read_cuckoo(message())
 
 
-def test_strangers_are_rarely_found() -> None:
-    """Four members in 16 bits: about one stranger in ten thousand."""
+def test_other_keys_are_rarely_found() -> None:
+    """With four members of 16 bits, about one other key in ten thousand is found by chance."""
     known = read_cuckoo(message())
     strangers = (bytes(Keypair.from_seed(bytes([n, m]) * 16).pubkey()) for n in range(8) for m in range(32))
     assert sum(stranger in known for stranger in strangers) <= 1
@@ -46,7 +46,7 @@ def test_strangers_are_rarely_found() -> None:
         ({"entries_per_bucket": 2}, "4 entries of 16 bits"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(changed: dict[str, object], text: str) -> None:
-    """Otherwise a client could make the node read where nothing is."""
+def test_contradicting_parts_are_refused(changed: dict[str, object], text: str) -> None:
+    """Otherwise a client could make the node read beyond the data."""
     with pytest.raises(BadCuckoo, match=text):
         read_cuckoo(message(**changed))

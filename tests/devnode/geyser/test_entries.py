@@ -1,4 +1,4 @@
-"""The entries that stand for a block."""
+"""The invented entries of a block."""
 
 from solders.hash import Hash
 
@@ -7,8 +7,8 @@ from actors.devnode.geyser.entries import entries_of, entry_count
 from .samples import block, record
 
 
-def test_one_entry_each_and_a_closing_one() -> None:
-    """Every transaction is in exactly one entry; the last entry's hash is the blockhash, as on the chain."""
+def test_one_entry_for_each_transaction_and_a_last_one() -> None:
+    """Every transaction is in exactly one entry; the hash of the last entry is the blockhash, as on the real chain."""
     made = block((record(position=0), record(position=1)))
     entries = entries_of(made)
     assert len(entries) == entry_count(made) == 3
@@ -17,13 +17,13 @@ def test_one_entry_each_and_a_closing_one() -> None:
 
 
 def test_the_same_block_has_the_same_entries() -> None:
-    """A replay must not tell something else than the living stream did."""
+    """A replay must have the same entries as the live stream."""
     made = block((record(position=0),))
     assert entries_of(made) == entries_of(made)
     assert len({entry.hash for entry in entries_of(made)}) == 2
 
 
-def test_an_empty_block_has_its_closing_entry() -> None:
-    """There is no block without entries on the chain."""
+def test_an_empty_block_has_the_last_entry() -> None:
+    """On the real chain no block is without entries."""
     (only,) = entries_of(block())
     assert (only.index, only.transaction_count, only.first_transaction) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Errors as the chain serializes them."""
+"""Serialized transaction errors."""
 
 import pytest
 from solders.transaction_status import InstructionErrorFieldless, TransactionErrorFieldless
@@ -22,7 +22,7 @@ from actors.devnode.geyser.error_bytes import _INSTRUCTION_NUMBER, _TRANSACTION_
     ],
 )
 def test_variant_numbers_and_fields(err: object, wanted: str) -> None:
-    """Little-endian, four bytes a variant, one an index."""
+    """Numbers are little-endian: four bytes for a variant, one for an index."""
     assert error_bytes(err).hex() == wanted
 
 
@@ -31,7 +31,7 @@ def test_variant_numbers_and_fields(err: object, wanted: str) -> None:
     [(TransactionErrorFieldless, _TRANSACTION_NUMBER), (InstructionErrorFieldless, _INSTRUCTION_NUMBER)],
 )
 def test_every_error_of_the_runtime_has_a_number(enum: type, numbers: dict[str, int]) -> None:
-    """An error without one would break the stream when it first happens."""
+    """An error without a number would end the stream when it first occurs."""
     names = [name for name in dir(enum) if name[0].isupper()]
     assert len(names) > 30
     assert [name for name in names if name not in numbers] == []

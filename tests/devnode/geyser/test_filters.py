@@ -1,4 +1,4 @@
-"""Whole requests: names, commitment, slices, and which kinds of updates they let through."""
+"""Whole requests: names, commitment, slices, and the types of updates that match."""
 
 import pytest
 
@@ -23,9 +23,9 @@ STATUSES = (
 )
 
 
-def told(request: Request, update: Update) -> list[geyser_pb2.SubscribeUpdate]:
+def sent(request: Request, update: Update) -> list[geyser_pb2.SubscribeUpdate]:
     wanted = read_filter(request, NO_LIMITS)
-    return [geyser_pb2.SubscribeUpdate.FromString(head + body) for head, body in wanted.told(update)]
+    return [geyser_pb2.SubscribeUpdate.FromString(head + body) for head, body in wanted.messages(update)]
 
 
 def every_update() -> list[Update]:
@@ -47,22 +47,22 @@ def every_update() -> list[Update]:
         ("entry", ["entry", "entry"]),
     ],
 )
-def test_each_map_lets_its_own_kind_through(field: str, kinds: list[str]) -> None:
-    """And nothing else."""
+def test_each_map_matches_only_its_own_type(field: str, kinds: list[str]) -> None:
+    """A filter without conditions matches all updates of its type and no others."""
     request = Request()
     getattr(request, field)["it"].SetInParent()
-    found = [one for update in every_update() for one in told(request, update)]
+    found = [one for update in every_update() for one in sent(request, update)]
     assert [one.WhichOneof("update_oneof") for one in found] == kinds
     assert {tuple(one.filters) for one in found} == {("it",)}
 
 
-def test_an_empty_request_lets_nothing_through() -> None:
-    """Missing maps mean none."""
-    assert [one for update in every_update() for one in told(Request(), update)] == []
+def test_an_empty_request_matches_no_update() -> None:
+    """A missing map matches no update of its type."""
+    assert [one for update in every_update() for one in sent(Request(), update)] == []
 
 
-def test_names_share_an_update_but_for_blocks() -> None:
-    """All that match are named in one; a block is told to each by itself."""
+def test_matching_filters_share_a_message_except_for_blocks() -> None:
+    """One message has the names of all matching filters; each block filter has its own message."""
     request = Request()
     for field in ("accounts", "slots", "transactions", "transactions_status", "blocks", "blocks_meta", "entry"):
         for name in ("one", "two"):
@@ -70,7 +70,7 @@ def test_names_share_an_update_but_for_blocks() -> None:
     request.accounts["other"].account.append(str(KEYS[5]))
     names = {}
     for update in every_update():
-        for one in told(request, update):
+        for one in sent(request, update):
             names.setdefault(one.WhichOneof("update_oneof"), []).append(list(one.filters))
     assert names.pop("block") == [["one"], ["two"]]
     assert names.pop("entry") == [["one", "two"], ["one", "two"]]
@@ -82,20 +82,20 @@ def test_names_share_an_update_but_for_blocks() -> None:
 @pytest.mark.parametrize("level", [geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED])
 @pytest.mark.parametrize(("by_commitment", "interslot"), [(False, False), (True, False), (False, True), (True, True)])
 def test_statuses_of_slots(level: int, by_commitment: bool, interslot: bool) -> None:
-    """The three levels always, or only the own one; what is between them only where it is asked for."""
+    """A filter gets the three levels or only its own; other statuses only with interslot_updates."""
     request = Request(commitment=level)
     request.slots["it"].filter_by_commitment = by_commitment
     request.slots["it"].interslot_updates = interslot
-    found = [status for status in STATUSES if told(request, SlotUpdate(SLOT, 1, status, CREATED_MS))]
+    found = [status for status in STATUSES if sent(request, SlotUpdate(SLOT, 1, status, CREATED_MS))]
     wanted = [level] if by_commitment else list(STATUSES if interslot else STATUSES[:3])
     assert found == wanted
 
 
 def test_slices_belong_to_the_whole_request() -> None:
-    """Of account updates and of accounts in blocks alike."""
+    """They apply to account updates and to accounts in blocks."""
     request = Request(accounts_data_slice=[{"offset": 0, "length": 1}, {"offset": 2, "length": 2}])
     request.accounts["it"].SetInParent()
-    (found,) = told(request, account_update(data=b"abcd"))
+    (found,) = sent(request, account_update(data=b"abcd"))
     assert found.account.account.data == b"acd"
 
 
@@ -108,14 +108,14 @@ def test_slices_belong_to_the_whole_request() -> None:
     ],
 )
 def test_slices_ascend_and_stay_apart(slices: list[tuple[int, int]], text: str) -> None:
-    """Side by side is fine."""
+    """Adjacent slices are allowed."""
     request = Request(accounts_data_slice=[{"offset": offset, "length": length} for offset, length in slices])
     with pytest.raises(BadFilter, match=text):
         read_filter(request, FilterLimits(accounts=AccountLimits(data_slice_max=2)))
 
 
-def test_commitment_is_processed_unless_it_says_otherwise() -> None:
-    """A level that a newer format may know is refused, not guessed."""
+def test_the_default_commitment_is_processed() -> None:
+    """An unknown level is refused."""
     assert read_filter(Request(), NO_LIMITS).level is Commitment.PROCESSED
     assert read_filter(Request(commitment=geyser_pb2.FINALIZED), NO_LIMITS).level is Commitment.FINALIZED
     with pytest.raises(BadFilter, match="failed to create CommitmentLevel from 5"):
@@ -124,13 +124,13 @@ def test_commitment_is_processed_unless_it_says_otherwise() -> None:
 
 @pytest.mark.parametrize("field", ["accounts", "slots", "transactions", "blocks", "blocks_meta", "entry"])
 def test_long_names_are_refused_in_every_map(field: str) -> None:
-    """They come back with every update."""
+    """Every update carries the names, so their length is limited."""
     request = Request()
     getattr(request, field)["n" * 129].SetInParent()
     with pytest.raises(BadFilter, match="oversized filter name"):
         read_filter(request, NO_LIMITS)
 
 
-def test_nothing_is_asked_before_the_first_request() -> None:
-    """A stream that has not asked hears only pings."""
-    assert [one for update in every_update() for one in Filter().told(update)] == []
+def test_the_initial_filter_matches_no_update() -> None:
+    """Before the first request, a stream gets only pings."""
+    assert [one for update in every_update() for one in Filter().messages(update)] == []

@@ -1,4 +1,4 @@
-"""From what happens on a chain to what subscribers are told."""
+"""From events of a chain to updates of subscribers."""
 
 import logging
 from itertools import pairwise
@@ -37,16 +37,16 @@ def statuses(updates: list[Update]) -> list[tuple[int, int]]:
 
 
 async def test_a_whole_slot_at_processed(streaming: Streaming) -> None:
-    """Upstream's order: writes and transactions as they happen, then entries, block, block meta, status; then the next
-    slot begins."""
+    """Yellowstone's order: writes and transactions as they happen, then entries, block, block meta, status; then the
+    next slot begins."""
     local = streaming.local
     payer = local.wallet()
     slot = local.chain.levels.building.slot
     listener = streaming.listen(everything())
     record = local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
-    assert kinds(await listener.heard()) == ["account", "account", "transaction", "transaction_status"]
+    assert kinds(await listener.updates()) == ["account", "account", "transaction", "transaction_status"]
     local.beat()
-    updates = await listener.heard()
+    updates = await listener.updates()
     assert kinds(updates) == [
         *("slot", "entry", "entry", "block", "block_meta", "slot"),
         *("slot", "slot", "account", "slot", "slot"),
@@ -55,35 +55,35 @@ async def test_a_whole_slot_at_processed(streaming: Streaming) -> None:
         *((slot, COMPLETED), (slot, PROCESSED)),
         *((slot + 1, FIRST_SHRED), (slot + 1, CREATED_BANK)),
     ]
-    told = updates[3].block
-    assert (told.slot, told.parent_slot, len(told.entries)) == (slot, slot - 1, 2)
-    assert [one.signature for one in told.transactions] == [updates[3].block.transactions[0].signature]
-    assert told.transactions[0].index == record.position
+    sent = updates[3].block
+    assert (sent.slot, sent.parent_slot, len(sent.entries)) == (slot, slot - 1, 2)
+    assert [one.signature for one in sent.transactions] == [updates[3].block.transactions[0].signature]
+    assert sent.transactions[0].index == record.position
     assert updates[8].account.account.pubkey == bytes(SYSVAR_CLOCK)
 
 
-async def test_parents_are_known_from_the_bank_on(streaming: Streaming) -> None:
-    """As upstream: the first piece and the last one of a slot do not name its parent."""
+async def test_first_shred_and_completed_have_no_parent(streaming: Streaming) -> None:
+    """As in Yellowstone, all other statuses of a slot name its parent."""
     listener = streaming.listen(everything())
     streaming.local.beat(2, skip=1)
-    found = {(one.slot.slot, one.slot.status): one.slot for one in await listener.heard() if one.HasField("slot")}
-    for (slot, status), told in found.items():
-        assert told.HasField("parent") is (status not in (FIRST_SHRED, COMPLETED)), (slot, status)
+    found = {(one.slot.slot, one.slot.status): one.slot for one in await listener.updates() if one.HasField("slot")}
+    for (slot, status), sent in found.items():
+        assert sent.HasField("parent") is (status not in (FIRST_SHRED, COMPLETED)), (slot, status)
     newest = max(slot for slot, status in found if status == CREATED_BANK)
     assert found[newest, CREATED_BANK].parent == newest - 2, "one slot was skipped"
 
 
 @pytest.mark.parametrize("level", [CONFIRMED, FINALIZED])
-async def test_other_levels_hold_contents_back(streaming: Streaming, level: int) -> None:
-    """Until the slot reaches the level; statuses come at once."""
+async def test_contents_are_sent_when_the_slot_reaches_the_level(streaming: Streaming, level: int) -> None:
+    """At confirmed and finalized, contents wait for the level; statuses are sent at once."""
     local = streaming.local
     payer = local.wallet()
     slot = local.chain.levels.building.slot
     listener = streaming.listen(everything(level))
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
-    assert await listener.heard() == []
+    assert await listener.updates() == []
     local.beat(1 if level == CONFIRMED else ROOT_DEPTH)
-    updates = await listener.heard()
+    updates = await listener.updates()
     at = statuses(updates).index((slot, level))
     assert (slot, PROCESSED) in statuses(updates)[:at]
     of_slot = [one for one in updates if slot in (one.block.slot, one.account.slot, one.transaction.slot)]
@@ -94,8 +94,8 @@ async def test_other_levels_hold_contents_back(streaming: Streaming, level: int)
     assert all(one in before for one in of_slot)
 
 
-async def test_at_processed_every_write_is_told_and_later_the_last(streaming: Streaming) -> None:
-    """Two transfers to one account in a slot: two updates, then one; the block has one."""
+async def test_processed_has_every_write_and_confirmed_the_last(streaming: Streaming) -> None:
+    """Two transfers to one account in a slot are two updates at processed, one at confirmed, one in the block."""
     local = streaming.local
     payer, receiver = local.wallet(), Keypair().pubkey()
     now, later = (Request(commitment=level) for level in (PROCESSED, CONFIRMED))
@@ -108,7 +108,7 @@ async def test_at_processed_every_write_is_told_and_later_the_last(streaming: St
     for lamports in (10**7, 2 * 10**7):
         local.land(local.transfer(payer, receiver, lamports))
     local.beat()
-    first, second, third = [await listener.heard() for listener in listeners]
+    first, second, third = [await listener.updates() for listener in listeners]
     assert [one.account.account.lamports for one in first] == [10**7, 3 * 10**7]
     assert [one.account.account.lamports for one in second] == [3 * 10**7]
     assert [[acc.lamports for acc in one.block.accounts] for one in third] == [[3 * 10**7]]
@@ -116,8 +116,8 @@ async def test_at_processed_every_write_is_told_and_later_the_last(streaming: St
     assert versions[0] < versions[1] == second[0].account.account.write_version
 
 
-async def test_levels_tell_the_same_transactions(streaming: Streaming) -> None:
-    """In the same order, each exactly once."""
+async def test_all_levels_have_the_same_transactions(streaming: Streaming) -> None:
+    """Each level has every transaction once, in the same order."""
     local = streaming.local
     payer = local.wallet()
     listeners = [streaming.listen(everything(level)) for level in (PROCESSED, CONFIRMED, FINALIZED)]
@@ -126,38 +126,38 @@ async def test_levels_tell_the_same_transactions(streaming: Streaming) -> None:
         if number % 2:
             local.beat()
     local.finalize()
-    told = [
-        [one.transaction.transaction.signature for one in await listener.heard() if one.HasField("transaction")]
+    sent = [
+        [one.transaction.transaction.signature for one in await listener.updates() if one.HasField("transaction")]
         for listener in listeners
     ]
-    assert len(set(told[0])) == 6
-    assert told[0] == told[1] == told[2]
+    assert len(set(sent[0])) == 6
+    assert sent[0] == sent[1] == sent[2]
 
 
-async def test_subscribers_get_what_they_asked_for_and_nothing_else(streaming: Streaming) -> None:
-    """Two at once, with different wishes, and one that asked for nothing."""
+async def test_each_subscriber_gets_only_matching_updates(streaming: Streaming) -> None:
+    """Two subscribers have different filters, and a third has none."""
     local = streaming.local
     payer, other = local.wallet(), local.wallet()
     mine, theirs = Keypair().pubkey(), Keypair().pubkey()
-    wish, idle = Request(), streaming.listen()
-    wish.transactions["mine"].account_include.append(str(mine))
-    wish.accounts["theirs"].account.append(str(theirs))
-    listener, all_of_it = streaming.listen(wish), streaming.listen(everything())
+    request, idle = Request(), streaming.listen()
+    request.transactions["mine"].account_include.append(str(mine))
+    request.accounts["theirs"].account.append(str(theirs))
+    listener, unfiltered = streaming.listen(request), streaming.listen(everything())
     wanted = local.land(local.transfer(payer, mine, 10**7))
     local.land(local.transfer(other, theirs, 10**7))
     local.beat()
-    updates = await listener.heard()
+    updates = await listener.updates()
     assert [(list(one.filters), kind) for one, kind in zip(updates, kinds(updates), strict=True)] == [
         (["mine"], "transaction"),
         (["theirs"], "account"),
     ]
     assert updates[0].transaction.transaction.index == wanted.position
-    assert await idle.heard() == []
-    assert len(await all_of_it.heard()) > 10
+    assert await idle.updates() == []
+    assert len(await unfiltered.updates()) > 10
 
 
-async def test_a_later_request_replaces_the_filters(streaming: Streaming) -> None:
-    """All of them; what happened before is told by the old ones."""
+async def test_a_later_request_replaces_all_filters(streaming: Streaming) -> None:
+    """Earlier events go to the old filters, later ones to the new filters."""
     local = streaming.local
     payer = local.wallet()
     listener = streaming.listen(everything())
@@ -167,33 +167,33 @@ async def test_a_later_request_replaces_the_filters(streaming: Streaming) -> Non
     listener.ask(blocks)
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7 + 1))
     local.beat()
-    assert kinds(await listener.heard()) == ["account", "account", "transaction", "transaction_status", "block_meta"]
+    assert kinds(await listener.updates()) == ["account", "account", "transaction", "transaction_status", "block_meta"]
     listener.ask(Request())
     local.beat()
-    assert await listener.heard() == []
+    assert await listener.updates() == []
 
 
-async def test_who_left_is_told_nothing_more(streaming: Streaming) -> None:
-    """A second time changes nothing."""
+async def test_a_subscriber_that_left_gets_no_update(streaming: Streaming) -> None:
+    """Leaving twice changes nothing."""
     listener = streaming.listen(everything())
     streaming.hub.leave(listener.subscription)
     streaming.hub.leave(listener.subscription)
     streaming.local.beat()
-    assert await listener.heard() == []
+    assert await listener.updates() == []
 
 
 async def test_slots_before_the_hub_have_statuses_only(local: LocalNode) -> None:
-    """Their contents were not heard; their parents are in the archive."""
+    """The hub has no contents of slots before its start; their parents come from the archive."""
     listener = Streaming(local).listen(everything(FINALIZED))
     slot = local.chain.levels.building.slot
     local.beat()
-    updates = [one for one in await listener.heard() if one.slot.slot < slot and one.HasField("slot")]
+    updates = [one for one in await listener.updates() if one.slot.slot < slot and one.HasField("slot")]
     assert [one.slot.status for one in updates] == [FINALIZED]
     assert updates[0].slot.parent == updates[0].slot.slot - 1
 
 
 async def test_a_lost_fork_is_never_confirmed(streaming: Streaming) -> None:
-    """At processed its transaction was told; at the other levels it never is."""
+    """Its transaction is sent at processed and never at the other levels."""
     local = streaming.local
     payer = local.wallet()
     slot = local.chain.levels.building.slot
@@ -201,8 +201,8 @@ async def test_a_lost_fork_is_never_confirmed(streaming: Streaming) -> None:
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
     local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
     local.finalize()
-    assert "transaction" in kinds(await now.heard())
-    updates = await later.heard()
+    assert "transaction" in kinds(await now.updates())
+    updates = await later.updates()
     assert "transaction" not in kinds(updates)
     assert (slot, PROCESSED) in statuses(updates) and (slot, CONFIRMED) not in statuses(updates)
     metas = [one.block_meta for one in updates if one.HasField("block_meta")]
@@ -210,37 +210,37 @@ async def test_a_lost_fork_is_never_confirmed(streaming: Streaming) -> None:
     assert slot not in [meta.slot for meta in metas]
 
 
-async def test_a_dead_slot_says_why(streaming: Streaming) -> None:
-    """Instead of a block; only to who asked for what is between the levels."""
+async def test_a_dead_slot_has_a_status_with_the_reason(streaming: Streaming) -> None:
+    """It has no block, and only filters with interslot_updates get the status."""
     local = streaming.local
     slot = local.chain.levels.building.slot
     plain = Request()
     plain.slots["it"].SetInParent()
     listener, coarse = streaming.listen(everything()), streaming.listen(plain)
     local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot, is_dead=True))
-    updates = await listener.heard()
+    updates = await listener.updates()
     (dead,) = [one.slot for one in updates if one.slot.status == DEAD]
     assert dead.slot == slot and "invalid" in dead.dead_error
     assert "block" not in kinds(updates)
-    assert slot not in [found for found, _ in statuses(await coarse.heard())]
+    assert slot not in [found for found, _ in statuses(await coarse.updates())]
 
 
-async def test_a_silent_stream_loses_what_happens(streaming: Streaming) -> None:
-    """Subscribers hear nothing and are not told so; afterwards the stream goes on."""
+async def test_a_silent_stream_loses_updates(streaming: Streaming) -> None:
+    """Subscribers get no update and no error; after the fault ends, updates continue."""
     local = streaming.local
     listener = streaming.listen(everything())
     local.node.faults.set(read_plan({"streams": {"grpc": {"silent": True}}}))
     local.beat(2)
-    assert await listener.heard() == []
+    assert await listener.updates() == []
     local.node.faults.set(read_plan({}))
     local.beat()
-    assert "block" in kinds(await listener.heard())
+    assert "block" in kinds(await listener.updates())
 
 
 async def test_a_hub_that_falls_behind_ends_every_stream(
     streaming: Streaming, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody misses anything unknowingly; who comes back is told again from the next slot on."""
+    """Every stream ends with an error; a new subscriber gets contents from the next slot on."""
     local, hub = streaming.local, streaming.hub
     first, second = streaming.listen(everything()), streaming.listen()
     event = AccountWritten(local.chain.levels.building.slot, SYSVAR_CLOCK, None, 0, None)
@@ -253,35 +253,34 @@ async def test_a_hub_that_falls_behind_ends_every_stream(
         assert await listener.end() == LAGGED_RECEIVING
     again = streaming.listen(everything())
     local.beat()
-    heard = kinds(await again.heard())
-    assert "block" not in heard, "the slot was heard in part only"
+    assert "block" not in kinds(await again.updates()), "the hub has only a part of this slot"
     local.beat()
-    assert "block" in kinds(await again.heard())
+    assert "block" in kinds(await again.updates())
 
 
-async def test_at_the_end_of_the_node_streams_end(streaming: Streaming) -> None:
-    """With a word that tells clients to come back."""
+async def test_streams_end_when_the_node_stops(streaming: Streaming) -> None:
+    """They end with UNAVAILABLE, after which clients connect again."""
     listener = streaming.listen(everything())
     streaming.hub.end_all(SHUTTING_DOWN)
     assert await listener.end() == SHUTTING_DOWN
 
 
 async def test_a_slow_subscriber_alone_is_ended(streaming: Streaming) -> None:
-    """Its neighbours go on."""
+    """Other subscribers still get updates."""
     slow, fast = streaming.listen(everything(), updates_max=3), streaming.listen(everything())
     streaming.local.beat(2)
     streaming.hub.pump()
     assert slow.subscription.outbox.is_ended
-    assert len(await slow.heard()) == 3
-    assert len(await fast.heard()) > 3
+    assert len(await slow.updates()) == 3
+    assert len(await fast.updates()) > 3
 
 
-def test_an_unheard_chain_encodes_nothing(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub always listens, since a replay may be asked for; it must stay cheap."""
+def test_updates_without_subscribers_are_not_encoded(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub always listens, because a client may ask for a replay; without subscribers it must be cheap."""
     local = streaming.local
 
     def encode(*_: object) -> bytes:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("there is no subscriber")
 
     monkeypatch.setattr("actors.devnode.geyser.messages.Update.payload", encode)
     local.land(local.transfer(local.wallet(), Keypair().pubkey(), 10**7))

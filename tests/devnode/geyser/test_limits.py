@@ -1,4 +1,4 @@
-"""Limits as providers publish them."""
+"""Limits in the form that providers publish."""
 
 import json
 
@@ -27,36 +27,36 @@ SECTION = {
 }
 
 
-def test_the_plugins_own_configuration_is_understood() -> None:
-    """The section alone, or the whole file that it stands in."""
+def test_a_configuration_of_the_plugin_is_read() -> None:
+    """The section `filters` alone and the whole file are accepted."""
     read = read_limits(json.dumps(SECTION).encode())
     assert read.accounts.account_reject == frozenset({str(KEYS[0])})
     assert not read.transactions.any and not read.blocks.include_accounts and read.blocks.include_transactions
     assert read_limits(json.dumps({"libpath": "x", "grpc": {"address": "y", "filters": SECTION}}).encode()) == read
 
 
-def test_without_limits_everything_is_allowed() -> None:
-    """Upstream's defaults."""
+def test_without_limits_all_filters_are_allowed() -> None:
+    """These are Yellowstone's defaults."""
     assert read_limits(b"{}") == NO_LIMITS
     assert NO_LIMITS.accounts.any and NO_LIMITS.blocks.include_entries
 
 
 @pytest.mark.parametrize("text", [b"no json", b'{"acounts": {}}', b'{"slots": {"max": "many"}}', b"[]"])
-def test_a_mistake_in_the_file_is_named(text: bytes) -> None:
-    """A misspelt limit that counted as none would be found out too late."""
+def test_a_mistake_in_the_file_is_an_error(text: bytes) -> None:
+    """A misspelt limit must not be ignored."""
     with pytest.raises(msgspec.DecodeError):
         read_limits(text)
 
 
 def test_a_name_may_have_128_bytes() -> None:
-    """Bytes, not characters."""
+    """The limit counts bytes, not characters."""
     check_names(["a" * 128, "é" * 64])
     with pytest.raises(BadFilter, match=r"oversized filter name \(max allowed size 128\), found 130"):
         check_names(["é" * 65])
 
 
 def test_counts_and_emptiness_are_checked() -> None:
-    """At the limit is allowed."""
+    """A number equal to the limit is allowed."""
     check_count(2, 2)
     check_any(is_empty=True, allowed=True)
     check_any(is_empty=False, allowed=False)
@@ -66,8 +66,8 @@ def test_counts_and_emptiness_are_checked() -> None:
         check_any(is_empty=True, allowed=False)
 
 
-def test_keys_are_read_once_each() -> None:
-    """Asked for twice is one key, but counts as two against the limit, as upstream."""
+def test_a_repeated_key_is_read_once() -> None:
+    """As in Yellowstone, a repeated key still counts twice against the limit."""
     assert read_keys([str(KEYS[0])] * 2, 2) == {KEYS[0]}
     with pytest.raises(BadFilter, match="Max amount of Pubkeys reached, only 1 allowed"):
         read_keys([str(KEYS[0])] * 2, 1)

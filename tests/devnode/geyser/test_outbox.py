@@ -1,4 +1,4 @@
-"""What waits for a subscriber: order, bounds, the end."""
+"""The queue of a subscriber: order, limits, the end."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ async def rest(outbox: Outbox) -> list[bytes]:
     return [await outbox.next() for _ in range(len(outbox))]
 
 
-async def test_both_parts_come_as_one_in_order() -> None:
-    """First in, first out."""
+async def test_both_parts_are_joined_and_kept_in_order() -> None:
+    """The first update in is the first out."""
     outbox = Outbox()
     outbox.put(b"a", b"1")
     outbox.put(b"", b"2")
@@ -22,7 +22,7 @@ async def test_both_parts_come_as_one_in_order() -> None:
 
 
 async def test_waiting_ends_with_the_next_update() -> None:
-    """A writer that waits is woken."""
+    """A put wakes the task that waits in `next`."""
     outbox = Outbox()
     waiting = asyncio.create_task(outbox.next())
     await asyncio.sleep(0)
@@ -32,8 +32,8 @@ async def test_waiting_ends_with_the_next_update() -> None:
 
 
 @pytest.mark.parametrize("bounds", [{"updates_max": 2}, {"bytes_max": 8}], ids=["updates", "bytes"])
-async def test_a_slow_subscriber_gets_what_waits_and_then_the_end(bounds: dict[str, int]) -> None:
-    """Nothing in between is missing, and nothing comes after."""
+async def test_a_slow_subscriber_gets_the_queue_and_then_the_end(bounds: dict[str, int]) -> None:
+    """All updates before the limit are sent, none after it."""
     outbox = Outbox(**bounds)
     for number in range(5):
         outbox.put(b"upd", b"%d" % number)
@@ -43,8 +43,8 @@ async def test_a_slow_subscriber_gets_what_waits_and_then_the_end(bounds: dict[s
     assert ended.value.end == LAGGED_SENDING
 
 
-async def test_what_was_read_makes_room() -> None:
-    """The bound is on what waits, not on what was ever sent."""
+async def test_sent_updates_do_not_count() -> None:
+    """The limit applies to queued updates only."""
     outbox = Outbox(updates_max=1, bytes_max=4)
     for _ in range(5):
         outbox.put(b"abc", b"d")
@@ -52,8 +52,8 @@ async def test_what_was_read_makes_room() -> None:
     assert not outbox.is_ended
 
 
-async def test_a_replay_is_not_bounded_but_what_follows_it_is() -> None:
-    """It was asked for; the present is measured by itself."""
+async def test_replayed_updates_do_not_count() -> None:
+    """The limit applies to the updates behind a replay."""
     outbox = Outbox(updates_max=2, bytes_max=8)
     for number in range(10):
         outbox.put_replayed(b"", b"%d" % number)
@@ -65,8 +65,8 @@ async def test_a_replay_is_not_bounded_but_what_follows_it_is() -> None:
     assert b"".join(await rest(outbox)) == b"0123456789xy"
 
 
-async def test_room_is_counted_rightly_after_a_replay() -> None:
-    """Reading replayed updates gives no room for more of the present."""
+async def test_reading_replayed_updates_frees_no_space() -> None:
+    """They did not count, so sending them allows no more live updates."""
     outbox = Outbox(updates_max=1, bytes_max=1)
     outbox.put_replayed(b"", b"long ago")
     outbox.put(b"", b"x")
@@ -77,7 +77,7 @@ async def test_room_is_counted_rightly_after_a_replay() -> None:
 
 
 async def test_the_first_end_counts() -> None:
-    """Why a stream ended is not overwritten by what its end brings about."""
+    """The first reason is kept, because an end can cause other errors."""
     outbox = Outbox()
     outbox.end(SHUTTING_DOWN)
     outbox.end(LAGGED_SENDING)
@@ -88,26 +88,26 @@ async def test_the_first_end_counts() -> None:
     assert ended.value.end == SHUTTING_DOWN
 
 
-async def test_a_broken_task_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
-    """A subscriber does not wait for ever for something that broke, and the log says what it was."""
+async def test_a_failed_task_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """A subscriber does not wait for ever after a task failed, and the log has the exception."""
 
     async def broken() -> None:
         raise ValueError("a defect")
 
     outbox = Outbox()
     task = asyncio.create_task(broken())
-    outbox.follow(task)
+    outbox.end_on_failure(task)
     with caplog.at_level(logging.ERROR, logger="devnode"), pytest.raises(Ended) as ended:
         await outbox.next()
     assert ended.value.end == BROKEN
     assert "a defect" in caplog.text
 
 
-async def test_a_cancelled_task_ends_nothing() -> None:
-    """A replay gives way to another one all the time."""
+async def test_a_cancelled_task_does_not_end_the_stream() -> None:
+    """A replay is cancelled whenever another one starts."""
     outbox = Outbox()
     task = asyncio.create_task(asyncio.sleep(60))
-    outbox.follow(task)
+    outbox.end_on_failure(task)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await asyncio.sleep(0)

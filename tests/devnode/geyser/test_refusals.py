@@ -1,4 +1,4 @@
-"""Codes and words that clients match on."""
+"""Codes and texts that clients match on."""
 
 import grpc
 import pytest
@@ -25,12 +25,12 @@ Code = grpc.StatusCode
         (unknown_commitment(7), Code.UNKNOWN, "failed to create CommitmentLevel from 7"),
     ],
 )
-def test_the_words_are_upstreams(end: End, code: grpc.StatusCode, text: str) -> None:
+def test_the_texts_are_those_of_yellowstone(end: End, code: grpc.StatusCode, text: str) -> None:
     """Clients decide by them whether to try again."""
     assert end == End(code, text)
 
 
-def test_a_call_that_is_not_there_says_why() -> None:
+def test_an_unimplemented_call_has_a_reason() -> None:
     """UNIMPLEMENTED alone would look like a wrong address."""
     assert refusals.NO_SHREDS.code is Code.UNIMPLEMENTED
     assert "shreds" in refusals.NO_SHREDS.text

@@ -1,4 +1,4 @@
-"""The past told again while the chain goes on."""
+"""Replays of past slots while the chain goes on."""
 
 import asyncio
 
@@ -20,11 +20,11 @@ LEVELS = [geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED]
 
 
 async def settled(listener: Listener) -> list[Update]:
-    """Everything up to the present."""
-    for _ in range(200):  # A turn for each slot, at most.
+    """Wait for the end of the replay and take all its updates."""
+    for _ in range(200):  # The replay needs at most one turn of the loop for each slot.
         await asyncio.sleep(0)
     assert listener.subscription.replayed_slot is None
-    return await listener.heard()
+    return await listener.updates()
 
 
 def without_times(updates: list[Update]) -> list[bytes]:
@@ -34,7 +34,7 @@ def without_times(updates: list[Update]) -> list[bytes]:
 
 
 def busy(local: LocalNode, slots: int) -> None:
-    """A few slots with a transfer each."""
+    """Seal slots with one transfer each."""
     payer = local.wallet()
     for _ in range(slots):
         local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
@@ -42,13 +42,13 @@ def busy(local: LocalNode, slots: int) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_the_past_is_told_as_it_was_told_then(streaming: Streaming, level: int) -> None:
-    """The same contents in the same order for each slot; at processed, one write of each account in a slot."""
+async def test_a_replay_equals_the_live_updates(streaming: Streaming, level: int) -> None:
+    """Each slot has the same contents in the same order; at processed, this chain writes no account twice in a slot."""
     local = streaming.local
     then = streaming.listen(everything(level))
     busy(local, 4)
     local.finalize()
-    lived = await then.heard()
+    lived = await then.updates()
     request = everything(level)
     first = request.from_slot = streaming.hub.logs.first_slot or 0
     again = await settled(streaming.listen(request))
@@ -56,14 +56,14 @@ async def test_the_past_is_told_as_it_was_told_then(streaming: Streaming, level:
     replayed = [one for one in again if not one.HasField("slot")]
     assert without_times(contents) == without_times(replayed)
     assert len(contents) > 20 and first > 0
-    # Every status, once; they follow their slot's contents.
+    # Every status comes once, behind the contents of its slot.
     assert sorted(without_times([one for one in again if one.HasField("slot")])) == sorted(
         without_times([one for one in lived if one.HasField("slot") and one.slot.slot >= first])
     )
 
 
 async def test_within_a_slot_statuses_come_last(streaming: Streaming) -> None:
-    """Upstream's order of a replay."""
+    """A replay has Yellowstone's order."""
     local = streaming.local
     busy(local, 1)
     local.finalize()
@@ -80,8 +80,8 @@ async def test_within_a_slot_statuses_come_last(streaming: Streaming) -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.integers(1, 6), steps=st.lists(st.integers(0, 3), max_size=8), level=st.sampled_from(LEVELS))
-async def test_nothing_is_missed_or_told_twice(streaming: Streaming, before: int, steps: list[int], level: int) -> None:
-    """However the chain moves while the past is told: each block once, in order, without a gap."""
+async def test_no_update_is_missed_or_repeated(streaming: Streaming, before: int, steps: list[int], level: int) -> None:
+    """While slots are sealed during the replay, each block still comes once, in order, without a gap."""
     local, hub = streaming.local, streaming.hub
     local.beat(before)
     hub.pump()
@@ -92,27 +92,27 @@ async def test_nothing_is_missed_or_told_twice(streaming: Streaming, before: int
     if reached is None:
         assert await listener.end() == NOTHING_TO_REPLAY
         return
-    heard = await listener.heard()
+    updates = await listener.updates()
     for beats in steps:
         local.beat(beats)
         hub.pump()
         await asyncio.sleep(0)
-        heard += await listener.heard()
-    heard += await settled(listener)
+        updates += await listener.updates()
+    updates += await settled(listener)
     local.finalize()
-    heard += await listener.heard()
-    slots = [one.block_meta.slot for one in heard if one.HasField("block_meta")]
+    updates += await listener.updates()
+    slots = [one.block_meta.slot for one in updates if one.HasField("block_meta")]
     assert slots == list(range(request.from_slot, slots[-1] + 1))
-    told = [(one.slot.slot, one.slot.status) for one in heard if one.HasField("slot")]
-    assert len(told) == len(set(told))
+    statuses = [(one.slot.slot, one.slot.status) for one in updates if one.HasField("slot")]
+    assert len(statuses) == len(set(statuses))
     newest = local.chain.levels.building.slot - 1
-    assert {slot for slot, status in told if status == geyser_pb2.SLOT_CONFIRMED} >= set(
+    assert {slot for slot, status in statuses if status == geyser_pb2.SLOT_CONFIRMED} >= set(
         range(request.from_slot, newest + 1)
     )
 
 
-async def test_the_slot_being_built_is_told_so_far_and_goes_on(streaming: Streaming) -> None:
-    """Half of it from the past, half from the present."""
+async def test_a_replay_of_the_slot_being_built_goes_on_live(streaming: Streaming) -> None:
+    """The first updates of the slot come from its log, the others live."""
     local = streaming.local
     payer = local.wallet()
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
@@ -123,20 +123,20 @@ async def test_the_slot_being_built_is_told_so_far_and_goes_on(streaming: Stream
     streaming.hub.pump()
     again = await settled(listener)
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7 + 2))
-    found = [one.transaction.transaction.index for one in again + await listener.heard()]
+    found = [one.transaction.transaction.index for one in again + await listener.updates()]
     assert found == [0, 1, 2]
 
 
-async def test_before_the_oldest_slot_it_is_refused(streaming: Streaming) -> None:
-    """With the slot from which it can be had."""
+async def test_a_replay_before_the_oldest_slot_is_refused(streaming: Streaming) -> None:
+    """The error names the oldest slot."""
     first = streaming.hub.logs.first_slot or 0
     request = everything()
     request.from_slot = first - 1
     assert await streaming.listen(request).end() == no_longer_available(first - 1, first)
 
 
-async def test_a_slot_that_has_not_come_is_refused(streaming: Streaming) -> None:
-    """At its level: a slot that is processed is not final yet."""
+async def test_a_replay_from_a_future_slot_is_refused(streaming: Streaming) -> None:
+    """A slot must have reached the level: a slot that is only processed is refused at finalized."""
     slot = streaming.local.chain.levels.building.slot
     for level, at in ((geyser_pb2.PROCESSED, slot + 1), (geyser_pb2.FINALIZED, slot)):
         request = everything(level)
@@ -145,24 +145,24 @@ async def test_a_slot_that_has_not_come_is_refused(streaming: Streaming) -> None
 
 
 async def test_replay_can_be_switched_off(local: LocalNode) -> None:
-    """As an operator may."""
+    """With replay_slots=0 every replay is refused."""
     streaming = Streaming(local, replay_slots=0)
     request = everything()
     request.from_slot = local.chain.levels.building.slot
     assert await streaming.listen(request).end() == NO_REPLAY
 
 
-async def test_old_slots_are_let_go(local: LocalNode) -> None:
-    """As many as were said are kept, the building one included."""
+async def test_old_slots_are_dropped(local: LocalNode) -> None:
+    """The set number of slots is kept, with the one being built."""
     streaming = Streaming(local, replay_slots=6)
     local.beat(20)
     streaming.hub.pump()
-    # The oldest goes when one becomes final; the newest was opened just before.
+    # The oldest slot is dropped when one becomes final, after the newest was opened.
     assert local.chain.levels.building.slot - (streaming.hub.logs.first_slot or 0) + 1 == 6 >= ROOT_DEPTH
 
 
 async def test_another_request_ends_a_replay(streaming: Streaming) -> None:
-    """What it asks for counts from then on."""
+    """The new request's filters hold from then on."""
     local = streaming.local
     busy(local, 3)
     local.finalize()
@@ -174,11 +174,11 @@ async def test_another_request_ends_a_replay(streaming: Streaming) -> None:
     listener.ask(metas)
     await asyncio.sleep(0)
     local.beat()
-    assert kinds(await listener.heard()) == ["block_meta"]
+    assert kinds(await listener.updates()) == ["block_meta"]
 
 
-async def test_a_replay_is_not_outrun(local: LocalNode) -> None:
-    """What it has yet to tell is kept for it, and let go when it has been told."""
+async def test_slots_are_kept_for_a_running_replay(local: LocalNode) -> None:
+    """Slots that the replay still needs are kept, and dropped when it has sent them."""
     streaming = Streaming(local, replay_slots=8)
     local.beat(20)
     streaming.hub.pump()
@@ -198,8 +198,8 @@ async def test_a_replay_is_not_outrun(local: LocalNode) -> None:
 
 
 @pytest.mark.parametrize("ends", ["leave", "ask"])
-async def test_a_replay_that_never_began_holds_nothing(local: LocalNode, ends: str) -> None:
-    """Cancelled before its first turn, its task does not run at all."""
+async def test_a_cancelled_replay_keeps_no_slots(local: LocalNode, ends: str) -> None:
+    """A task that is cancelled before its first turn never runs, so its hold must end without it."""
     streaming = Streaming(local, replay_slots=8)
     local.beat(20)
     streaming.hub.pump()
@@ -215,7 +215,7 @@ async def test_a_replay_that_never_began_holds_nothing(local: LocalNode, ends: s
 
 
 async def test_a_lost_fork_has_its_statuses_only(streaming: Streaming) -> None:
-    """As it was told then: at confirmed, its transactions never were."""
+    """At confirmed, a replay has no transactions of a lost fork, as live."""
     local = streaming.local
     payer = local.wallet()
     slot = local.chain.levels.building.slot
@@ -223,7 +223,7 @@ async def test_a_lost_fork_has_its_statuses_only(streaming: Streaming) -> None:
     local.land(local.transfer(payer, Keypair().pubkey(), 10**7))
     local.chain.seal(local.clock.now(), local.clock.monotonic(), fork_end=ForkEnd(slot))
     local.beat(2)
-    lived = [one.slot.status for one in await then.heard() if one.HasField("slot") and one.slot.slot == slot]
+    lived = [one.slot.status for one in await then.updates() if one.HasField("slot") and one.slot.slot == slot]
     request = everything(geyser_pb2.CONFIRMED)
     request.from_slot = slot - 1
     updates = await settled(streaming.listen(request))

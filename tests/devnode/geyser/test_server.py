@@ -1,4 +1,4 @@
-"""The ports: plaintext, TLS, health, and what happens where they are taken."""
+"""The ports of the stream: plaintext, TLS, health, and ports that are taken."""
 
 import asyncio
 import socket
@@ -43,7 +43,7 @@ def secure(port: int, ca_file: Path) -> grpc.aio.Channel:
 
 
 async def test_both_ports_serve_the_same(start: Start) -> None:
-    """Over TLS with the authority's file, which the node names."""
+    """A client that trusts the node's CA file gets the same service over TLS."""
     server = await start()
     assert server.ca_file is not None
     async with (
@@ -55,8 +55,8 @@ async def test_both_ports_serve_the_same(start: Start) -> None:
             assert (await Stream(channel).next()).HasField("ping")
 
 
-async def test_a_given_certificate_is_shown(start: Start, streaming: Streaming, tmp_path: Path) -> None:
-    """And no authority is named, since it is not the node's."""
+async def test_a_given_certificate_is_used(start: Start, streaming: Streaming, tmp_path: Path) -> None:
+    """The node names no CA file then, because it does not know the authority."""
     given = own_identity(tmp_path / "..", "127.0.0.1", streaming.local.clock)
     assert given.ca_file is not None
     folder = given.ca_file.parent
@@ -67,18 +67,18 @@ async def test_a_given_certificate_is_shown(start: Start, streaming: Streaming, 
 
 
 @pytest.mark.parametrize("service", ["", api.SERVICE])
-async def test_health_is_told_the_standard_way(start: Start, service: str) -> None:
-    """Upstream's client asks for the service by name."""
+async def test_the_standard_health_service_answers(start: Start, service: str) -> None:
+    """Yellowstone's client asks for the service by name."""
     server = await start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         health = health_pb2_grpc.HealthStub(channel)
-        told = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
-    assert told.status == health_pb2.HealthCheckResponse.SERVING
+        reply = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+    assert reply.status == health_pb2.HealthCheckResponse.SERVING
 
 
 @pytest.mark.parametrize("field", ["port", "tls_port"])
-async def test_a_port_asked_for_by_name_must_be_free(start: Start, field: str) -> None:
-    """Otherwise clients would talk to somebody else's node."""
+async def test_a_port_from_the_settings_must_be_free(start: Start, field: str) -> None:
+    """Otherwise clients would connect to another node."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -88,7 +88,7 @@ async def test_a_port_asked_for_by_name_must_be_free(start: Start, field: str) -
             await start(GeyserSettings(**{"port": 0, "tls_port": 0, field: port}))
 
 
-async def test_the_usual_port_gives_way(start: Start) -> None:
+async def test_a_free_port_replaces_a_taken_default(start: Start) -> None:
     """Two nodes on one machine start without flags."""
     first, second = await start(GeyserSettings()), await start(GeyserSettings())
     ports = {first.port, first.tls_port, second.port, second.tls_port}
@@ -96,8 +96,8 @@ async def test_the_usual_port_gives_way(start: Start) -> None:
     assert first.port == PORT or PORT not in ports
 
 
-async def test_stopping_ends_streams_with_a_word(start: Start) -> None:
-    """And a second time changes nothing."""
+async def test_stopping_ends_streams_with_unavailable(start: Start) -> None:
+    """A second stop changes nothing."""
     server = await start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         stream = Stream(channel)
@@ -108,7 +108,7 @@ async def test_stopping_ends_streams_with_a_word(start: Start) -> None:
 
 
 def test_a_node_with_subscribers_ends_cleanly(start_devnode: StartDevnode) -> None:
-    """From the command line to the last word: subscribers are told, the exit code is 0."""
+    """When a devnode process ends, its subscribers get UNAVAILABLE, and the exit code is 0."""
     process = start_devnode("chain", "--grpc-port", "0", "--grpc-tls-port", "0")
     request = geyser_pb2.SubscribeRequest()
     request.blocks_meta["it"].SetInParent()

@@ -22,9 +22,9 @@ Serve = Callable[..., "asyncio.Future[grpc.aio.Channel]"]
 
 @pytest.fixture
 async def serve(streaming: Streaming) -> AsyncIterator[Serve]:
-    """Call with the service's settings: a channel to it. The hub tells by itself."""
+    """Starts a service with settings and returns a channel to it; the hub runs in the background."""
     servers, channels = [], []
-    telling = asyncio.create_task(streaming.hub.run())
+    running = asyncio.create_task(streaming.hub.run())
 
     async def start(limits: FilterLimits = NO_LIMITS, token: str | None = None, **bounds: int) -> grpc.aio.Channel:
         node = streaming.local.node
@@ -42,8 +42,8 @@ async def serve(streaming: Streaming) -> AsyncIterator[Serve]:
         await channel.close()
     for server in servers:
         await server.stop(None)
-    telling.cancel()
-    await asyncio.gather(telling, return_exceptions=True)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def transfers_to(*names: str) -> Request:
@@ -54,7 +54,7 @@ def transfers_to(*names: str) -> Request:
 
 
 async def test_a_stream_begins_with_headers_and_a_ping(serve: Serve) -> None:
-    """Both before the client has asked for anything: some wait for the headers before they write."""
+    """Headers and ping come before any request, because some clients wait for the headers before they write."""
     stream = Stream(await serve())
     await asyncio.wait_for(stream.call.initial_metadata(), 10)
     first = await stream.next()
@@ -62,8 +62,8 @@ async def test_a_stream_begins_with_headers_and_a_ping(serve: Serve) -> None:
     assert first.HasField("created_at") and list(first.filters) == []
 
 
-async def test_what_happens_arrives(serve: Serve, streaming: Streaming) -> None:
-    """Filter names, contents and time, all the way."""
+async def test_an_update_has_filter_names_contents_and_time(serve: Serve, streaming: Streaming) -> None:
+    """A transaction that lands is sent over the connection with all three."""
     local = streaming.local
     payer = local.wallet()
     stream = Stream(await serve())
@@ -77,14 +77,14 @@ async def test_what_happens_arrives(serve: Serve, streaming: Streaming) -> None:
 
 
 async def ponged(stream: Stream, number: int) -> None:
-    """Everything asked before this ping has been taken in."""
+    """Wait until the service has read all requests sent before."""
     await stream.ask(Request(ping={"id": number}))
     update = await stream.next_but_ping()
     assert update.pong.id == number, update
 
 
 async def test_a_ping_is_answered_and_changes_nothing(serve: Serve, streaming: Streaming) -> None:
-    """Even where the same request has filters in it."""
+    """Filters in the same request as a ping are ignored."""
     payer = streaming.local.wallet()
     stream = Stream(await serve())
     await stream.ask(transfers_to("kept"))
@@ -98,15 +98,15 @@ async def test_a_ping_is_answered_and_changes_nothing(serve: Serve, streaming: S
 
 
 async def test_the_server_pings_by_itself(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that proxies keep the connection; the client need not answer."""
+    """Pings keep the connection open through proxies; the client need not answer."""
     monkeypatch.setattr(service_module, "PING_SECONDS", 0.001)
     stream = Stream(await serve())
     for _ in range(3):
         assert (await stream.next()).HasField("ping")
 
 
-async def test_a_later_request_replaces_the_filters(serve: Serve, streaming: Streaming) -> None:
-    """All of them."""
+async def test_a_later_request_replaces_all_filters(serve: Serve, streaming: Streaming) -> None:
+    """Only filters of the newest request match."""
     payer = streaming.local.wallet()
     stream = Stream(await serve())
     await stream.ask(transfers_to("first"))
@@ -116,8 +116,8 @@ async def test_a_later_request_replaces_the_filters(serve: Serve, streaming: Str
     assert list((await stream.next_but_ping()).filters) == ["second"]
 
 
-async def test_a_replay_comes_over_the_wire(serve: Serve, streaming: Streaming) -> None:
-    """From the slot that SubscribeReplayInfo names."""
+async def test_a_replay_is_sent_over_the_connection(serve: Serve, streaming: Streaming) -> None:
+    """The replay starts at the slot of SubscribeReplayInfo."""
     local = streaming.local
     local.beat(5)
     channel = await serve()
@@ -133,7 +133,7 @@ async def test_a_replay_comes_over_the_wire(serve: Serve, streaming: Streaming) 
 
 
 async def test_after_a_half_close_the_stream_goes_on(serve: Serve, streaming: Streaming) -> None:
-    """A client that has nothing more to ask still listens."""
+    """A client that closes its side of the stream still gets updates."""
     request = Request()
     request.blocks_meta["it"].SetInParent()
     stream = Stream(await serve())
@@ -145,7 +145,7 @@ async def test_after_a_half_close_the_stream_goes_on(serve: Serve, streaming: St
 
 
 async def test_a_bad_filter_ends_the_stream(serve: Serve) -> None:
-    """With the reason."""
+    """The stream ends with INVALID_ARGUMENT and the reason."""
     stream = Stream(await serve(FilterLimits(accounts=AccountLimits(max=1))))
     request = Request()
     for name in ("one", "two"):
@@ -162,10 +162,10 @@ async def test_a_bad_filter_ends_the_stream(serve: Serve) -> None:
     [(b"\xff\xff\xff", grpc.StatusCode.INTERNAL), (bytes(5 << 20), grpc.StatusCode.RESOURCE_EXHAUSTED)],
     ids=["garbage", "too large"],
 )
-async def test_what_is_no_request_ends_the_stream(
+async def test_an_invalid_request_ends_the_stream(
     serve: Serve, caplog: pytest.LogCaptureFixture, raw: bytes, code: grpc.StatusCode
 ) -> None:
-    """The client's fault, so the node's log has nothing of it."""
+    """The error is the client's, so the node does not log it."""
     stream = (await serve()).stream_stream(api.SUBSCRIBE.path)()
     await stream.write(raw)
 
@@ -180,7 +180,7 @@ async def test_what_is_no_request_ends_the_stream(
 
 
 async def test_a_client_that_left_is_forgotten(serve: Serve, streaming: Streaming) -> None:
-    """However it left; otherwise the hub would fill with the dead."""
+    """The hub removes a subscriber when its call is cancelled."""
     stream = Stream(await serve())
     await ponged(stream, 1)
     assert len(streaming.hub._subscribers) == 1
@@ -193,7 +193,7 @@ async def test_a_client_that_left_is_forgotten(serve: Serve, streaming: Streamin
 
 
 async def test_a_client_that_does_not_read_is_ended(serve: Serve, streaming: Streaming) -> None:
-    """It gets what waited, then the reason; the chain is not held up."""
+    """The client gets the queued updates and then the reason; the chain does not wait for it."""
     request = Request()
     request.accounts["it"].SetInParent()
     stream = Stream(await serve(queue_updates_max=5))
@@ -204,15 +204,15 @@ async def test_a_client_that_does_not_read_is_ended(serve: Serve, streaming: Str
 
 
 async def test_streams_end_with_the_node(serve: Serve, streaming: Streaming) -> None:
-    """UNAVAILABLE, which tells clients to come back."""
+    """The code is UNAVAILABLE, after which clients connect again."""
     stream = Stream(await serve())
     await ponged(stream, 1)
     streaming.hub.end_all(SHUTTING_DOWN)
     assert await stream.end() == (SHUTTING_DOWN.code, SHUTTING_DOWN.text)
 
 
-async def test_without_the_token_nothing_is_answered(serve: Serve) -> None:
-    """Streams and calls alike; with it everything is."""
+async def test_streams_and_calls_need_the_token(serve: Serve) -> None:
+    """Without the right token both are refused; with it both are answered."""
     channel = await serve(token="secret")
     refused = (grpc.StatusCode.UNAUTHENTICATED, "No valid auth token")
     assert await Stream(channel).end() == refused
@@ -226,7 +226,7 @@ async def test_without_the_token_nothing_is_answered(serve: Serve) -> None:
 
 
 async def test_deshred_is_refused_with_a_reason(serve: Serve) -> None:
-    """There are no shreds; a stream that stays silent would be a lie."""
+    """There are no shreds, so the call ends with an error instead of a silent stream."""
     channel = await serve()
     rpc = api.SUBSCRIBE_DESHRED
     stream = channel.stream_stream(
@@ -242,20 +242,20 @@ async def test_deshred_is_refused_with_a_reason(serve: Serve) -> None:
 
 @pytest.mark.parametrize("rpc", [rpc for rpc in api.RPCS if not rpc.is_stream], ids=lambda rpc: rpc.name)
 async def test_every_call_is_answered(serve: Serve, streaming: Streaming, rpc: api.Rpc) -> None:
-    """With its own type, over the wire."""
+    """Each call answers with its own response type over the connection."""
     streaming.local.beat()
     assert isinstance(await call(await serve(), rpc, rpc.request()), rpc.response)
 
 
 async def test_a_refused_call_has_a_status(serve: Serve) -> None:
-    """Unknown commitment, as upstream answers it."""
+    """An unknown commitment has Yellowstone's status."""
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await call(await serve(), api.GET_SLOT, geyser_pb2.GetSlotRequest.FromString(b"\x08\x09"))
     assert error.value.code() is grpc.StatusCode.UNKNOWN
 
 
-async def test_gzip_is_understood(serve: Serve) -> None:
-    """From clients that compress what they send."""
+async def test_gzip_requests_are_accepted(serve: Serve) -> None:
+    """Clients may compress their requests."""
     channel = await serve()
     rpc = api.GET_SLOT
     ask = channel.unary_unary(

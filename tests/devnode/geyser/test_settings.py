@@ -10,8 +10,8 @@ from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.settings import Settings, SettingsError
 
 
-def test_defaults_are_upstreams() -> None:
-    """150 slots of replay, no token, no limits; ports as they are free."""
+def test_the_defaults_are_those_of_yellowstone() -> None:
+    """Defaults: 150 slots of replay, no token, no limits, default ports if they are free."""
     settings = GeyserSettings()
     assert (settings.port, settings.tls_port, settings.token, settings.limits) == (None, None, None, NO_LIMITS)
     assert settings.replay_slots == 150
@@ -19,8 +19,8 @@ def test_defaults_are_upstreams() -> None:
         settings.port = 1  # type: ignore[misc]
 
 
-def test_mistakes_are_reported_with_the_nodes_own() -> None:
-    """All at once, by the names of the flags."""
+def test_mistakes_are_reported_together_with_those_of_the_node() -> None:
+    """One error has all mistakes, each with the name of its flag."""
     geyser = GeyserSettings(port=70_000, tls_port=-1, replay_slots=10_001, tls_key=Path("key.pem"))
     with pytest.raises(SettingsError) as caught:
         Settings(data_dir=Path("x"), slot_ms=1, geyser=geyser)

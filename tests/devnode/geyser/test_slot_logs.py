@@ -1,4 +1,4 @@
-"""What is kept of the newest slots, and what is let go."""
+"""Which slots and updates are kept, and which are dropped."""
 
 import pytest
 
@@ -11,7 +11,7 @@ LEVELS = list(Commitment)
 
 
 def test_only_the_last_write_of_an_account_is_kept() -> None:
-    """In the place where it came; other accounts and transactions stay where they are."""
+    """The last write keeps its position; other accounts and transactions do not move."""
     log = SlotLog(SLOT, None)
     first, other, last = account_update(KEYS[0], lamports=1), account_update(KEYS[1]), account_update(KEYS[0])
     transaction = transaction_update()
@@ -24,8 +24,8 @@ def test_only_the_last_write_of_an_account_is_kept() -> None:
     assert list(log.writes_and_transactions()) == [other, transaction, last]
 
 
-def test_a_block_is_told_when_it_is_complete() -> None:
-    """Entries, block and block meta, with what the log holds; before the seal nothing."""
+def test_a_log_has_the_block_after_the_seal() -> None:
+    """After the seal there are entries, block and block meta with the log's updates; before it there are none."""
     log = SlotLog(SLOT, None)
     transaction, account = transaction_update(), account_update()
     log.add_account(account)
@@ -43,7 +43,7 @@ def test_a_block_is_told_when_it_is_complete() -> None:
 @pytest.mark.parametrize("reached", LEVELS)
 @pytest.mark.parametrize("is_abandoned", [False, True])
 def test_a_slot_has_reached_all_levels_below(reached: Commitment, is_abandoned: bool) -> None:
-    """What was abandoned was processed once, and will never be more."""
+    """An abandoned slot has reached processed and never reaches a higher level."""
     log = SlotLog(SLOT, None)
     log.level, log.is_abandoned = reached, is_abandoned
     found = [level for level in LEVELS if log.has_reached(level)]
@@ -51,7 +51,7 @@ def test_a_slot_has_reached_all_levels_below(reached: Commitment, is_abandoned: 
 
 
 def filled(replay_slots: int, updates_max: int = 1_000, slots: int = 10, final: int = 8) -> SlotLogs:
-    """Slots 1 to `slots` with two updates each; those up to `final` are final."""
+    """Slots 1 to `slots` with two updates each, final up to `final`."""
     logs = SlotLogs(replay_slots, updates_max)
     for slot in range(1, slots + 1):
         log = logs.open(slot, slot - 1)
@@ -67,22 +67,22 @@ def filled(replay_slots: int, updates_max: int = 1_000, slots: int = 10, final: 
     [(100, 1_000, 1), (4, 1_000, 7), (2, 1_000, 9), (1, 1_000, 9), (100, 10, 6), (100, 1, 9)],
     ids=["all fit", "slots", "exactly the unfinal", "fewer slots than are unfinal", "updates", "too few updates"],
 )
-def test_the_oldest_are_let_go(replay_slots: int, updates_max: int, first: int) -> None:
-    """By number of slots and of updates, but never what is not final: it has yet to be told."""
+def test_the_oldest_slots_are_dropped(replay_slots: int, updates_max: int, first: int) -> None:
+    """The numbers of slots and updates are limited, but slots that are not final are always kept."""
     logs = filled(replay_slots, updates_max)
     assert logs.first_slot == first
     assert [log.slot for log in logs.after(0)] == list(range(first, 11))
 
 
 def test_replay_can_be_off() -> None:
-    """Then no slot is offered, though what is not final is kept all the same."""
+    """Then there is no first slot, but slots that are not final are still kept."""
     logs = filled(replay_slots=0)
     assert logs.first_slot is None
     assert [log.slot for log in logs.after(0)] == [9, 10]
 
 
-def test_the_next_one_is_the_oldest_that_reached_the_level() -> None:
-    """Slots that are missing are passed over."""
+def test_the_next_log_is_the_oldest_that_reached_the_level() -> None:
+    """Missing slots are skipped."""
     logs = filled(100)
     found = logs.next_after(3, Commitment.FINALIZED)
     assert found is not None and found.slot == 4
@@ -91,8 +91,8 @@ def test_the_next_one_is_the_oldest_that_reached_the_level() -> None:
     assert found is not None and found.slot == 9
 
 
-def test_what_is_held_is_kept() -> None:
-    """A replay is not outrun by the chain."""
+def test_held_slots_are_kept() -> None:
+    """Slots that a running replay needs are not dropped."""
     logs = filled(replay_slots=100, final=0)
     logs._replay_slots = 2
     logs.hold("a replay", 4)
@@ -105,8 +105,8 @@ def test_what_is_held_is_kept() -> None:
     assert logs.first_slot == 7
 
 
-def test_what_never_reaches_a_level_holds_nothing_up() -> None:
-    """It is the next one too, or a replay would stop before it for ever."""
+def test_an_abandoned_slot_does_not_stop_a_replay() -> None:
+    """It counts as the next slot at every level; otherwise a replay would wait for it for ever."""
     logs = filled(100)
     abandoned = logs.get(9)
     assert abandoned is not None
@@ -115,8 +115,8 @@ def test_what_never_reaches_a_level_holds_nothing_up() -> None:
     assert logs.next_after(9, Commitment.FINALIZED) is None
 
 
-def test_starting_over_forgets_everything() -> None:
-    """Nothing is told of slots that were heard in part."""
+def test_clear_drops_all_logs() -> None:
+    """After missed events, no incomplete log is left."""
     logs = filled(100)
     logs.clear()
     assert logs.first_slot is None

@@ -1,4 +1,4 @@
-"""Transactions in the stream's format."""
+"""Transactions as protobuf messages."""
 
 import msgspec
 import pytest
@@ -43,7 +43,7 @@ MESSAGES: dict[str, AnyMessage] = {
 
 
 def rebuilt(message: storage.Message) -> AnyMessage:
-    """The message again, by the format's rule for versions: what a client of the stream does."""
+    """Rebuild the message by the format's rule for versions, as a client does."""
     header = MessageHeader(
         message.header.num_required_signatures,
         message.header.num_readonly_signed_accounts,
@@ -72,29 +72,29 @@ def rebuilt(message: storage.Message) -> AnyMessage:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_nothing_is_lost_on_the_way(name: str) -> None:
-    """What a client rebuilds is what was signed, byte for byte, in every version."""
+def test_a_client_can_rebuild_the_signed_message(name: str) -> None:
+    """In every version, the rebuilt message equals the signed one byte for byte."""
     transaction = VersionedTransaction(MESSAGES[name], [PAYER])
-    told = transaction_message(transaction)
-    assert list(told.signatures) == [bytes(one) for one in transaction.signatures]
-    assert to_bytes_versioned(rebuilt(told.message)) == to_bytes_versioned(transaction.message)
+    sent = transaction_message(transaction)
+    assert list(sent.signatures) == [bytes(one) for one in transaction.signatures]
+    assert to_bytes_versioned(rebuilt(sent.message)) == to_bytes_versioned(transaction.message)
 
 
-def test_the_config_alone_tells_v1() -> None:
-    """Present even where it sets nothing; absent in every other version."""
-    told = {name: transaction_message(VersionedTransaction(one, [PAYER])).message for name, one in MESSAGES.items()}
-    assert {name: one.versioned for name, one in told.items()} == {
+def test_only_v1_has_a_config() -> None:
+    """The config is present in v1 even if it is empty, and absent in every other version."""
+    sent = {name: transaction_message(VersionedTransaction(one, [PAYER])).message for name, one in MESSAGES.items()}
+    assert {name: one.versioned for name, one in sent.items()} == {
         "legacy": False,
         "v0": True,
         "v1": True,
         "v1 without limits": True,
     }
-    assert [name for name, one in told.items() if one.HasField("config")] == ["v1", "v1 without limits"]
-    assert len(told["v0"].address_table_lookups) == 1
+    assert [name for name, one in sent.items() if one.HasField("config")] == ["v1", "v1 without limits"]
+    assert len(sent["v0"].address_table_lookups) == 1
 
 
-def test_meta_is_told_in_full() -> None:
-    """Fees, balances in lamports and tokens, calls within, logs, loaded accounts, what was returned."""
+def test_the_meta_has_all_fields() -> None:
+    """Fee, balances in lamports and tokens, inner instructions, logs, loaded accounts, return data."""
     inner = InnerInstructions(1, (InnerInstruction(2, b"\x00\x01", b"data", 2),))
     done = msgspec.structs.replace(
         meta(pre=(balance(1, KEYS[2], 0),), post=(balance(1, KEYS[2], 1_500_000),)),
@@ -103,37 +103,37 @@ def test_meta_is_told_in_full() -> None:
         loaded_readonly=(str(KEYS[4]),),
         return_data=ReturnData(str(KEYS[5]), b"back"),
     )
-    told = meta_message(done)
-    assert (told.fee, told.compute_units_consumed) == (5_000, 150)
-    assert not told.HasField("err") and not told.HasField("cost_units")
-    assert list(told.pre_balances) == [10, 0, 1] and list(told.post_balances) == [3, 2, 1]
-    (group,) = told.inner_instructions
+    sent = meta_message(done)
+    assert (sent.fee, sent.compute_units_consumed) == (5_000, 150)
+    assert not sent.HasField("err") and not sent.HasField("cost_units")
+    assert list(sent.pre_balances) == [10, 0, 1] and list(sent.post_balances) == [3, 2, 1]
+    (group,) = sent.inner_instructions
     (call,) = group.instructions
     assert (group.index, call.program_id_index, call.accounts, call.data, call.stack_height) == (
         *(1, 2, b"\x00\x01", b"data", 2),
     )
-    amount = told.post_token_balances[0].ui_token_amount
+    amount = sent.post_token_balances[0].ui_token_amount
     assert (amount.ui_amount, amount.decimals, amount.amount, amount.ui_amount_string) == (1.5, 6, "1500000", "1.5")
-    assert told.pre_token_balances[0].ui_token_amount.ui_amount == 0.0
-    assert told.pre_token_balances[0].owner == str(KEYS[2])
-    assert list(told.loaded_writable_addresses) == [bytes(KEYS[3])]
-    assert list(told.loaded_readonly_addresses) == [bytes(KEYS[4])]
-    assert (told.return_data.program_id, told.return_data.data) == (bytes(KEYS[5]), b"back")
-    assert not told.return_data_none and not told.log_messages_none and not told.inner_instructions_none
+    assert sent.pre_token_balances[0].ui_token_amount.ui_amount == 0.0
+    assert sent.pre_token_balances[0].owner == str(KEYS[2])
+    assert list(sent.loaded_writable_addresses) == [bytes(KEYS[3])]
+    assert list(sent.loaded_readonly_addresses) == [bytes(KEYS[4])]
+    assert (sent.return_data.program_id, sent.return_data.data) == (bytes(KEYS[5]), b"back")
+    assert not sent.return_data_none and not sent.log_messages_none and not sent.inner_instructions_none
 
 
-def test_nothing_returned_is_said() -> None:
-    """An empty answer and none are different things in the format."""
+def test_missing_return_data_has_a_flag() -> None:
+    """The format distinguishes empty return data from none."""
     assert meta_message(meta()).return_data_none
 
 
 def test_a_success_has_no_error() -> None:
-    """Absent, not empty bytes."""
+    """The field is absent, not empty."""
     assert error_message(None) is None
-    told = error_message("AccountInUse")
-    assert told is not None and told.err == bytes(4)
+    sent = error_message("AccountInUse")
+    assert sent is not None and sent.err == bytes(4)
 
 
 def test_a_transfer_is_no_vote() -> None:
-    """In no version."""
+    """A transfer in any version is not a simple vote."""
     assert not any(is_simple_vote(VersionedTransaction(one, [PAYER])) for one in MESSAGES.values())

@@ -1,4 +1,4 @@
-"""One subscriber between past and present."""
+"""One subscriber with and without a replay."""
 
 from actors.devnode.geyser.filters import Filter, SlotFilter
 from actors.devnode.geyser.messages import SlotUpdate
@@ -15,43 +15,43 @@ def status(slot: int) -> SlotUpdate:
     return SlotUpdate(slot, slot - 1, geyser_pb2.SLOT_CONFIRMED, CREATED_MS)
 
 
-def test_before_it_asks_it_hears_nothing() -> None:
-    """Whatever happens."""
+def test_before_the_first_request_no_update_is_sent() -> None:
+    """A subscriber without filters gets no update."""
     subscription = Subscription(Outbox())
-    subscription.hear(status(5))
-    subscription.hear(account_update())
+    subscription.send(status(5))
+    subscription.send(account_update())
     assert len(subscription.outbox) == 0
 
 
-def test_the_present_is_told_as_it_happens() -> None:
-    """Without from_slot there is no past."""
+def test_without_from_slot_updates_are_sent_live() -> None:
+    """There is no replay, so every update is sent at once."""
     subscription = Subscription(Outbox())
     subscription.subscribe(ACCOUNTS_AND_SLOTS, None)
-    subscription.hear(status(5))
+    subscription.send(status(5))
     assert len(subscription.outbox) == 1 and subscription.replayed_slot is None
 
 
-def test_during_a_replay_only_news_of_told_slots_come_through() -> None:
-    """Of a slot that is yet to be told, its log has the news."""
+def test_during_a_replay_only_replayed_slots_have_live_statuses() -> None:
+    """The status of a slot that is not replayed yet comes with its replay."""
     subscription = Subscription(Outbox())
     subscription.subscribe(ACCOUNTS_AND_SLOTS, 5)
-    subscription.hear(status(5))
+    subscription.send(status(5))
     assert len(subscription.outbox) == 0
-    subscription.hear_again(status(5))
+    subscription.send_replayed(status(5))
     subscription.replayed(5)
-    subscription.hear(status(5))
-    subscription.hear(status(6))
+    subscription.send(status(5))
+    subscription.send(status(6))
     assert len(subscription.outbox) == 2
-    subscription.catch_up()
-    subscription.hear(status(6))
+    subscription.end_replay()
+    subscription.send(status(6))
     assert len(subscription.outbox) == 3
 
 
-def test_asking_again_replaces_and_keeps_what_waits() -> None:
-    """What was told under the old filter was true then."""
+def test_a_new_request_keeps_queued_updates() -> None:
+    """Updates that matched the old filter are still sent."""
     subscription = Subscription(Outbox())
     subscription.subscribe(ACCOUNTS_AND_SLOTS, None)
-    subscription.hear(status(5))
+    subscription.send(status(5))
     subscription.subscribe(Filter(), None)
-    subscription.hear(status(6))
+    subscription.send(status(6))
     assert len(subscription.outbox) == 1

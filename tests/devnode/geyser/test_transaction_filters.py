@@ -1,4 +1,4 @@
-"""Transaction filters against what they say."""
+"""Each criterion of a transaction filter."""
 
 import msgspec
 import pytest
@@ -36,21 +36,21 @@ def vote_update() -> TransactionUpdate:
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])
-def test_votes_are_told_apart(wanted: bool | None) -> None:
-    """vote: votes only; false: no votes; not given: all."""
+def test_votes_can_be_selected(wanted: bool | None) -> None:
+    """vote true: only votes; false: no votes; missing: all."""
     assert matches(Asked(vote=wanted), vote_update()) is (wanted in (None, True))
     assert matches(Asked(vote=wanted), transaction_update()) is (wanted in (None, False))
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])
-def test_failures_are_told_apart(wanted: bool | None) -> None:
-    """failed: those with an error only; false: none of them; not given: all."""
+def test_failures_can_be_selected(wanted: bool | None) -> None:
+    """failed true: only with an error; false: only without; missing: all."""
     assert matches(Asked(failed=wanted), transaction_update(what=meta(FAILED))) is (wanted in (None, True))
     assert matches(Asked(failed=wanted), transaction_update()) is (wanted in (None, False))
 
 
 def test_one_signature_finds_one_transaction() -> None:
-    """The first signature is the one that counts."""
+    """The filter compares the first signature."""
     update = transaction_update()
     assert matches(Asked(signature=update.record.signature), update)
     assert not matches(Asked(signature=SIGNATURE), update)
@@ -63,7 +63,7 @@ some_keys = st.lists(st.sampled_from(KEYS[1:]), max_size=3)
 def test_include_exclude_and_required(
     included: list[Pubkey], excluded: list[Pubkey], required: list[Pubkey], touched: list[Pubkey]
 ) -> None:
-    """Any of include (where there is one), none of exclude, all of required."""
+    """A match has any key of include (if given), no key of exclude, and all keys of required."""
     asked = Asked(
         account_include=map(str, included), account_exclude=map(str, excluded), account_required=map(str, required)
     )
@@ -116,14 +116,14 @@ def test_owners_of_token_balances_can_count(pre: tuple, post: tuple, counts_any:
         (Asked(), TransactionLimits(max=0), "filters/data_slices reached, only 0 allowed"),
     ],
 )
-def test_what_cannot_be_or_may_not_is_refused(asked: Asked, limits: TransactionLimits, text: str) -> None:
-    """With upstream's words; a signature alone counts as a full stream there, and so here."""
+def test_invalid_and_forbidden_filters_are_refused(asked: Asked, limits: TransactionLimits, text: str) -> None:
+    """The texts are Yellowstone's; as there, a filter by signature alone counts as a full stream."""
     with pytest.raises(BadFilter, match=text):
         read_transaction_filters({"it": asked}, limits)
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    """A number that a newer format may know."""
+    """An unknown number of the enum is refused."""
     asked = Asked.FromString(b"\xf0\x01\x07")  # Field 30, value 7.
     with pytest.raises(BadFilter, match="invalid token_accounts mode value 7"):
         read_transaction_filters({"it": asked}, NO_LIMITS.transactions)

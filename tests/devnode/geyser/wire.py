@@ -1,4 +1,4 @@
-"""The stream over a real connection: a server on a free port, and grpc's own client."""
+"""A client of the stream over a real connection, with grpc's own library."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ WAIT_SECONDS = 10.0
 
 
 class Stream:
-    """One Subscribe call. Everything asked of it ends, if not with an answer then with a failed test."""
+    """One Subscribe call. Every wait has a limit, after which the test fails."""
 
     def __init__(self, channel: grpc.aio.Channel, metadata: Any = None) -> None:
         rpc = api.SUBSCRIBE
