@@ -1,4 +1,4 @@
-"""Command line: `python -m actors.devnode` runs a node, `python -m actors.devnode fund KEY` gives it money.
+"""Command line: `python -m actors.devnode` runs a node, `python -m actors.devnode fund PUBKEY` funds a wallet.
 
 Implements: reading flags, exit codes, the status line on a terminal. Wiring only.
 """
@@ -32,9 +32,9 @@ EXIT_UNAVAILABLE = 1
 KNOWN_GAPS = """
 A chain of one node that really executes transactions, for development and tests. It presents itself as devnet.
 
-Known gaps: no stake or inflation (answers about them are constants), made-up votes, forks only as faults; no block or
+Known gaps: no stake or inflation (answers about them are constants), invented votes, forks only as faults; no block or
 account compute limits; account reads at confirmed or finalized show the newest contents for the first 32 slots after
-a restart; the effects of the bonding-curve launch programs are imitated, unless real ones are loaded.
+a restart; the effects of the bonding-curve launch programs are imitated, unless real programs are loaded.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 
@@ -102,7 +102,7 @@ def serve(
 
 
 def _faults_in(path: Path | None) -> FaultPlan:
-    """Raises SettingsError."""
+    """Read the file of --faults. Raises SettingsError."""
     if path is None:
         return FaultPlan()
     from actors.devnode.faults.door import refuse_unknown_methods
@@ -114,7 +114,7 @@ def _faults_in(path: Path | None) -> FaultPlan:
 
 
 def _limits_in(path: Path | None) -> FilterLimits:
-    """Raises SettingsError."""
+    """Read the file of --grpc-limits. Raises SettingsError."""
     try:
         return NO_LIMITS if path is None else read_limits(path.read_bytes())
     except (OSError, msgspec.DecodeError) as error:
@@ -135,7 +135,7 @@ def _run(settings: Settings, reset: bool) -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != BROKEN_OFF_LOG)
-    logging.getLogger("quic").setLevel(logging.WARNING)  # It tells of every connection of the TPU.
+    logging.getLogger("quic").setLevel(logging.WARNING)  # At INFO, aioquic logs every connection of the TPU.
 
     async def live() -> None:
         node = Devnode(settings)
@@ -143,7 +143,7 @@ def _run(settings: Settings, reset: bool) -> None:
 
     try:
         if reset:
-            load(settings.dumps)  # A wrong file is found before anything is forgotten.
+            load(settings.dumps)  # Check the files first: after an error the old chain must still exist.
             wipe(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())
@@ -155,12 +155,12 @@ def _run(settings: Settings, reset: bool) -> None:
 
 @app.command()
 def fund(
-    pubkey: Annotated[str, typer.Argument(help="Wallet that gets the money.")],
-    sol: Annotated[str, typer.Option(help="SOL to give.")] = "0",
-    usdc: Annotated[str, typer.Option(help="USDC to give, minted to the wallet's associated account.")] = "0",
+    pubkey: Annotated[str, typer.Argument(help="Wallet to fund.")],
+    sol: Annotated[str, typer.Option(help="Amount of SOL.")] = "0",
+    usdc: Annotated[str, typer.Option(help="Amount of USDC, minted to the wallet's associated account.")] = "0",
     url: Annotated[str, typer.Option(help="A devnode on this machine.")] = "http://127.0.0.1:8899",
 ) -> None:
-    """Give a wallet SOL and USDC from the faucet of a running devnode."""
+    """Fund a wallet with SOL and USDC from the faucet of a running devnode."""
     body = {
         "pubkey": pubkey,
         "lamports": _base_units(sol, LAMPORTS_PER_SOL, "--sol"),
@@ -181,7 +181,7 @@ def fund(
 
 
 def _base_units(text: str, unit: int, option: str) -> int:
-    """Exact: a decimal number of whole coins that is a whole number of base units."""
+    """Convert a decimal number of coins to base units, exactly. Refuses fractions of a base unit."""
     try:
         amount = decimal.Decimal(text) * unit
     except (decimal.InvalidOperation, decimal.Overflow):

@@ -1,10 +1,10 @@
-"""The operator's door beside JSON-RPC: POST /admin/fund and /admin/launch, and the switches of the faults.
+"""The admin door: POST /admin/fund and /admin/launch, and the control of faults.
 
 Implements, for callers on this machine:
-- GET /admin/faults: the plan that holds; POST changes it by a JSON merge patch; DELETE takes all of it back;
-- POST /admin/faults/once: what happens a single time, with the next seal or at once.
-Refuses other machines, and bodies that are not declared as JSON, which a web page in a local browser cannot send
-without permission. A verb other than GET and POST needs that permission as well.
+- GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
+- POST /admin/faults/once: faults that happen a single time, at once or with the next seal.
+Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
+content type without a CORS permission, and verbs other than GET and POST need the permission as well.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ def _guarded(node: Node, action: Action) -> Route:
     def route(scope: Scope, body: bytes) -> Reply:
         client = scope.get("client")
         if client is None or not ipaddress.ip_address(client[0]).is_loopback:
-            return _refusal(403, "admin calls are taken from this machine only")
+            return _refusal(403, "admin calls are accepted from this machine only")
         if scope["method"] != "POST":
             return action(node, {})
         content_type = dict(scope["headers"]).get(b"content-type", b"")
@@ -50,7 +50,7 @@ def _guarded(node: Node, action: Action) -> Route:
 
 
 def _fund(node: Node, fields: dict[str, Any]) -> Reply:
-    """{pubkey, lamports, usdc_base_units}: gives SOL and USDC by real transactions, returns their signatures."""
+    """Fund a wallet with SOL and USDC by real transactions. fields: {pubkey, lamports, usdc_base_units}."""
     try:
         wallet = Pubkey.from_string(fields.get("pubkey", ""))
     except (ValueError, TypeError):
@@ -80,7 +80,7 @@ def _show_faults(node: Node, fields: dict[str, Any]) -> Reply:
 
 
 def _change_faults(node: Node, fields: dict[str, Any]) -> Reply:
-    """Settings that are not named stay; null takes one back. Calls are counted anew. Returns the whole plan."""
+    """Change the plan by a merge patch and return the whole plan. Restarts the count of calls."""
     try:
         plan = refuse_unknown_methods(changed(node.faults.plan, fields))
     except PlanError as error:

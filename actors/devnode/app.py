@@ -1,8 +1,8 @@
-"""One devnode put together: folder, journal, chain, doors; and its life from start to a clean end.
+"""Assembles one devnode (folder, journal, chain, doors), and runs it from its start to a clean end.
 
 Implements: start, restart on the same chain, shutdown on SIGTERM, SIGINT or the end of the parent process.
-Wiring only. Doors that come later (WebSocket, gRPC, QUIC, a block engine) are started here beside HTTP; they get the
-`Node`, subscribe to `node.chain.bus` and submit through `node.chain.submit`.
+Wiring only. All doors (HTTP, WebSocket, gRPC, QUIC, block engine) are started here; they get the `Node`, subscribe to
+`node.chain.bus` and submit through `node.chain.submit`.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class ReadyFileUnusable(Exception):
 
 
 class Devnode:
-    """Opens everything in the constructor (raises with a clear text), runs in `run`, closes in `run`'s end."""
+    """A devnode. The constructor opens files and sockets and raises if it cannot; `run` serves, and closes them."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
@@ -63,7 +63,7 @@ class Devnode:
         self._stop = asyncio.Event()
         self._sockets = open_ports(settings.host, settings.http_port, settings.ws_port)
         self.http_port = port_of(self._sockets[0])
-        self.ws_port = port_of(self._sockets[-1])  # The HTTP port where there is no second one: it serves both.
+        self.ws_port = port_of(self._sockets[-1])  # Without a second port this is the HTTP port, which serves both.
         with contextlib.ExitStack() as opened:
             for listening in self._sockets:
                 opened.callback(listening.close)
@@ -89,9 +89,9 @@ class Devnode:
         past = self._journal.restore()
         if past is not None:
             if settings.seed is not None and past.salt != seeded_salt(settings.seed):
-                logger.warning("the chain in %s was begun with another seed and keeps it", settings.data_dir)
+                logger.warning("--seed is ignored: the chain in %s has another seed", settings.data_dir)
             if settings.dumps != Dumps():
-                logger.warning("the chain in %s exists: --account and --program are for new ones", settings.data_dir)
+                logger.warning("--account and --program are ignored: the chain in %s exists", settings.data_dir)
             keys = chain_keys(past.seed, past.salt)
             chain = Chain.restored(past, now, settings.root_depth)
         else:
@@ -116,7 +116,7 @@ class Devnode:
         return node
 
     def _new_chain(self, birth: Birth) -> Chain:
-        """Build the first blocks at once, so that finalized, confirmed and processed all exist from the start."""
+        """Create a chain and seal its first blocks, so that every commitment level has a block from the start."""
         depth = self.settings.root_depth
         age_seconds = depth * self.settings.slot_ms // 1000
         chain = Chain.new(Birth(birth.salt, birth.accounts, birth.unix_time - age_seconds), depth)
@@ -131,11 +131,11 @@ class Devnode:
         self._stop.set()
 
     def close(self) -> None:
-        """Give everything back; only for a devnode that never ran."""
+        """Close files and sockets of a devnode that never ran."""
         self._opened.close()
 
     async def run(self, on_ready: Callable[["Devnode"], None] | None = None) -> None:
-        """Serve until `stop`, a signal, the end of the parent, or a failure, which is raised."""
+        """Serve until `stop`, a signal or the end of the parent. Raises the error of a part that failed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -155,7 +155,7 @@ class Devnode:
             await self._tpu.open(self._tpu_socket)
             await self.geyser.start()
             await server.listening.wait()
-            settle_memory()  # A collection of everything that is kept would be a late slot.
+            settle_memory()  # Later garbage collections skip present objects; otherwise they would delay slots.
             self._announce()
             if on_ready is not None:
                 on_ready(self)
@@ -199,7 +199,7 @@ class Devnode:
             log_config=None,
             log_level="warning",
             server_header=False,
-            proxy_headers=False,  # Nothing stands in front, and the admin door goes by the true peer address.
+            proxy_headers=False,  # The admin door needs the true peer address, and there is no proxy in front.
             date_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=75,
@@ -207,7 +207,7 @@ class Devnode:
         )
 
     def _announce(self) -> None:
-        """Write the ready file: whole, or not at all. Raises ReadyFileUnusable."""
+        """Write the ready file in one step, so that no reader sees a part of it. Raises ReadyFileUnusable."""
         path = self.settings.ready_file
         if path is None:
             return
@@ -244,12 +244,12 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are handled by the devnode: it has a chain to close as well."""
+        """Do not handle signals: the devnode handles them, because it also has to close the chain."""
         yield
 
 
 def wipe(settings: Settings) -> None:
-    """Remove the chain of an earlier run. Refused (FolderTaken) while a devnode works on the folder."""
+    """Delete the chain of an earlier run. Raises FolderTaken while a devnode uses the folder."""
     lock = FolderLock(settings.data_dir)
     try:
         for suffix in ("", "-wal", "-shm"):
@@ -259,14 +259,14 @@ def wipe(settings: Settings) -> None:
 
 
 async def _wait_for_end_of(pid: int) -> None:
-    """A process descriptor also tells a parent that is dead but not yet collected, and no later process is mistaken
-    for it; where the system has none, ask every half second."""
+    """Wait until a process ends. Uses a process descriptor, which also reports a process that is dead but not waited
+    for, and cannot be confused by a reused process id. Without descriptors, polls every half second."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         descriptor = None
     except (AttributeError, OSError):
-        while _is_running(pid):  # noqa: ASYNC110 - nothing here would set an event.
+        while _is_running(pid):  # noqa: ASYNC110 - there is no event to wait for.
             await asyncio.sleep(PARENT_CHECK_SECONDS)
         descriptor = None
     if descriptor is not None:

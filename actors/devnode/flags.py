@@ -1,7 +1,7 @@
-"""The flags of the command line: what each is called in help, in one place.
+"""The flags of the command line, with their help texts.
 
-Implements: types for typer, one a flag; defaults stand where the flags are used, and are those of Settings. Pure.
-Not here: what is done with them (__main__.py), their ranges (settings.py).
+Implements: one typer type for each flag. Pure.
+Not here: their defaults and their use (__main__.py), their ranges (settings.py).
 """
 
 from pathlib import Path
@@ -10,51 +10,54 @@ from typing import Annotated
 import typer
 
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the chain, which is continued. Without it, nothing is kept.")
+    Path | None, typer.Option(help="Folder of the chain; an existing chain goes on. Without it, the chain is not kept.")
 ]
-HttpPort = Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0 takes a free one.")]
+HttpPort = Annotated[int, typer.Option(help="Port of JSON-RPC and WebSockets; 0: a free port.")]
 WsPort = Annotated[
     int | None,
-    typer.Option(help="Second port for WebSockets; the HTTP port means none.", show_default="one above --http-port"),
+    typer.Option(
+        help="Second port for WebSockets; equal to --http-port: no second port.", show_default="one above --http-port"
+    ),
 ]
 TpuPort = Annotated[
-    int, typer.Option(help="UDP port of the TPU over QUIC; 0 takes a free one, which getClusterNodes tells.")
+    int, typer.Option(help="UDP port of the TPU over QUIC; 0: a free port, which getClusterNodes shows.")
 ]
 GrpcPort = Annotated[
     int | None,
-    typer.Option(help="Port of Yellowstone gRPC; 0 takes a free one.", show_default="10000, or a free one"),
+    typer.Option(help="Port of Yellowstone gRPC; 0: a free port.", show_default="10000, or a free port"),
 ]
 GrpcTlsPort = Annotated[
     int | None,
-    typer.Option(help="Port of the same with TLS.", show_default="one above --grpc-port, or a free one"),
+    typer.Option(help="Port of Yellowstone gRPC with TLS.", show_default="one above --grpc-port, or a free port"),
 ]
 GrpcTlsCert = Annotated[
     Path | None,
-    typer.Option(help="Certificate chain (PEM) for it; without one, grpc-tls/ca.pem in the folder is its CA."),
+    typer.Option(help="Certificate chain (PEM) for TLS; without it, grpc-tls/ca.pem in the folder is the CA."),
 ]
-GrpcTlsKey = Annotated[Path | None, typer.Option(help="Private key (PEM) of that certificate.")]
+GrpcTlsKey = Annotated[Path | None, typer.Option(help="Private key (PEM) of --grpc-tls-cert.")]
 GrpcToken = Annotated[str | None, typer.Option(help="x-token that gRPC calls must carry.", show_default="none")]
-GrpcReplaySlots = Annotated[int, typer.Option(help="Slots that from_slot can go back; 0 switches it off.")]
+GrpcReplaySlots = Annotated[int, typer.Option(help="Slots that from_slot can go back; 0: no replays.")]
 GrpcLimits = Annotated[
-    Path | None, typer.Option(help="What a subscription may ask: the plugin's configuration, or its section filters.")
+    Path | None, typer.Option(help="Limits of subscriptions: the plugin's configuration, or its section filters.")
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 SlotMs = Annotated[int, typer.Option(help="Length of a slot in milliseconds.")]
 RootDepth = Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")]
 Seed = Annotated[
     int | None,
-    typer.Option(help="Same seed, same chain: keys, hashes, faults. Without it every new chain is another."),
+    typer.Option(help="Same seed, same chain: keys, hashes, faults. Without it, each new chain is different."),
 ]
 RetentionSlots = Annotated[
     int, typer.Option(help="Slots whose blocks and transactions are kept; older ones are cleaned up.")
 ]
-Reset = Annotated[bool, typer.Option("--reset", help="Forget the chain in the folder and begin a new one.")]
+Reset = Annotated[bool, typer.Option("--reset", help="Delete the chain in the folder and begin a new one.")]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Written (JSON: pid, addresses, keys) once calls are answered; removed at the end.")
+    Path | None,
+    typer.Option(help="File (JSON: pid, addresses, keys) written when calls are answered; removed at the end."),
 ]
 ParentPid = Annotated[int | None, typer.Option(help="End when this process ends.")]
 FaultsFile = Annotated[
-    Path | None, typer.Option(help="Faults that hold from the start: the JSON that POST /admin/faults takes.")
+    Path | None, typer.Option(help="File with faults from the start: the JSON of POST /admin/faults.")
 ]
 LaunchPrograms = Annotated[
     bool,
@@ -65,7 +68,7 @@ LaunchPrograms = Annotated[
 ]
 AccountFiles = Annotated[
     list[Path] | None,
-    typer.Option("--account", help="Account of a new chain: what `solana account --output json` writes. Repeatable."),
+    typer.Option("--account", help="Account of a new chain: output of `solana account --output json`. Repeatable."),
 ]
 ProgramFiles = Annotated[
     list[str] | None,

@@ -1,9 +1,9 @@
-"""The addresses that a devnode listens on.
+"""Opens the ports of a devnode.
 
-Implements: the HTTP port, and beside it the port where clients look for the WebSocket: one above the HTTP port, which
-is what web3.js 1.x makes of a URL with a port. Both serve the same; a second port that was not asked for by name is
-done without when it is taken, since the HTTP port serves WebSockets too. And the UDP port of the TPU.
-Not here: what is served (app.py).
+Implements: the HTTP port, a second port for WebSockets, and the UDP port of the TPU. web3.js 1.x looks for WebSockets
+one above the HTTP port, so that is the default of the second port. Both ports serve the same. If the default of the
+second port is taken, the node starts without it, because the HTTP port serves WebSockets too.
+Not here: serving (app.py).
 """
 
 import contextlib
@@ -14,17 +14,17 @@ import socket
 logger = logging.getLogger("devnode")
 BACKLOG = 2_048
 PORT_MAX = 65_535
-_PAIR_TRIES_MAX = 20  # Each try fails only where the port above a free one is taken.
+_PAIR_TRIES_MAX = 20  # A try fails only if the port above a free one is taken.
 
 
 class PortTaken(Exception):
-    """The address cannot be listened on; the text says why."""
+    """Listening on the address failed; the text says why."""
 
 
 def open_ports(host: str, http_port: int, ws_port: int | None) -> list[socket.socket]:
-    """The HTTP socket, then the WebSocket one if there is any. Raises PortTaken.
+    """Open the HTTP socket and, if there is one, the second socket for WebSockets. Raises PortTaken.
 
-    http_port: 0 takes a free one. ws_port: None is the port above, the HTTP port is no second one, 0 is a free one.
+    http_port: 0 is a free port. ws_port: None is the port above, the HTTP port means no second port, 0 a free port.
     """
     if http_port == 0 and ws_port is None:
         return _free_pair(host)
@@ -37,7 +37,7 @@ def open_ports(host: str, http_port: int, ws_port: int | None) -> list[socket.so
 
 
 def open_udp(host: str, port: int, flag: str) -> socket.socket:
-    """A bound UDP socket; port 0 takes a free one. Raises PortTaken."""
+    """Bind a UDP socket; port 0 is a free port. Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -52,7 +52,7 @@ def open_udp(host: str, port: int, flag: str) -> socket.socket:
 
 
 def address_text(host: str, port: int) -> str:
-    """host:port as URLs and node lists write it: an IPv6 address stands in brackets."""
+    """host:port for URLs and node lists, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -99,5 +99,5 @@ def _listen(host: str, port: int, flag: str) -> socket.socket:
 
 
 def _hint(error: OSError, flag: str) -> str:
-    """Which flag is to blame: no port helps where the host has no such address."""
+    """The flag to change: --host if the machine does not have the address, because then no port would work."""
     return "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else flag

@@ -1,4 +1,4 @@
-"""What one devnode is told at start. Pure; every field is checked here, all mistakes are reported together."""
+"""The settings of one devnode. Pure; checks every field and reports all mistakes together."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,18 +7,18 @@ from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
 from actors.devnode.faults.plan import FaultPlan
 from actors.devnode.geyser.settings import GeyserSettings
 
-RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # Below this, statuses that still guard against replay would be dropped.
+RETENTION_SLOTS_MIN = BLOCKHASHES_KEPT + 10  # With fewer, statuses that prevent replays would be deleted too early.
 
-GRPC_REPLAY_SLOTS_MAX = 10_000  # They live in memory.
+GRPC_REPLAY_SLOTS_MAX = 10_000  # These slots are in memory.
 
 
 class SettingsError(Exception):
-    """Every mistake found, one a line."""
+    """All mistakes, one a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """Files that a new chain begins with, beside its genesis."""
+    """Files with accounts and programs for a new chain, in addition to its genesis."""
 
     accounts: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()  # ADDRESS=FILE.
@@ -30,16 +30,16 @@ class Settings:
     host: str = "127.0.0.1"
     http_port: int = 8899
     ws_port: int | None = None  # None: one above the HTTP port.
-    tpu_port: int = 0  # UDP; 0 takes a free one, which getClusterNodes tells.
+    tpu_port: int = 0  # UDP; 0: a free port, which getClusterNodes shows.
     slot_ms: int = 400
     root_depth: int = 32
-    seed: int | None = None  # None: every new chain is another.
+    seed: int | None = None  # None: each new chain is different.
     retention_slots: int = 216_000  # A day of 400 ms slots.
     parent_pid: int | None = None
     ready_file: Path | None = None
-    faults: FaultPlan = field(default_factory=FaultPlan)  # Those that hold from the start.
+    faults: FaultPlan = field(default_factory=FaultPlan)  # In force from the start.
     geyser: GeyserSettings = field(default_factory=GeyserSettings)
-    launch_programs: bool = True  # Imitated; their accounts are part of a new chain.
+    launch_programs: bool = True  # Whether a new chain has the accounts of the imitated launch programs.
     dumps: Dumps = field(default_factory=Dumps)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What a person at a terminal sees: one line that moves with the chain.
+"""Shows the status of the node: a log line, and on a terminal a status line.
 
-Implements: where the node listens, then its slot and transaction count, rewritten in place on a terminal; one log
-line otherwise. Reads only. rich is imported only where there is a terminal: an idle node keeps its memory small.
+Implements: a log line with the addresses; on a terminal, a line with slot and transaction count that is rewritten in
+place. Reads only. rich is only imported for a terminal, to keep the memory of other nodes small.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _tasks: set[asyncio.Task[None]] = set()  # The loop itself keeps only weak refer
 
 
 def show_status(devnode: "Devnode") -> None:
-    """Called once the node answers."""
+    """Show the status. Call it when the node answers calls."""
     url = f"http://{devnode.node.http_address}"
     logger.info(
         "listening on %s, TPU %s, gRPC %s and with TLS %d, slot %d, faucet %s",

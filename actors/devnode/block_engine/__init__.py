@@ -1,1 +1,1 @@
-"""The embedded chain's block engine: bundles that land whole or not at all, and tips."""
+"""The block engine of devnode: bundles that land whole or not at all, and tips."""

@@ -1,8 +1,8 @@
-"""Landing a bundle: all of its transactions in the slot that is being built, in order, or none.
+"""Lands a bundle: all of its transactions in the slot being built, in order, or none.
 
-Implements: why the chain would not take a bundle now, in the engine's words; and the auction's one rule, that a bundle
-is rehearsed whole before any of it is submitted. Nothing waits between the two, so what was rehearsed is what lands.
-Not here: when the auction is (engine.py).
+Implements: the refusals that depend on the chain, with the engine's texts; and the main rule, that the whole bundle is
+rehearsed before any transaction is submitted. There is no await in between, so landing has the rehearsed results.
+Not here: when the auction is held (engine.py).
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from actors.devnode.execution.rehearsal import rehearsing
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """All would succeed."""
+    """All transactions would succeed."""
 
     tip_lamports: int
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """None of it lands."""
+    """No transaction of the bundle lands."""
 
     reason: str
 
 
 def refusal(chain: Chain, bundle: Bundle) -> Fault | None:
-    """Why the bundle is not even taken."""
+    """Why the engine refuses the bundle now; None if it does not."""
     if any(one.signature in chain.statuses for one in bundle.transactions):
         return Fault("bundle contains an already processed transaction")
     if not is_alive(chain, bundle):
@@ -41,19 +41,19 @@ def refusal(chain: Chain, bundle: Bundle) -> Fault | None:
 
 
 def is_alive(chain: Chain, bundle: Bundle) -> bool:
-    """Whether every blockhash or nonce of it is still good."""
+    """Whether every blockhash or nonce of the bundle is still usable."""
     return all(chain.refusal_now(one) != "BlockhashNotFound" for one in bundle.transactions)
 
 
 def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
-    """What would become of it if it landed now."""
+    """The result the bundle would have if it landed now."""
     tip = 0
     with rehearsing(chain, chain.levels.building.slot) as rehearsal:
         for decoded in bundle.transactions:
             reason = chain.refusal_now(decoded)
             if reason is not None:
                 return _failed(decoded, reason)
-            done = rehearsal.run(decoded, verify_signatures=False)  # They were verified when it was taken.
+            done = rehearsal.run(decoded, verify_signatures=False)  # `bundle_of` has verified the signatures.
             if isinstance(done, Refused):
                 return _failed(decoded, done.err)
             if done.meta.err is not None:
@@ -65,6 +65,7 @@ def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
 
 
 def land(chain: Chain, bundle: Bundle) -> tuple[TransactionRecord, ...] | Failed:
+    """Rehearse the bundle, and submit all of its transactions if all succeed."""
     rehearsed = rehearse(chain, bundle)
     if isinstance(rehearsed, Failed):
         return rehearsed

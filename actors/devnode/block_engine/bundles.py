@@ -1,7 +1,7 @@
-"""What a bundle is, and what is wrong with one.
+"""Bundles, and the checks before one is accepted.
 
-Implements: the bundle id, and the checks that an engine makes before it takes a bundle, in its words: at most five
-signed transactions, none twice, and a tip account that is write-locked by one of them without a lookup table.
+Implements: the bundle id, and the checks of the engine with its texts: at most five signed transactions, no
+duplicates, and a tip account that one of them write-locks without a lookup table.
 Pure. Not here: blockhashes and duplicates on the chain (auction.py), decoding (endpoints.py).
 """
 
@@ -24,7 +24,7 @@ INTERNAL_ERROR = -32603
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A bundle that is not taken. The codes are those that clients of the engine know."""
+    """Why a bundle is refused, with the engine's text and code."""
 
     text: str
     code: int = INVALID_PARAMS

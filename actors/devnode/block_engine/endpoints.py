@@ -1,10 +1,10 @@
-"""What the block engine may be asked, over HTTP.
+"""The HTTP interface of the block engine.
 
-Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles
-and each on a path of its own name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip floor as a
-plain GET. Answers and refusals as the engine words them; HTTP 400 goes with an error object. A method that shall be
-refused with 429 (faults/plan.py) is refused as the engine does when somebody asks too often.
-Not here: what becomes of a bundle (engine.py).
+Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles,
+and all but the first also on a path of its name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip
+floor as a plain GET. Answers and errors have the engine's form; an error object comes with HTTP 400. The fault 429
+(faults/plan.py) has the engine's error for too many requests.
+Not here: bundles after they are accepted (engine.py).
 """
 
 import datetime
@@ -70,12 +70,12 @@ def _handler(engine: BlockEngine, name: str, action: Action) -> Handler:
 def _send_bundle(engine: BlockEngine, params: Params) -> str:
     texts = read.listed(read.at(params, 0))
     config = read.config(params, 1, "SendBundleConfig")
-    return _taken(engine, [_decoded(text, config, position) for position, text in enumerate(texts)]).identifier
+    return _accepted(engine, [_decoded(text, config, position) for position, text in enumerate(texts)]).identifier
 
 
-def _taken(engine: BlockEngine, transactions: list[Decoded]) -> Bundle:
+def _accepted(engine: BlockEngine, transactions: list[Decoded]) -> Bundle:
     bundle = bundle_of(transactions)
-    fault = bundle if isinstance(bundle, Fault) else engine.take(bundle)
+    fault = bundle if isinstance(bundle, Fault) else engine.accept(bundle)
     if fault is not None:
         raise RpcError(fault.code, fault.text)
     assert isinstance(bundle, Bundle)
@@ -94,7 +94,7 @@ def _decoded(text: Any, config: dict[str, Any], position: int) -> Decoded:
 
 
 def _bundle_statuses(engine: BlockEngine, params: Params) -> dict[str, Any]:
-    """Bundles that have not landed are left out."""
+    """Statuses of landed bundles; other bundles are left out."""
     levels = engine.node.chain.levels
     found = [landed for one in _identifiers(params) if (landed := engine.landed(one)) is not None]
     return _in_context(
@@ -136,7 +136,8 @@ def _tip_accounts(engine: BlockEngine, params: Params) -> list[str]:
 
 
 def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
-    """bundleOnly: the transaction is a bundle of its own, which lands only if it succeeds, and must tip."""
+    """Answer sendTransaction. With bundleOnly, the transaction is a bundle of one: it must tip, and lands only if it
+    succeeds."""
     query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
     bundle_only = query.get("bundleOnly", [""])[-1].lower() in _TRUE
     headers: list[tuple[bytes, bytes]] = []
@@ -145,7 +146,7 @@ def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
         config = read.config(params, 1, "RpcSendTransactionConfig")
         decoded = _decoded(read.at(params, 0), config, 0)
         if bundle_only:
-            headers.append((b"x-bundle-id", _taken(engine, [decoded]).identifier.encode()))
+            headers.append((b"x-bundle-id", _accepted(engine, [decoded]).identifier.encode()))
         else:
             engine.node.chain.submit_decoded(decoded, Source.BUNDLE)
         return str(decoded.signature)
@@ -156,10 +157,10 @@ def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
 
 
 def _reply(answer: bytes | None, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
-    told = orjson.loads(answer) if answer else None
+    body = orjson.loads(answer) if answer else None
     status = 200
-    if isinstance(told, dict) and "error" in told:
-        status = 429 if told["error"]["code"] == RATE_LIMITED else 400
+    if isinstance(body, dict) and "error" in body:
+        status = 429 if body["error"]["code"] == RATE_LIMITED else 400
     return Reply(status, answer or b"", headers=headers)
 
 
@@ -168,7 +169,7 @@ def _tip_floor(engine: BlockEngine) -> Reply:
     return Reply(200, orjson.dumps([{"time": time} | engine.tips.floor()]))
 
 
-_BUNDLE_METHODS: dict[str, tuple[Action, int, int]] = {  # With the least and the most parameters.
+_BUNDLE_METHODS: dict[str, tuple[Action, int, int]] = {  # (Action, least and most number of parameters).
     "sendBundle": (_send_bundle, 1, 2),
     "getBundleStatuses": (_bundle_statuses, 1, 1),
     "getInflightBundleStatuses": (_inflight_statuses, 1, 1),

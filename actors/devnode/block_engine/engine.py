@@ -1,8 +1,8 @@
-"""The block engine: takes bundles, holds an auction every 50 ms, and knows what became of them.
+"""The block engine: accepts bundles, holds an auction every 50 ms, and answers their statuses.
 
-Implements: the auction's order (highest tip first, then first come), statuses by the chain's own, a look-back of five
-minutes. An id is a receipt and no promise: a bundle that would fail when its auction comes lands nothing at all.
-Bundles live in memory; a restart forgets them. Not here: JSON-RPC (endpoints.py), the landing itself (auction.py).
+Implements: the order of an auction (highest tip first, then the earliest); statuses from the chain; a look-back of five
+minutes. A bundle id is only a receipt: a bundle that would fail at its auction does not land.
+Bundles are in memory, so a restart forgets them. Not here: JSON-RPC (endpoints.py), landing (auction.py).
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from actors.devnode.rpc.node import Node
 logger = logging.getLogger("devnode")
 AUCTION_SECONDS = 0.05
 LOOK_BACK_SECONDS = 300.0
-BUNDLES_MAX = 10_000  # Remembered; the oldest are forgotten first.
+BUNDLES_MAX = 10_000  # In memory; above it the oldest are forgotten.
 
 
 @unique
 class Inflight(Enum):
-    INVALID = "Invalid"  # Not known, or longer ago than the look-back.
+    INVALID = "Invalid"  # Unknown, or older than the look-back.
     PENDING = "Pending"
     FAILED = "Failed"
     LANDED = "Landed"
@@ -41,12 +41,12 @@ class _Entry:
     bundle: Bundle
     received_seconds: float
     failed: bool = False
-    has_landed: bool = False  # Once; whether it still has is the chain's to say.
+    has_landed: bool = False  # It landed once; a lost fork may have undone it.
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A bundle that is on the chain."""
+    """A landed bundle."""
 
     identifier: str
     signatures: tuple[Signature, ...]
@@ -61,16 +61,16 @@ class BlockEngine:
         self._queue: list[Bundle] = []
         self._arrived = asyncio.Event()
 
-    def take(self, bundle: Bundle) -> Fault | None:
-        """Take part in the next auction; None: taken. Again before the auction changes nothing; after one that it lost,
-        it is a new attempt."""
+    def accept(self, bundle: Bundle) -> Fault | None:
+        """Accept a bundle for the next auction; None if accepted. A second call before the auction changes nothing;
+        after a failed auction it is a new attempt."""
         fault = refusal(self.node.chain, bundle)
         if fault is not None:
             return fault
         if any(waiting.identifier == bundle.identifier for waiting in self._queue):
             return None
         self._forget_old()
-        self._entries.pop(bundle.identifier, None)  # To the end: the oldest are at the front.
+        self._entries.pop(bundle.identifier, None)  # So that it moves to the end: the oldest are at the front.
         self._entries[bundle.identifier] = _Entry(bundle, self._clock.monotonic())
         fate = self.node.faults.send_fate(Source.BUNDLE, str(bundle.signatures[0]))
         if isinstance(fate, Late):
@@ -91,12 +91,12 @@ class BlockEngine:
             del self._entries[identifier]
 
     def auction(self) -> None:
-        """Land what can land of the bundles that wait, the highest tip first."""
+        """Land the queued bundles that can land, the highest tip first."""
         chain = self.node.chain
         bids: list[tuple[int, Bundle]] = []
         for bundle in self._queue:
             tried = rehearse(chain, bundle)
-            # One that fails by itself may succeed after another: it comes last, and is tried again.
+            # A bundle that fails alone may succeed after another one, so it is tried again at the end.
             bids.append((tried.tip_lamports if isinstance(tried, Rehearsed) else -1, bundle))
         self._queue.clear()
         for _, bundle in sorted(bids, key=lambda bid: -bid[0]):
@@ -109,7 +109,7 @@ class BlockEngine:
                 entry.has_landed |= not entry.failed
 
     def landed(self, identifier: str) -> Landed | None:
-        """As the chain has it now: what a lost fork took back has not landed."""
+        """The landed bundle, if the chain has it now: a lost fork may have undone it."""
         entry = self._entries.get(identifier)
         if entry is None or not entry.has_landed:
             return None
@@ -118,7 +118,7 @@ class BlockEngine:
         return None if slots or slot is None else Landed(identifier, entry.bundle.signatures, slot)
 
     def _slot_of(self, signature: Signature) -> int | None:
-        """Also of what landed longer ago than the chain's own statuses reach back."""
+        """The slot of a landed transaction, from the chain's statuses or, if it is older, from the archive."""
         status = self.node.chain.statuses.get(signature)
         if status is not None:
             return status.slot
@@ -126,7 +126,7 @@ class BlockEngine:
         return None if stored is None else stored[0]
 
     def inflight(self, identifier: str) -> tuple[Inflight, int | None]:
-        """Status, and the slot of one that landed."""
+        """The status of a bundle, and its slot if it has landed."""
         entry = self._entries.get(identifier)
         if entry is None or self._clock.monotonic() - entry.received_seconds > LOOK_BACK_SECONDS:
             return Inflight.INVALID, None
@@ -138,13 +138,13 @@ class BlockEngine:
         return Inflight.PENDING, None
 
     def fund_tip_accounts(self) -> None:
-        """A chain that was begun without them: give them what keeps an account alive, or small tips would fail."""
+        """Fund missing tip accounts with the rent-exempt minimum: otherwise small tips to them would fail."""
         for pubkey in TIP_ACCOUNTS:
             if self.node.chain.vm.account(pubkey) is None:
                 self.node.faucet.airdrop(pubkey, self.node.chain.vm.rent_exempt_lamports(0))
 
     async def run(self) -> None:
-        """Auctions and tips until cancelled."""
+        """Hold auctions and observe tips until cancelled."""
         await asyncio.gather(self._hold_auctions(), self._watch())
 
     async def _hold_auctions(self) -> None:

@@ -1,8 +1,8 @@
-"""What tips have landed, and the floor that they make.
+"""Landed tips, and the tip floor.
 
-Implements: the tip of a transaction, which is what the tip accounts gained by it, from the top level or from inside a
-program; percentiles over the tips that landed in the last five minutes of nominal slots, and a moving average of their
-median. Amounts are lamports; only the published figures are SOL.
+Implements: the tip of a transaction, which is the gain of the tip accounts, by a transfer or inside a program;
+percentiles of the tips of the last 750 slots (five minutes at 400 ms), and a moving average of their median. Amounts
+are lamports; only the published figures are SOL.
 Pure. Not here: which transactions landed (engine.py).
 """
 
@@ -15,12 +15,12 @@ from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, TIP_ACCOUNTS
 
 WINDOW_SLOTS = 750
 PERCENTILES = (25, 50, 75, 95, 99)
-_AVERAGE_WEIGHT = 0.1  # Of the newest median.
+_AVERAGE_WEIGHT = 0.1  # The weight of the newest median.
 _TIP_ACCOUNTS = frozenset(map(str, TIP_ACCOUNTS))
 
 
 def tip_lamports(keys: Sequence[str], meta: TransactionMeta) -> int:
-    """What a transaction gave to all tip accounts; never below 0."""
+    """The gain of all tip accounts by a transaction; at least 0."""
     if meta.err is not None or _TIP_ACCOUNTS.isdisjoint(keys):
         return 0
     gained = sum(
@@ -37,7 +37,7 @@ class TipWindow:
     _average: float | None = None
 
     def observe(self, block: Block) -> None:
-        """A block is complete."""
+        """Add the tips of a sealed block."""
         while self._tips and self._tips[0][0] <= block.slot - WINDOW_SLOTS:
             self._tips.popleft()
         found = [tip for record in block.transactions if (tip := tip_lamports(record.keys, record.meta))]
@@ -48,7 +48,7 @@ class TipWindow:
         self._average = median if self._average is None else self._average + (median - self._average) * _AVERAGE_WEIGHT
 
     def floor(self) -> dict[str, float]:
-        """In SOL, as it is published; zeros where no tip has landed."""
+        """The published figures, in SOL; zeros if no tip has landed."""
         tips = sorted(tip for _, tip in self._tips)
         figures = {f"landed_tips_{rank}th_percentile": percentile(tips, rank) for rank in PERCENTILES}
         figures["ema_landed_tips_50th_percentile"] = self._average or 0
@@ -56,10 +56,10 @@ class TipWindow:
 
 
 def percentile(ascending: Sequence[int], rank: int) -> float:
-    """Between the two nearest values where it falls between them; 0 of nothing."""
+    """The percentile of sorted values, interpolated between the two nearest; 0 for an empty list."""
     if not ascending:
         return 0
-    place = (len(ascending) - 1) * rank / 100
-    below = int(place)
+    position = (len(ascending) - 1) * rank / 100
+    below = int(position)
     above = min(below + 1, len(ascending) - 1)
-    return ascending[below] + (ascending[above] - ascending[below]) * (place - below)
+    return ascending[below] + (ascending[above] - ascending[below]) * (position - below)

@@ -1,1 +1,1 @@
-"""The embedded chain's transaction port over QUIC, as a validator presents it."""
+"""The TPU of devnode: transactions over QUIC, with the interface of a validator."""

@@ -1,9 +1,9 @@
-"""Who may connect to the TPU, how many streams a peer gets, and how fast.
+"""Limits of the TPU: connections and streams of each peer.
 
-Implements: a validator's default limits, by stake: new connections per address and minute, connections per peer and
-in all, concurrent streams, streams in each tenth of a second. Stake is that of the chain, where only the node itself
-has any. Streams above the rate are not refused: they wait, and their credit with them.
-Pure: times are arguments, in seconds of any one clock. Not here: QUIC (connection.py, door.py).
+Implements: a validator's default limits, by stake: new connections per address and minute, connections per peer and in
+total, concurrent streams, streams in each tenth of a second. Only the node itself has stake. Streams above the rate
+are not refused; they wait, and so does the credit for further streams.
+Pure: times are arguments, in seconds of one clock. Not here: QUIC (connection.py, door.py).
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from solders.pubkey import Pubkey
 
-Peer = Pubkey | str  # The identity; the address of a peer that has none.
+Peer = Pubkey | str  # The identity, or the address of a peer without an identity.
 INTERVAL_SECONDS = 0.1
 _SECONDS_PER_MINUTE = 60
-_ADDRESSES_MAX = 10_000  # Addresses remembered; beyond it those that are at rest are forgotten.
+_ADDRESSES_MAX = 10_000  # Addresses in memory; above it those without recent connections are forgotten.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class Arrivals:
-    """New connections by address. One above the rate is ignored, as if its packet had been lost."""
+    """The rate of new connections per address. A connection above the rate is ignored, like a lost packet."""
 
     limits: Limits
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
@@ -68,19 +68,19 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    streams: int  # At once.
+    streams: int  # The number of concurrent streams.
     is_staked: bool
     evicted: tuple[int, ...] = ()  # Connections that are closed to make room, oldest first.
 
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """The peer has as many connections as it may have."""
+    """The peer already has its maximum of connections."""
 
 
 @dataclass(slots=True)
 class Admission:
-    """Connections are known by a number that the caller gives; numbers grow."""
+    """The table of connections. The caller gives each an increasing number."""
 
     limits: Limits
     stakes: Mapping[Pubkey, int]
@@ -103,13 +103,13 @@ class Admission:
         return Admitted(limits.unstaked_streams + int(extra * share), share > 0, evicted)
 
     def stake_share(self, peer: Peer) -> float:
-        """0 for a peer that counts as unstaked."""
+        """The peer's share of all stake; 0 for a peer that counts as unstaked."""
         stake = self.stakes.get(peer, 0) if isinstance(peer, Pubkey) else 0
         share = stake / sum(self.stakes.values()) if stake else 0.0
         return share if share >= self.limits.stake_share_min else 0.0
 
     def leave(self, number: int) -> None:
-        """The connection is gone; a second time changes nothing."""
+        """Remove a connection; a second call changes nothing."""
         peer = self._peers.pop(number, None)
         if peer is None:
             return
@@ -120,7 +120,7 @@ class Admission:
             del self._of_peer[peer]
 
     def _make_room(self, staked: bool) -> tuple[int, ...]:
-        """A full table loses its oldest connections, down to nine tenths."""
+        """Remove the oldest connections of a full table, down to nine tenths of its maximum."""
         table = sorted(number for number in self._peers if (number in self._staked) == staked)
         most = self.limits.staked_connections_max if staked else self.limits.unstaked_connections_max
         if len(table) < most:
@@ -133,14 +133,14 @@ class Admission:
 
 @dataclass(slots=True)
 class Throttle:
-    """Streams of one peer in each tenth of a second; None: as many as come."""
+    """The rate of one peer's streams, in each tenth of a second; None: no limit."""
 
     per_interval: int | None
     _interval: int = -1
     _taken: int = 0
 
     def wait_seconds(self, now_seconds: float) -> float:
-        """0: one more stream is taken, and counted. Else how long until the next may be."""
+        """Returns 0 and counts one more stream, or returns the time until the next stream is allowed."""
         if self.per_interval is None:
             return 0.0
         interval = int(now_seconds / INTERVAL_SECONDS)

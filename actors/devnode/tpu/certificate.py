@@ -1,9 +1,9 @@
-"""Certificates of the TPU: ours, and what is read from a peer's.
+"""Certificates of the TPU: the node's own, and the identity in a peer's.
 
-Implements: one self-signed Ed25519 certificate whose key is the node's identity; the identity of a peer, which is the
-Ed25519 key of the one certificate that it sent. As on a validator, names, dates and the signature on a certificate
-are not looked at: that the peer holds the key was proved by the handshake.
-Not here: whether a peer may come in (admission.py).
+Implements: a self-signed Ed25519 certificate whose key is the node's identity; the identity of a peer, which is the
+Ed25519 key of its single certificate. As on a validator, names, dates and the signature of the certificate are not
+checked: the handshake has proved that the peer has the key.
+Not here: limits of a peer (admission.py).
 """
 
 import datetime
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-# A validator's certificate never expires; these are the dates that Agave writes.
+# A validator's certificate never expires; these are Agave's dates.
 _NOT_BEFORE = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
 _NOT_AFTER = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Solana node")])
@@ -38,7 +38,7 @@ def node_certificate(identity: Keypair) -> tuple[x509.Certificate, Ed25519Privat
 
 
 def peer_identity(certificate: x509.Certificate | None, rest: Sequence[x509.Certificate]) -> Pubkey | None:
-    """None: a peer without an identity, known by its address alone."""
+    """The identity of a peer; None for a peer without one, which counts by its address."""
     if certificate is None or rest:
         return None
     key = certificate.public_key()

@@ -1,10 +1,10 @@
 """One QUIC connection of the TPU.
 
-Implements: a client certificate is asked for and must come; no streams may be opened before the connection is
-admitted, then as many at once as the peer's stake gives; credit for another stream comes back when a transaction has
-been taken. Unidirectional streams only, and never an answer.
-aioquic asks for client certificates only by a switch of its own tests, knows one key exchange group too many, and
-returns credit by itself: these private parts are set here and nowhere else, and tests notice when they change.
+Implements: a client certificate is required; no stream may be opened before the connection is admitted, then as many
+at once as the peer's stake allows; credit for another stream is granted when a transaction is submitted. Streams are
+unidirectional and never answered.
+aioquic requests client certificates only by a private switch, offers a further key exchange group, and grants credit
+by itself: only this module changes these private parts, and tests fail when aioquic changes them.
 Not here: the limits (admission.py), the socket (door.py).
 """
 
@@ -30,7 +30,7 @@ from actors.devnode.tpu.admission import Admitted, Throttle, TooMany
 from actors.devnode.tpu.certificate import peer_identity
 from actors.devnode.tpu.streams import PAUSE_SECONDS_MAX, Streams, StreamTooLong
 
-# What a validator gives as the reason when it closes.
+# Codes and reasons of a validator for closing a connection.
 CLOSE_DROPPED = (1, "dropped")
 CLOSE_TOO_MANY = (4, "too_many")
 CLOSE_INVALID_STREAM = (5, "invalid_stream")
@@ -38,10 +38,10 @@ _CERTIFICATE_REQUIRED = QuicErrorCode.CRYPTO_ERROR + AlertDescription.certificat
 
 
 class StreamCredit(Limit):
-    """How many streams the peer may have opened since the beginning.
+    """The number of streams that the peer may open since the start of the connection.
 
-    aioquic adds one for each stream that closes; that is overheard here, because a stream's place is only free again
-    once its transaction has been taken.
+    aioquic adds one for each closed stream. This class ignores that, because credit is granted only after the
+    transaction of a stream is submitted.
     """
 
     def __init__(self, of: Limit) -> None:
@@ -61,7 +61,7 @@ class StreamCredit(Limit):
 
 
 class Door(Protocol):
-    """What a connection asks of the door."""
+    """The interface of the door for a connection."""
 
     def admit(self, connection: "TpuConnection", identity: Pubkey | None, address: str) -> Admitted | TooMany: ...
 
@@ -69,7 +69,7 @@ class Door(Protocol):
 
     def left(self, connection: "TpuConnection") -> None: ...
 
-    def take(self, raw: bytes) -> None: ...
+    def submit(self, raw: bytes) -> None: ...
 
 
 class TpuConnection(QuicConnectionProtocol):
@@ -127,24 +127,24 @@ class TpuConnection(QuicConnectionProtocol):
         if raw is not None:
             self._waiting.append(raw)
             if self._retry is None:
-                self._take_waiting()
+                self._submit_waiting()
         elif self._sweep is None and self._streams.has_open:
             self._sweep = self._loop.call_later(PAUSE_SECONDS_MAX, self._drop_stalled)
 
-    def _take_waiting(self) -> None:
-        """Take what the rate allows, in the order in which it was complete; the rest when it allows more."""
+    def _submit_waiting(self) -> None:
+        """Submit transactions, in the order in which they were complete, as fast as the rate allows."""
         self._retry = None
         while self._waiting:
             wait_seconds = self._throttle.wait_seconds(self._loop.time())
             if wait_seconds:
-                self._retry = self._loop.call_later(wait_seconds, self._take_more)
+                self._retry = self._loop.call_later(wait_seconds, self._submit_more)
                 return
-            self._door.take(self._waiting.popleft())
+            self._door.submit(self._waiting.popleft())
             self.credit.grant(1)
 
-    def _take_more(self) -> None:
-        self._take_waiting()
-        self.transmit()  # What the credit allows now.
+    def _submit_more(self) -> None:
+        self._submit_waiting()
+        self.transmit()  # Send the new credit to the peer.
 
     def _drop_stalled(self) -> None:
         self._sweep = None
@@ -156,13 +156,13 @@ class TpuConnection(QuicConnectionProtocol):
             self._sweep = self._loop.call_later(PAUSE_SECONDS_MAX, self._drop_stalled)
 
     def _terminated(self) -> None:
-        """What came whole is a transaction, however the connection ended; a validator takes it just so."""
+        """Submit all complete transactions after the end of the connection, as a validator does."""
         for timer in (self._retry, self._sweep):
             if timer is not None:
                 timer.cancel()
         self._retry = self._sweep = None
         while self._waiting:
-            self._door.take(self._waiting.popleft())
+            self._door.submit(self._waiting.popleft())
         self._door.left(self)
 
 

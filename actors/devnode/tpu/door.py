@@ -1,8 +1,8 @@
-"""The TPU: where transactions are sent straight to the leader, over QUIC.
+"""The TPU: the QUIC port where clients send transactions to the leader.
 
-Implements: ALPN `solana-tpu`, the node's identity as certificate, admission, and handing what comes to the chain. The
-sender hears nothing of what becomes of a transaction, here as on any validator.
-Not here: a connection's life (connection.py), what the limits are (admission.py).
+Implements: ALPN `solana-tpu`, the node's identity as certificate, admission, and submitting to the chain. As on a
+validator, the sender gets no answer.
+Not here: one connection (connection.py), the limits (admission.py).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class TpuDoor:
         self._server: _Server | None = None
 
     async def open(self, listening: socket.socket) -> None:
-        """Serve on a bound UDP socket, which is the door's from now on."""
+        """Serve on a bound UDP socket; the door closes it."""
         certificate, key = node_certificate(self._node.keys.identity)
         configuration = QuicConfiguration(
             is_client=False,
@@ -70,7 +70,7 @@ class TpuDoor:
     def may_arrive(self, address: str) -> bool:
         return self._arrivals.allows(address, self._clock.monotonic())
 
-    # What connections ask.
+    # Calls from connections.
 
     def admit(self, connection: TpuConnection, identity: Pubkey | None, address: str) -> Admitted | TooMany:
         number = next(self._numbers)
@@ -83,7 +83,7 @@ class TpuDoor:
         return result
 
     def throttle(self, identity: Pubkey | None, address: str) -> Throttle:
-        """One for all connections of a peer."""
+        """The throttle of a peer, which all its connections share."""
         peer = identity if identity is not None else address
         staked = self._admission.stake_share(peer) > 0
         limit = None if staked else self._limits.unstaked_streams_per_interval
@@ -99,12 +99,12 @@ class TpuDoor:
         if peer not in self._peers.values():
             self._throttles.pop(peer, None)
 
-    def take(self, raw: bytes) -> None:
+    def submit(self, raw: bytes) -> None:
         self._node.chain.submit(raw, Source.TPU)
 
 
 class _Server(QuicServer):
-    """aioquic's, with new connections counted before anything is spent on them."""
+    """aioquic's server, with a limit of new connections before it creates any state for them."""
 
     def __init__(self, configuration: QuicConfiguration, door: TpuDoor) -> None:
         def create(quic: QuicConnection, **rest: Any) -> TpuConnection:

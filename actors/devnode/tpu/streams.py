@@ -1,8 +1,8 @@
-"""Transactions on their way in: the streams of one connection.
+"""The streams of one connection, each with one transaction.
 
-Implements: one transaction is one stream; its bytes come in pieces and end with the stream. At most 4,096 bytes, and no
-pause of more than two seconds: what stalls is dropped.
-Pure: times are arguments. Not here: QUIC (connection.py), what becomes of a transaction (chain/chain.py).
+Implements: a transaction comes in pieces and ends with its stream. It has at most 4,096 bytes, and a stream that
+pauses for more than two seconds is dropped.
+Pure: times are arguments. Not here: QUIC (connection.py), executing transactions (chain/chain.py).
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ PAUSE_SECONDS_MAX = 2.0
 
 
 class StreamTooLong(Exception):
-    """More bytes than any transaction has."""
+    """The stream has more bytes than a transaction can have."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Streams:
         return bool(self._open)
 
     def receive(self, stream: int, data: bytes, ends: bool, now_seconds: float) -> bytes | None:
-        """The whole transaction once its stream has ended. Raises StreamTooLong."""
+        """Add a piece; returns the whole transaction when its stream has ended. Raises StreamTooLong."""
         if stream in self._dropped:
             if ends:
                 self._dropped.discard(stream)
@@ -53,12 +53,12 @@ class Streams:
         return None
 
     def forget(self, stream: int) -> bool:
-        """The peer took the stream back. False: nothing of it was waiting."""
+        """Forget a stream that the peer has reset; False if it was not open."""
         self._dropped.discard(stream)
         return self._open.pop(stream, None) is not None
 
     def drop_stalled(self, now_seconds: float) -> list[int]:
-        """Give up on streams that paused too long; what still comes of them is ignored."""
+        """Drop streams that have paused too long; their further pieces are ignored."""
         stalled = [
             stream for stream, partial in self._open.items() if now_seconds - partial.at_seconds > PAUSE_SECONDS_MAX
         ]

@@ -1,4 +1,4 @@
-"""A chain stepped by hand with its block engine, and bundles for it."""
+"""A chain inside the test process with its block engine, and bundles for it."""
 
 import base64
 from typing import Any
@@ -37,7 +37,7 @@ def text(transaction: VersionedTransaction) -> str:
 
 
 class Engine:
-    """Asked over its routes, as a client would."""
+    """Calls a block engine over its routes, as a client does."""
 
     def __init__(self, local: LocalNode) -> None:
         self.local = local

@@ -8,7 +8,7 @@ from .conftest import Engine, bundle
 
 
 def test_a_bundle_lands_in_order_in_one_slot(engine: Engine) -> None:
-    """Each transaction on what the one before it did: the second spends what the first gave."""
+    """Each transaction sees the changes of the one before: the second spends lamports that the first transferred."""
     chain = engine.local.chain
     payer, middle, last = engine.local.wallet(), Keypair(), Pubkey.new_unique()
     first, second = engine.pay(payer, 9_000_000, middle.pubkey()), engine.pay(middle, 2_000_000, last)
@@ -20,8 +20,8 @@ def test_a_bundle_lands_in_order_in_one_slot(engine: Engine) -> None:
     assert account is not None and account.lamports == 2_000_000
 
 
-def test_one_failure_leaves_nothing_behind(engine: Engine) -> None:
-    """No fee, no signature, no changed account: not even of those that would have succeeded."""
+def test_one_failure_keeps_the_whole_bundle_from_landing(engine: Engine) -> None:
+    """There is no fee, no record and no changed account, also for the transactions that would succeed."""
     chain = engine.local.chain
     payer, to = engine.local.wallet(), Pubkey.new_unique()
     count = chain.transaction_count
@@ -40,14 +40,14 @@ def test_a_tip_below_the_minimum_wins_no_auction(engine: Engine) -> None:
     assert isinstance(land(chain, bundle(engine.tip(payer, 999))), Failed)
 
 
-def test_what_cannot_be_paid_for_is_not_landed(engine: Engine) -> None:
-    """A payer that does not exist is no failure of a program: the runtime would not take it at all."""
+def test_a_bundle_with_an_absent_payer_fails(engine: Engine) -> None:
+    """The runtime refuses such a transaction before any program runs."""
     payer = engine.local.wallet()
     result = land(engine.local.chain, bundle(engine.tip(payer), engine.pay(Keypair())))
     assert isinstance(result, Failed) and "no record of a prior credit" in result.reason
 
 
-def test_stale_and_landed_transactions_are_refused_beforehand(engine: Engine) -> None:
+def test_expired_and_landed_transactions_are_refused(engine: Engine) -> None:
     payer, chain = engine.local.wallet(), engine.local.chain
     one, two = bundle(engine.tip(payer)), bundle(engine.tip(payer, 20_000))
     assert refusal(chain, one) is None

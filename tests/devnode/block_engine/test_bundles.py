@@ -13,7 +13,7 @@ from .conftest import Engine, decoded
 
 
 def test_the_id_is_a_hash_of_the_signatures() -> None:
-    """Lower-case hex SHA-256 over the base58 ids, joined by commas, in order."""
+    """It is the lower-case hex SHA-256 of the base58 signatures, joined by commas, in order."""
     one, two = Signature.from_bytes(b"\x01" * 64), Signature.from_bytes(b"\x02" * 64)
     assert bundle_id([one, two]) == hashlib.sha256(f"{one},{two}".encode()).hexdigest()
     assert bundle_id([one, two]) != bundle_id([two, one])
@@ -32,18 +32,18 @@ def test_a_bundle_has_at_most_five_signed_transactions_and_none_twice(engine: En
 
 
 @pytest.mark.parametrize("position", range(len(TIP_ACCOUNTS)))
-def test_any_tip_account_will_do(engine: Engine, position: int) -> None:
+def test_every_tip_account_is_accepted(engine: Engine, position: int) -> None:
     payer = engine.local.wallet()
     assert isinstance(bundle_of([decoded(engine.tip(payer, account=position))]), Bundle)
 
 
 def test_a_tip_account_must_be_write_locked(engine: Engine) -> None:
-    """To name it, readonly, is not enough."""
+    """A read-only tip account is not enough."""
     payer = engine.local.wallet()
     tip = engine.tip(payer)
     message = tip.message
     assert isinstance(message, MessageV0)
-    header = MessageHeader(1, 0, 2)  # The tip account readonly, beside the program.
+    header = MessageHeader(1, 0, 2)  # The tip account is read-only, like the program.
     readonly = MessageV0(header, message.account_keys, message.recent_blockhash, message.instructions, [])
     fault = Fault("Bundles must write lock at least one tip account to be eligible for the auction.")
     assert bundle_of([decoded(VersionedTransaction(readonly, [payer]))]) == fault
@@ -51,7 +51,7 @@ def test_a_tip_account_must_be_write_locked(engine: Engine) -> None:
     assert isinstance(bundle_of([decoded(engine.pay(payer)), decoded(tip)]), Bundle)
 
 
-def test_locks_are_counted_with_the_looked_up_ones(engine: Engine) -> None:
+def test_locks_include_accounts_from_lookup_tables(engine: Engine) -> None:
     payer = Keypair()
     lookup = MessageAddressTableLookup(Keypair().pubkey(), bytes(range(100)), bytes(range(100, 130)))
     message = MessageV0(MessageHeader(1, 0, 0), [payer.pubkey()], engine.local.blockhash(), [], [lookup])

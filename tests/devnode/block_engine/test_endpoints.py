@@ -41,8 +41,8 @@ def test_methods_have_paths_of_their_own(engine: Engine) -> None:
         assert body["result"]["context"] == {"slot": engine.local.chain.levels.building.slot}
 
 
-def test_refusals_are_in_the_engines_words(engine: Engine) -> None:
-    """All with HTTP 400 and an error object; nothing was taken."""
+def test_errors_have_the_texts_of_the_engine(engine: Engine) -> None:
+    """Each has HTTP 400 and an error object, and no bundle is accepted."""
     payer = engine.local.wallet()
     tips = [text(engine.tip(payer, 10_000 + number)) for number in range(6)]
     plain = text(engine.pay(payer))
@@ -73,8 +73,8 @@ def test_a_bundle_on_an_old_blockhash_is_refused(engine: Engine) -> None:
     assert error == (400, -32602, "bundle contains an expired blockhash")
 
 
-def test_a_transaction_is_sent_on_at_once(engine: Engine) -> None:
-    """Without preflight, tip or receipt; it lands and may fail, as on any leader."""
+def test_a_transaction_is_forwarded_at_once(engine: Engine) -> None:
+    """There is no preflight, tip or bundle id; the transaction lands and may fail, as on any leader."""
     failing = engine.pay(engine.local.wallet(), 10**12)
     reply, body = engine.post("/api/v1/transactions", "sendTransaction", text(failing), BASE64)
     assert (reply.status, body["result"], reply.headers) == (200, str(failing.signatures[0]), ())
@@ -83,7 +83,7 @@ def test_a_transaction_is_sent_on_at_once(engine: Engine) -> None:
 
 
 def test_bundle_only_makes_a_bundle_of_one(engine: Engine) -> None:
-    """It must tip, its id is in a header, and it lands only if it succeeds."""
+    """The transaction must tip, the bundle id is in a header, and it lands only if it succeeds."""
     payer = engine.local.wallet()
     path, query = "/api/v1/transactions", b"bundleOnly=true"
     tip = engine.tip(payer)
@@ -100,7 +100,7 @@ def test_bundle_only_makes_a_bundle_of_one(engine: Engine) -> None:
 
 
 def test_a_method_can_be_made_to_refuse_with_429(engine: Engine) -> None:
-    """As the engine refuses who asks too often: clients tell it from other refusals by the code."""
+    """The error is the engine's for too many requests, which clients recognize by its code."""
     engine.local.node.faults.set(read_plan({"calls": {"sendBundle": {"too_many_share": 1}}}))
     tip = engine.tip(engine.local.wallet())
     status, code, message = engine.error("sendBundle", [text(tip)], BASE64)
@@ -122,14 +122,14 @@ def test_the_tip_floor_is_a_plain_document(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5"])
-def test_what_is_no_request_is_answered(engine: Engine, body: bytes) -> None:
+def test_an_invalid_request_gets_an_error(engine: Engine, body: bytes) -> None:
     scope: dict[str, Any] = {"method": "POST", "path": "/api/v1/bundles", "headers": []}
     reply = engine.routes["POST", "/api/v1/bundles"](scope, body)
     assert reply.status == 400 and orjson.loads(reply.body)["error"]["code"] in (-32700, -32600)
 
 
 def test_a_running_node_takes_bundles(start_devnode: StartDevnode) -> None:
-    """Over HTTP, from tip accounts to finalized, on the port of the node."""
+    """A client sends a bundle over HTTP, on the node's port, and follows it until it is finalized."""
     process = start_devnode()
     with httpx.Client(base_url=process.url) as http:
 

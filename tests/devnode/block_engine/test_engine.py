@@ -14,8 +14,8 @@ from tests.devnode.encoding.test_wire import memo
 from .conftest import Engine
 
 
-def test_from_receipt_to_final(engine: Engine) -> None:
-    """Pending until the auction, then landed, then confirmed and finalized as its slot is."""
+def test_the_statuses_of_a_bundle_until_it_is_finalized(engine: Engine) -> None:
+    """A bundle is pending until the auction, then landed, then confirmed and finalized with its slot."""
     payer = engine.local.wallet()
     payment, tip = engine.pay(payer), engine.tip(payer)
     identifier = engine.send(payment, tip)
@@ -37,7 +37,7 @@ def test_from_receipt_to_final(engine: Engine) -> None:
 
 
 def test_the_highest_tip_lands_first(engine: Engine) -> None:
-    """Then the one that came first."""
+    """With equal tips, the earlier bundle lands first."""
     payers = [engine.local.wallet() for _ in range(3)]
     tips = [engine.tip(payer, lamports) for payer, lamports in zip(payers, (10_000, 50_000, 10_000), strict=True)]
     for tip in tips:
@@ -48,7 +48,7 @@ def test_the_highest_tip_lands_first(engine: Engine) -> None:
 
 
 def test_a_bundle_may_need_another_of_the_same_auction(engine: Engine) -> None:
-    """By itself it would fail, so it comes last."""
+    """A bundle that would fail alone is tried last."""
     payer, poor = engine.local.wallet(), Keypair()
     needs = engine.send(engine.tip(poor, 90_000))
     gives = engine.send(engine.pay(payer, 5_000_000, poor.pubkey()), engine.tip(payer))
@@ -66,8 +66,8 @@ def test_a_bundle_that_fails_has_failed(engine: Engine) -> None:
     assert not engine.landed(payment)
 
 
-def test_a_bundle_that_lost_may_try_again(engine: Engine) -> None:
-    """The same bundle has the same id; twice before the auction it is one, after it failed it is a new attempt."""
+def test_a_failed_bundle_may_be_sent_again(engine: Engine) -> None:
+    """Sent twice before the auction it is one bundle; sent again after it failed, it is a new attempt."""
     payer, poor = engine.local.wallet(), Keypair()
     tip = engine.tip(poor, 90_000)
     identifier = engine.send(tip)
@@ -92,7 +92,7 @@ def test_two_bundles_with_one_transaction_land_once(engine: Engine) -> None:
 
 
 def test_an_unknown_and_an_old_bundle_are_invalid(engine: Engine) -> None:
-    """Five minutes of look-back; where it landed stays known."""
+    """After the look-back of five minutes the in-flight status is Invalid; the landed status stays a while longer."""
     identifier = engine.send(engine.tip(engine.local.wallet()))
     engine.engine.auction()
     assert engine.inflight("0" * 64) == ("Invalid", None)
@@ -104,7 +104,7 @@ def test_an_unknown_and_an_old_bundle_are_invalid(engine: Engine) -> None:
 
 
 def test_a_landing_is_known_for_all_of_the_look_back(engine: Engine) -> None:
-    """Longer than the chain remembers signatures for replays, and than the blockhash is good."""
+    """The look-back is longer than the chain keeps statuses, so the slot comes from the archive."""
     tip = engine.tip(engine.local.wallet())
     identifier = engine.send(tip)
     engine.engine.auction()
@@ -117,7 +117,7 @@ def test_a_landing_is_known_for_all_of_the_look_back(engine: Engine) -> None:
 
 
 def test_a_dropped_bundle_is_pending_until_its_blockhash_is_old(engine: Engine) -> None:
-    """An id is a receipt: whoever drops it on the way tells nobody. The bundle shares one fate."""
+    """The sender of a dropped bundle gets an id and no error; all of its transactions are dropped."""
     engine.local.node.faults.set(read_plan({"sends": {"bundle": {"drop_share": 1}}}))
     payer = engine.local.wallet()
     payment = engine.pay(payer)
@@ -143,8 +143,8 @@ def test_a_delayed_bundle_arrives_whole(engine: Engine) -> None:
     assert engine.inflight(identifier) == ("Landed", engine.local.chain.levels.building.slot)
 
 
-def test_a_bundle_that_a_lost_fork_took_back_has_not_landed(engine: Engine) -> None:
-    """Statuses are the chain's own, as upstream: a receipt and even a landing promise nothing before finality."""
+def test_a_bundle_on_a_lost_fork_has_not_landed(engine: Engine) -> None:
+    """Statuses come from the chain, so a lost fork changes a landed bundle back to pending."""
     payer = engine.local.wallet()
     payment = engine.pay(payer)
     identifier = engine.send(payment, engine.tip(payer))
@@ -156,8 +156,8 @@ def test_a_bundle_that_a_lost_fork_took_back_has_not_landed(engine: Engine) -> N
     assert engine.call("getBundleStatuses", [identifier])["value"] == []
 
 
-def test_a_bundle_may_hold_every_version(engine: Engine) -> None:
-    """v1 up to its own size, beside v0, as base64."""
+def test_a_bundle_may_mix_versions(engine: Engine) -> None:
+    """A v1 transaction, larger than v0 allows, may be in one bundle with v0."""
     payer = engine.local.wallet()
     config = TransactionConfig(compute_unit_limit=400_000, loaded_accounts_data_size_limit=1_000_000)
     large = MessageV1.try_compile(payer.pubkey(), [memo(3_000)], engine.local.blockhash(), config=config)
@@ -167,7 +167,7 @@ def test_a_bundle_may_hold_every_version(engine: Engine) -> None:
 
 
 def test_tip_accounts_exist_on_every_chain(engine: Engine) -> None:
-    """One that was begun without them gets them from the faucet; otherwise nothing happens."""
+    """The faucet funds only missing tip accounts."""
     vm = engine.local.chain.vm
     count = engine.local.chain.transaction_count
     engine.engine.fund_tip_accounts()
@@ -178,17 +178,17 @@ def test_tip_accounts_exist_on_every_chain(engine: Engine) -> None:
     assert account is not None and account.lamports == vm.rent_exempt_lamports(0)
 
 
-async def test_auctions_are_held_by_themselves(engine: Engine) -> None:
-    """And tips of sealed slots make the floor."""
+async def test_the_running_engine_holds_auctions(engine: Engine) -> None:
+    """It also adds the tips of sealed slots to the floor."""
     running = asyncio.create_task(engine.engine.run())
     await asyncio.sleep(0)
     tip = engine.tip(engine.local.wallet(), 30_000)
     engine.send(tip)
     async with asyncio.timeout(10):
-        while not engine.landed(tip):  # noqa: ASYNC110 - the chain sets no event of asyncio's.
+        while not engine.landed(tip):  # noqa: ASYNC110 - the chain sets no asyncio event.
             await asyncio.sleep(0.01)
         engine.local.beat()
-        while not engine.engine.tips.floor()["landed_tips_50th_percentile"]:  # noqa: ASYNC110 - nor does the engine.
+        while not engine.engine.tips.floor()["landed_tips_50th_percentile"]:  # noqa: ASYNC110 - as above.
             await asyncio.sleep(0.01)
     assert engine.engine.tips.floor()["landed_tips_99th_percentile"] == 30_000e-9
     running.cancel()

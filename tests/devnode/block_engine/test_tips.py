@@ -42,8 +42,8 @@ def block(slot: int, *tips: int) -> Block:
     return Block(slot, slot - 1, slot, "", "", 0, records)
 
 
-def test_a_tip_is_what_tip_accounts_gained() -> None:
-    """All of them together, whatever the instruction was; a failed transaction gave nothing."""
+def test_a_tip_is_the_gain_of_all_tip_accounts() -> None:
+    """The instruction does not matter; a failed transaction has no tip."""
     keys = ("payer", TIP, str(TIP_ACCOUNTS[0]), "other")
     assert tip_lamports(keys, meta((100, 5, 5, 5), (0, 15, 25, 75))) == 30
     assert tip_lamports(keys, meta((100, 5, 5, 5), (0, 15, 25, 75), err="AccountInUse")) == 0
@@ -58,7 +58,7 @@ def test_without_tips_the_floor_is_zero() -> None:
 
 
 def test_the_floor_is_in_sol() -> None:
-    """By the names that the engine publishes; transactions without a tip do not count."""
+    """The fields have the engine's names; transactions without a tip do not count."""
     window = TipWindow()
     window.observe(block(1, *range(1_000, 101_000 + 1, 1_000), 0))
     assert window.floor() == pytest.approx(

@@ -1,4 +1,4 @@
-"""A chain stepped by hand with its TPU open on a free port, and a client as unmodified aioquic makes it."""
+"""A chain inside the test process with its TPU on a free port, and a client of unmodified aioquic."""
 
 import asyncio
 import datetime
@@ -50,7 +50,7 @@ class TpuClient(QuicConnectionProtocol):
 
     @property
     def credit(self) -> int:
-        """How many streams this client may have opened since the beginning."""
+        """The number of streams that this client may open since the start of the connection."""
         return self._quic._remote_max_streams_uni
 
     async def end(self) -> ConnectionTerminated:
@@ -65,9 +65,9 @@ def client_configuration(identity: Keypair | None) -> QuicConfiguration:
 
 
 def nameless_certificate() -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """A certificate whose key is no identity."""
+    """A certificate whose key is not Ed25519, so that it has no identity."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "no identity")])
     day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(day).not_valid_after(day + datetime.timedelta(days=3_650))
@@ -91,7 +91,7 @@ class OpenTpu:
     async def client(
         self, identity: Keypair | None = None, configuration: QuicConfiguration | None = None
     ) -> AsyncIterator[TpuClient]:
-        """As a peer with a new identity where none is given."""
+        """Connect a client, with a new identity if none is given."""
         address = self.local.node.tpu_quic_address
         assert address is not None
         host, _, port = address.rpartition(":")
@@ -102,7 +102,7 @@ class OpenTpu:
             yield client
 
     def wallet(self) -> Keypair:
-        """Funded, and what landed for it is not waited for."""
+        """A funded wallet; `landed` does not return its funding transactions."""
         keypair = self.local.wallet(10**12)
         self._landed.drain()
         return keypair

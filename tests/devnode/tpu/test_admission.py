@@ -3,7 +3,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.tpu.admission import INTERVAL_SECONDS, Admission, Admitted, Arrivals, Limits, Throttle, TooMany
 
-BIG, SMALL, TINY, NOBODY = (Pubkey.from_bytes(bytes((number,)) * 32) for number in range(1, 5))
+BIG, SMALL, TINY, UNSTAKED = (Pubkey.from_bytes(bytes((number,)) * 32) for number in range(1, 5))
 STAKES = {BIG: 75_000, SMALL: 24_999, TINY: 1}
 
 
@@ -11,8 +11,8 @@ def admission(**limits: int) -> Admission:
     return Admission(Limits(**limits), STAKES)  # type: ignore[arg-type]
 
 
-def test_arrivals_come_back_one_by_one() -> None:
-    """Eight a minute and address: a burst of eight, then one for each 7.5 seconds."""
+def test_an_address_may_connect_eight_times_a_minute() -> None:
+    """An address may make a burst of eight connections, then one every 7.5 seconds."""
     arrivals = Arrivals(Limits())
     assert [arrivals.allows("a", 100.0) for _ in range(9)] == [True] * 8 + [False]
     assert arrivals.allows("b", 100.0)
@@ -21,8 +21,8 @@ def test_arrivals_come_back_one_by_one() -> None:
     assert [arrivals.allows("a", 1_000.0) for _ in range(9)] == [True] * 8 + [False]
 
 
-def test_addresses_at_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one can send from many addresses does not fill the memory."""
+def test_idle_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, from however many addresses clients connect."""
     monkeypatch.setattr("actors.devnode.tpu.admission._ADDRESSES_MAX", 3)
     arrivals = Arrivals(Limits())
     for number in range(10):
@@ -31,9 +31,9 @@ def test_addresses_at_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_streams_grow_with_the_share_of_stake() -> None:
-    """From 128 to 512; a share below 1 in 50,000 is as good as none."""
+    """The number of streams goes from 128 to 512; a share below 1 in 50,000 counts as none."""
     one = admission()
-    assert one.admit(1, NOBODY) == Admitted(128, is_staked=False)
+    assert one.admit(1, UNSTAKED) == Admitted(128, is_staked=False)
     assert one.admit(2, "192.0.2.1") == Admitted(128, is_staked=False)
     assert one.admit(3, TINY) == Admitted(128, is_staked=False)
     assert one.admit(4, BIG) == Admitted(128 + 288, is_staked=True)
@@ -41,18 +41,18 @@ def test_streams_grow_with_the_share_of_stake() -> None:
 
 
 def test_connections_of_a_peer_are_counted_together() -> None:
-    """Eight without stake, sixteen with; one that leaves makes room."""
+    """A peer may have eight connections without stake and sixteen with; one that leaves makes room."""
     one = admission()
-    assert [isinstance(one.admit(number, NOBODY), Admitted) for number in range(9)] == [True] * 8 + [False]
+    assert [isinstance(one.admit(number, UNSTAKED), Admitted) for number in range(9)] == [True] * 8 + [False]
     assert [isinstance(one.admit(100 + number, BIG), Admitted) for number in range(17)] == [True] * 16 + [False]
     one.leave(3)
     one.leave(3)
-    assert isinstance(one.admit(50, NOBODY), Admitted)
-    assert one.admit(51, NOBODY) == TooMany()
+    assert isinstance(one.admit(50, UNSTAKED), Admitted)
+    assert one.admit(51, UNSTAKED) == TooMany()
 
 
 def test_a_full_table_loses_its_oldest_tenth() -> None:
-    """Peers with stake have a table of their own."""
+    """Peers with stake have a separate table."""
     one = admission(unstaked_connections_max=10)
     one.admit(0, BIG)
     for number in range(1, 11):

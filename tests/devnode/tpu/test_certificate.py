@@ -7,7 +7,7 @@ from .conftest import nameless_certificate
 
 
 def test_the_key_of_the_certificate_is_the_identity() -> None:
-    """And it is signed by itself, with dates that never matter."""
+    """The certificate is self-signed and does not expire."""
     identity = Keypair()
     certificate, key = node_certificate(identity)
     public = certificate.public_key()

@@ -1,4 +1,4 @@
-"""What a client of the TPU meets, with aioquic on the other end as its registry ships it."""
+"""TPU connections over real sockets, with a client of unmodified aioquic."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ async def test_a_transaction_sent_on_a_stream_lands(tpu: OpenTpu) -> None:
 
 
 async def test_the_certificate_shows_the_nodes_identity(tpu: OpenTpu) -> None:
-    """A client can check that it talks to the leader it meant."""
+    """A client can check that it is connected to the right leader."""
     async with tpu.client() as client:
         certificate = client._quic.tls._peer_certificate
         assert certificate is not None
@@ -33,11 +33,11 @@ async def test_the_certificate_shows_the_nodes_identity(tpu: OpenTpu) -> None:
 
 
 async def test_no_stream_may_be_opened_before_admission(tpu: OpenTpu) -> None:
-    """The handshake promises none; credit comes after it, and one for each transaction that was taken."""
+    """The handshake grants no streams; credit comes after it, and one more for each submitted transaction."""
     (payment,) = tpu.payments(1)
     async with tpu.client() as client:
         assert client.credit == 0
-        client.send(bytes(payment))  # Waits in the client until it may.
+        client.send(bytes(payment))  # The client waits for credit before it sends.
         await tpu.landed()
         assert client.credit == ROOMY.unstaked_streams
 
@@ -52,7 +52,7 @@ async def test_a_stream_that_comes_in_pieces_is_one_transaction(tpu: OpenTpu) ->
         assert await tpu.landed() == str(payment.signatures[0])
 
 
-async def test_v1_is_taken_up_to_its_own_size(tpu: OpenTpu) -> None:
+async def test_a_v1_transaction_above_the_size_of_v0_lands(tpu: OpenTpu) -> None:
     payer = tpu.wallet()
     config = TransactionConfig(compute_unit_limit=400_000, loaded_accounts_data_size_limit=1_000_000)
     message = MessageV1.try_compile(payer.pubkey(), [memo(3_000)], tpu.local.blockhash(), config=config)
@@ -63,15 +63,15 @@ async def test_v1_is_taken_up_to_its_own_size(tpu: OpenTpu) -> None:
         assert await tpu.landed() == str(large.signatures[0])
 
 
-async def test_more_bytes_than_any_transaction_has_end_the_connection(tpu: OpenTpu) -> None:
+async def test_a_stream_with_too_many_bytes_ends_the_connection(tpu: OpenTpu) -> None:
     async with tpu.client() as client:
         client.send(bytes(STREAM_BYTES_MAX + 1))
         end = await client.end()
     assert (end.error_code, end.reason_phrase) == (5, "invalid_stream")
 
 
-async def test_garbage_is_taken_without_a_word(tpu: OpenTpu) -> None:
-    """Nobody answers a stream, and one bad transaction does not cost the next one its place."""
+async def test_garbage_does_not_affect_the_next_transaction(tpu: OpenTpu) -> None:
+    """Bytes that are no transaction are ignored, and the connection stays open."""
     (payment,) = tpu.payments(1)
     async with tpu.client() as client:
         client.send(b"not a transaction")
@@ -81,13 +81,13 @@ async def test_garbage_is_taken_without_a_word(tpu: OpenTpu) -> None:
 
 
 async def test_a_client_without_certificate_is_refused(tpu: OpenTpu) -> None:
-    """TLS alert 116, certificate required, as a transport error."""
+    """The connection ends with TLS alert 116 (certificate required) as a transport error."""
     async with tpu.client(configuration=client_configuration(None)) as client:
         end = await client.end()
     assert (end.error_code, end.frame_type) == (0x100 + 116, QuicFrameType.CRYPTO)
 
 
-async def test_a_certificate_without_identity_is_a_peer_by_address(tpu: OpenTpu) -> None:
+async def test_a_peer_without_identity_counts_by_its_address(tpu: OpenTpu) -> None:
     (payment,) = tpu.payments(1)
     configuration = client_configuration(None)
     configuration.certificate, configuration.private_key = nameless_certificate()
@@ -97,7 +97,7 @@ async def test_a_certificate_without_identity_is_a_peer_by_address(tpu: OpenTpu)
 
 
 async def test_another_protocol_is_refused(tpu: OpenTpu) -> None:
-    """TLS alert 120, no application protocol."""
+    """The handshake fails with TLS alert 120 (no application protocol)."""
     configuration = client_configuration(Keypair())
     configuration.alpn_protocols = ["h3"]
     with pytest.raises(ConnectionError):
@@ -105,8 +105,8 @@ async def test_another_protocol_is_refused(tpu: OpenTpu) -> None:
             raise AssertionError("connected")
 
 
-async def test_a_ninth_connection_of_one_peer_is_too_many(tpu_with: TpuFactory) -> None:
-    """And what the others had stays theirs."""
+async def test_a_connection_above_the_limit_of_its_peer_is_closed(tpu_with: TpuFactory) -> None:
+    """The peer's first connection stays open, and other peers may connect."""
     async with tpu_with(dataclasses.replace(ROOMY, connections_per_unstaked_peer=1)) as tpu:
         (payment,) = tpu.payments(1)
         identity = Keypair()
@@ -114,7 +114,7 @@ async def test_a_ninth_connection_of_one_peer_is_too_many(tpu_with: TpuFactory) 
             async with tpu.client(identity) as second:
                 end = await second.end()
             assert (end.error_code, end.reason_phrase) == (4, "too_many")
-            async with tpu.client():  # Another peer may still come.
+            async with tpu.client():  # Another peer.
                 first.send(bytes(payment))
                 await tpu.landed()
 
@@ -127,7 +127,7 @@ async def test_a_full_table_drops_its_oldest(tpu_with: TpuFactory) -> None:
 
 
 async def test_an_identity_with_stake_gets_more_at_once(tpu: OpenTpu) -> None:
-    """All stake is the node's own: whoever shows its key has the most streams there are."""
+    """A client with the node's key has all stake, so it gets the largest number of streams."""
     (payment,) = tpu.payments(1)
     async with tpu.client(tpu.local.keys.identity) as client:
         client.send(bytes(payment))
@@ -136,7 +136,7 @@ async def test_an_identity_with_stake_gets_more_at_once(tpu: OpenTpu) -> None:
 
 
 async def test_streams_above_the_rate_wait_and_land(tpu_with: TpuFactory) -> None:
-    """More than the window and far above the rate: nothing is lost, and credit is withheld meanwhile."""
+    """With more streams than credit, far above the rate, every transaction still lands."""
     limits = dataclasses.replace(ROOMY, unstaked_streams=4, unstaked_streams_per_interval=6)
     async with tpu_with(limits) as tpu:
         sent = tpu.payments(20)
@@ -147,8 +147,8 @@ async def test_streams_above_the_rate_wait_and_land(tpu_with: TpuFactory) -> Non
     assert sorted(landed) == sorted(str(payment.signatures[0]) for payment in sent)
 
 
-async def test_what_came_whole_is_taken_though_the_sender_left(tpu_with: TpuFactory) -> None:
-    """A client that sends and closes at once has sent."""
+async def test_complete_transactions_land_after_the_sender_left(tpu_with: TpuFactory) -> None:
+    """A client may send and close at once."""
     limits = dataclasses.replace(ROOMY, unstaked_streams_per_interval=1)
     async with tpu_with(limits) as tpu:
         sent = tpu.payments(3)
@@ -159,7 +159,7 @@ async def test_what_came_whole_is_taken_though_the_sender_left(tpu_with: TpuFact
         assert {await tpu.landed() for _ in sent} == {str(payment.signatures[0]) for payment in sent}
 
 
-async def test_a_stream_taken_back_gives_its_place_back(tpu: OpenTpu) -> None:
+async def test_a_reset_stream_returns_its_credit(tpu: OpenTpu) -> None:
     async with tpu.client() as client:
         stream = client.send(b"half", ends=False)
         await client.ping()
@@ -173,7 +173,7 @@ async def test_a_stream_taken_back_gives_its_place_back(tpu: OpenTpu) -> None:
 
 
 async def test_an_address_that_connects_too_often_is_ignored(tpu_with: TpuFactory) -> None:
-    """As if its packets were lost: the client hears nothing at all, until there is room again."""
+    """The client gets no answer, as if its packets were lost, until the rate allows a connection again."""
     async with tpu_with(dataclasses.replace(ROOMY, connections_per_address_and_minute=1)) as tpu:
         async with tpu.client():
             pass
@@ -187,8 +187,8 @@ async def test_an_address_that_connects_too_often_is_ignored(tpu_with: TpuFactor
             pass
 
 
-def test_credit_is_given_by_the_door_alone() -> None:
-    """aioquic adds one for each closed stream on its own account: that is not heard."""
+def test_only_grants_change_the_credit() -> None:
+    """aioquic adds one for each closed stream, and the class ignores it."""
     credit = StreamCredit(Limit(0, "streams", 128))
     assert credit.value == 0
     credit.value += 1

@@ -1,4 +1,4 @@
-"""A whole devnode and its TPU, found and used as a client would."""
+"""A devnode process whose TPU a client finds and uses."""
 
 import asyncio
 from collections.abc import Iterable
@@ -76,13 +76,13 @@ async def test_a_thousand_transactions_all_land(start_devnode: StartDevnode) -> 
     assert count == TRANSACTIONS
 
 
-async def test_a_closed_door_is_not_announced(tpu: OpenTpu) -> None:
+async def test_getclusternodes_does_not_show_a_closed_door(tpu: OpenTpu) -> None:
     assert tpu.local.call("getClusterNodes")[0]["tpuQuic"] == tpu.local.node.tpu_quic_address is not None
     tpu.door.close()
     assert tpu.local.call("getClusterNodes")[0]["tpuQuic"] is None
 
 
-async def test_a_peer_that_left_leaves_nothing_behind(tpu: OpenTpu) -> None:
+async def test_a_closed_connection_leaves_no_state(tpu: OpenTpu) -> None:
     (payment,) = tpu.payments(1)
     async with tpu.client() as client:
         client.send(bytes(payment))
@@ -93,7 +93,7 @@ async def test_a_peer_that_left_leaves_nothing_behind(tpu: OpenTpu) -> None:
     assert not door._connections and not door._throttles and not door._peers and not door._admission._of_peer
 
 
-async def test_what_is_no_quic_is_ignored(tpu: OpenTpu) -> None:
+async def test_datagrams_that_are_not_quic_are_ignored(tpu: OpenTpu) -> None:
     (payment,) = tpu.payments(1)
     assert tpu.door._server is not None
     for datagram in (b"", b"\x00", b"\xff" * 1_300, b"\xc0" + bytes(1_250)):
@@ -103,7 +103,7 @@ async def test_what_is_no_quic_is_ignored(tpu: OpenTpu) -> None:
         await tpu.landed()
 
 
-def test_a_taken_port_names_its_flag() -> None:
+def test_the_error_of_a_taken_port_names_its_flag() -> None:
     taken = open_udp("127.0.0.1", 0, "--tpu-port")
     with pytest.raises(PortTaken, match="--tpu-port"):
         open_udp("127.0.0.1", taken.getsockname()[1], "--tpu-port")

@@ -13,7 +13,7 @@ def test_pieces_are_put_together_by_stream() -> None:
 
 
 def test_a_stream_has_at_most_the_bytes_of_a_transaction() -> None:
-    """However they are cut."""
+    """The limit holds for one piece and for several."""
     streams = Streams()
     assert streams.receive(2, bytes(STREAM_BYTES_MAX), True, 0) == bytes(STREAM_BYTES_MAX)
     with pytest.raises(StreamTooLong):
@@ -24,7 +24,7 @@ def test_a_stream_has_at_most_the_bytes_of_a_transaction() -> None:
 
 
 def test_a_stream_that_pauses_too_long_is_dropped() -> None:
-    """What comes of it later is nobody's transaction; others go on."""
+    """Its later pieces are ignored; other streams are not affected."""
     streams = Streams()
     streams.receive(2, b"a", False, 0)
     streams.receive(6, b"x", False, 1)
@@ -34,7 +34,7 @@ def test_a_stream_that_pauses_too_long_is_dropped() -> None:
     assert streams.receive(6, b"y", True, 3) == b"xy" and not streams.has_open
 
 
-def test_a_stream_taken_back_is_forgotten() -> None:
+def test_a_reset_stream_is_forgotten() -> None:
     streams = Streams()
     streams.receive(2, b"a", False, 0)
     assert streams.forget(2) and not streams.forget(2) and not streams.has_open
