@@ -1,8 +1,8 @@
-"""Which accounts an instruction of the launch platform takes, in which order, and where each comes from.
+"""Account lists of the launch platform's instructions, and whole instructions.
 
-Implements: account lists of the legacy, v2 and v3 trades, of create, create_v2, extend_account,
-init_user_volume_accumulator, migrate and migrate_v2; the addresses behind the names; and whole instructions.
-Pure. Not here: instruction data (instructions.py), which form suits a coin: that is the caller's choice.
+Implements: the accounts, in order, of the legacy, v2 and v3 trades, of create, create_v2, extend_account,
+init_user_volume_accumulator, migrate and migrate_v2; the address for each name; and whole instructions.
+Pure. Not here: instruction data (instructions.py), the choice of an instruction for a coin (the caller's).
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Slot:
 
 
 def _slots(text: str) -> tuple[Slot, ...]:
-    """`name`, `name:w` and `name:ws`, apart by spaces."""
+    """Parse a list of names with flags: `name`, `name:w` (writable), `name:ws` (writable signer)."""
     found = []
     for word in text.split():
         name, _, flags = word.partition(":")
@@ -52,9 +52,7 @@ _V2_START = (
     "buyback:w buyback_quote:w bonding_curve:w curve_base:w curve_quote:w user:ws user_base:w user_quote:w "
     "creator_vault:w creator_vault_quote:w sharing_config"
 )
-_V2_END = (
-    "user_volume:w user_volume_quote:w fee_config fee_program system_program event_authority program"  # Of both ways.
-)
+_V2_END = "user_volume:w user_volume_quote:w fee_config fee_program system_program event_authority program"
 _V3 = _slots(
     "global mint quote_mint base_program quote_program bonding_curve:w curve_base:w curve_quote:w user:ws user_base:w "
     "user_quote:w user_volume:w fee_config buyback_v3:w system_program event_authority program"
@@ -93,7 +91,7 @@ SLOTS: dict[Kind, tuple[Slot, ...]] = {
         "amm_event_authority rent event_authority program"
     ),
 }
-# Behind create_v2's accounts when the quote is a token; the last one is read for quotes that Global does not list.
+# Trailing accounts of create_v2 for a token quote; the last is only read for quotes that Global does not list.
 CREATE_V2_QUOTE_SLOTS = _slots("quote_mint curve_quote:w quote_program quote_control")
 
 FIXED: dict[str, Pubkey] = {
@@ -122,7 +120,7 @@ Keys = dict[str, Pubkey]
 
 @dataclass(frozen=True, slots=True)
 class Trader:
-    """Who trades, and which of the recipients that Global lists take the fees."""
+    """The trading wallet, and the fee recipients that it chooses from Global's lists."""
 
     user: Pubkey
     fee_recipient: Pubkey
@@ -145,7 +143,7 @@ def coin_keys(mint: Pubkey, base_program: Pubkey) -> Keys:
 
 
 def trade_keys(mint: Pubkey, base_program: Pubkey, curve: BondingCurve, trader: Trader, quote_program: Pubkey) -> Keys:
-    """Every account that a trade of any family can name. quote_program: owner of the quote mint (WSOL's for SOL)."""
+    """All accounts of a trade in any family. quote_program: the owner of the quote mint (WSOL's for SOL)."""
     keys = coin_keys(mint, base_program)
     quote = curve.trade_quote_mint
     vault = pdas.creator_vault(curve.creator)
@@ -174,7 +172,8 @@ def trade_keys(mint: Pubkey, base_program: Pubkey, curve: BondingCurve, trader: 
 
 
 def trade_instruction(kind: Kind, arguments: TradeArguments, keys: Keys) -> Instruction:
-    """keys: of `trade_keys`. The legacy buys carry track_volume; v3 carries partial_fill only where it is set."""
+    """Build a trade. keys: from `trade_keys`. Legacy buys have track_volume; buy_v3 has partial_fill only if it is
+    set."""
     flag: bool | None = None
     if kind in LEGACY_TRADES and kind is not Kind.SELL:
         flag = arguments.flag
@@ -186,7 +185,8 @@ def trade_instruction(kind: Kind, arguments: TradeArguments, keys: Keys) -> Inst
 def create_instruction(
     kind: Kind, arguments: CreateArguments, mint: Pubkey, user: Pubkey, quote: tuple[Pubkey, Pubkey] | None = None
 ) -> Instruction:
-    """quote: mint and token program of a token quote (create_v2 only). Both the mint's key and the user sign."""
+    """Build a launch, which the mint's key and the user must sign. quote: mint and token program of a token quote
+    (create_v2 only)."""
     program = addresses.TOKEN_PROGRAM if kind is Kind.CREATE else addresses.TOKEN_2022_PROGRAM
     keys = coin_keys(mint, program) | {"user": user}
     made = instruction(kind, create_data(kind, arguments), keys)

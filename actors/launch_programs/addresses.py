@@ -1,8 +1,8 @@
-"""Well-known addresses of the bonding-curve launch platform and of the programs that it works with.
+"""Well-known addresses of the bonding-curve launch platform and of the programs that it uses.
 
-Implements: program ids, fixed accounts and the fee recipients that mainnet's Global account names. Who builds a
-transaction reads the recipients from Global: this list changes on the chain without a word.
-Pure constants; no rules live here. Not here: addresses that depend on a coin or a wallet (pdas.py).
+Implements: program ids, fixed accounts, and the fee recipients in mainnet's Global account. Code that builds a
+transaction must read the recipients from Global, because the platform can change them at any time.
+Pure constants. Not here: addresses that depend on a coin or a wallet (pdas.py).
 """
 
 from solders.pubkey import Pubkey
@@ -53,7 +53,7 @@ NORMAL_FEE_RECIPIENTS = _keys(
     "FWsW1xNtWscwNmKv6wVsU1iTzRN6wmmk3MjxRP5tT7hz",
     "G5UZAVbAf46s7cKWoyKu8kYTip9DGTpbLZ2qa9Aq69dP",
 )
-RESERVED_FEE_RECIPIENTS = _keys(  # Of mayhem coins.
+RESERVED_FEE_RECIPIENTS = _keys(  # For mayhem coins.
     "GesfTA3X2arioaHp8bbKdjG9vJtskViWACZoYvxp4twS",
     "4budycTjhs9fD6xw62VBducVTNgMgJJ5BgtKq7mAZwn6",
     "8SBKzEQU4nLSzcwF4a74F2iaUDQyTfjGndn6qUWBnrpR",
@@ -63,7 +63,7 @@ RESERVED_FEE_RECIPIENTS = _keys(  # Of mayhem coins.
     "463MEnMeGyJekNZFQSTUABBEbLnvMTALbT6ZmsxAbAdq",
     "6AUH3WEHucYZyC61hqpqYUWVto5qA5hjHuNQ32GNnNxA",
 )
-BUYBACK_FEE_RECIPIENTS = _keys(  # Of every coin.
+BUYBACK_FEE_RECIPIENTS = _keys(  # For all coins.
     "5YxQFdt3Tr9zJLvkFccqXVUwhdTWJQc1fFg2YPbxvxeD",
     "9M4giFFMxmFGXtc3feFzRai56WbBqehoSeRE5GK7gf7",
     "GXPFM2caqTtQYC2cJ5yJRi9VDkpsYZXzYdwYpGnLmtDL",

@@ -1,17 +1,17 @@
-"""Records as bytes, field after field, for accounts and events that only ever grow at their end.
+"""Encodes and decodes records of accounts and events, which only ever grow at their end.
 
-Implements: little-endian Borsh of the kinds that the launch programs use. Reading takes an older, shorter record: what
-is missing at the end reads as zero; a record that ends inside a field, or is not valid, reads as None.
-Pure. Not here: which fields a record has (curve_account.py, configs.py, events.py).
+Implements: little-endian Borsh for the types that the launch programs use. In an older, shorter record the missing
+fields are zero; a record that ends inside a field, or is invalid, decodes to None.
+Pure. Not here: the fields of each record (curve_account.py, configs.py, events.py).
 """
 
 from typing import Any
 
 from solders.pubkey import Pubkey
 
-Fields = tuple[tuple[str, str], ...]  # Name and kind, in the order of the bytes.
+Fields = tuple[tuple[str, str], ...]  # (Name, type), in the order of the bytes.
 KEY_BYTES = 32
-# A count that lies would make the reader loop over nothing; no real record has more elements than this.
+# More than any real record has. Without it, a wrong count would make the decoder loop for a long time.
 ELEMENTS_MAX = 256
 _UNSIGNED = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
 _SIGNED = {"i64": 8, "i128": 16}
@@ -27,7 +27,7 @@ class _Truncated(Exception):
 
 
 def encode(fields: Fields, values: dict[str, Any]) -> bytes:
-    """Raises Overflow where a number does not fit."""
+    """Encode a record. Raises Overflow if a number does not fit its field."""
     return b"".join(_encoded(kind, values[name]) for name, kind in fields)
 
 
@@ -50,7 +50,7 @@ def _encoded(kind: str, value: Any) -> bytes:
 
 
 def decode(fields: Fields, data: bytes, offset: int = 0) -> dict[str, Any] | None:
-    """Bytes after the last field are ignored: newer programs append."""
+    """Decode a record. Ignores bytes after the last field, which newer programs append."""
     values: dict[str, Any] = {}
     try:
         for name, kind in fields:

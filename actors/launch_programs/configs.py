@@ -1,7 +1,7 @@
-"""Accounts that govern every coin: Global, the fee schedule, the list of extra quote mints.
+"""Configuration accounts of the platform: Global, the fee schedule, the list of further quote mints.
 
-Implements: their layouts; a shorter, older account reads with its missing gates off.
-Pure. Not here: which rate a coin pays (fee_schedule.py).
+Implements: their layouts; in a shorter, older account the missing switches are off.
+Pure. Not here: the rate of a coin (fee_schedule.py).
 """
 
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ FEE_CONFIG_DISCRIMINATOR = bytes.fromhex("8f3492bbdb7b4c9b")
 QUOTE_CONTROL_DISCRIMINATOR = bytes.fromhex("38f423eec1d5a2c9")
 GLOBAL_BYTES = 1_088
 FEE_CONFIG_BYTES = 4_097
-FEE_TIERS_MAX = 50  # The fee program never writes more.
+FEE_TIERS_MAX = 50  # The fee program's limit.
 _QUOTE_CONTROL_RESERVED_BYTES = 64
 _TIER_BYTES = 40
 
@@ -74,7 +74,7 @@ class Global:
     initial_virtual_sol_reserves: int
     initial_real_token_reserves: int
     token_total_supply: int
-    fee_basis_points: int  # This and the creator's: only where there is no fee schedule.
+    fee_basis_points: int  # This and creator_fee_basis_points apply only without a fee schedule.
     withdraw_authority: Pubkey
     enable_migrate: bool
     pool_migration_fee: int
@@ -99,7 +99,7 @@ class Global:
     curve_depth_max: int
 
     def fee_recipients_of(self, is_mayhem: bool) -> tuple[Pubkey, ...]:
-        """Any of these may be named by a trade."""
+        """The fee recipients that a trade may use."""
         if is_mayhem:
             return (self.reserved_fee_recipient, *self.reserved_fee_recipients)
         return (self.fee_recipient, *self.fee_recipients)
@@ -151,7 +151,7 @@ class FeeConfig:
 
 
 def decode_fee_config(data: bytes) -> FeeConfig | None:
-    """Accounts from before the stable tiers or the exotic fees read without them."""
+    """Read a fee schedule; older accounts have no stable tiers or no exotic fees."""
     if data[:8] != FEE_CONFIG_DISCRIMINATOR or len(data) < 65:
         return None
     flat = _fees(data[41:65])
@@ -159,7 +159,7 @@ def decode_fee_config(data: bytes) -> FeeConfig | None:
     if read is None or not read[0]:
         return None
     tiers, at = read
-    # An account of 2,512 bytes has no stable tiers: behind its tiers there is only room for tiers to come.
+    # An account of 2,512 bytes has no stable tiers: the bytes behind its tiers are reserved.
     later = _tiers(data, at) if len(data) > 2_512 else ((), at)
     if later is None:
         return None
@@ -200,7 +200,7 @@ def _fees_bytes(fees: Fees) -> bytes:
 @dataclass(frozen=True, slots=True)
 class QuoteControl:
     admin: Pubkey
-    mints: tuple[tuple[Pubkey, int], ...]  # Mint, and the virtual quote reserves that its coins start from.
+    mints: tuple[tuple[Pubkey, int], ...]  # (Mint, initial virtual quote reserves of its coins).
 
     def initial_virtual_quote_reserves(self, mint: Pubkey) -> int | None:
         return dict(self.mints).get(mint)
@@ -228,10 +228,10 @@ def encode_quote_control(control: QuoteControl) -> bytes:
 
 
 def user_volume_accumulator_bytes(user: Pubkey) -> bytes:
-    """A new accumulator: 137 bytes, which is what its rent is paid for."""
+    """A new accumulator of 137 bytes; the user pays the rent for this size."""
     return (bytes.fromhex("56ff700e66359afa") + bytes(user)).ljust(137, b"\x00")
 
 
 def global_volume_accumulator_bytes() -> bytes:
-    """No programme of incentives runs: every time, supply and volume is zero."""
+    """The accumulator without a running incentive programme: all times, supplies and volumes are zero."""
     return (bytes.fromhex("ca2af62b8ebe1eff") + bytes(24) + bytes(ZERO_KEY) + bytes(480)).ljust(544, b"\x00")

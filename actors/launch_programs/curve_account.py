@@ -1,8 +1,8 @@
-"""The bonding curve account: what a coin's price is made of.
+"""The bonding curve account, which has the reserves and settings of a coin.
 
-Implements: its layout at every length seen on the chain (49 to 166 bytes; fields that are missing at the end read as
-zero), and the one mapping from the stored quote mint to what users call the curve: `classic` and SOL where it stores
-none, whichever instruction made the coin, else `v2` and the stored mint.
+Implements: its layout at every length seen on the chain (49 to 166 bytes; missing fields are zero), and the mapping
+from the stored quote mint to the names that users see: `classic` and SOL if the curve stores no quote mint, whichever
+instruction created the coin; otherwise `v2` and the stored mint.
 Pure. Not here: prices (curve_math.py), rates (fee_schedule.py).
 """
 
@@ -35,10 +35,10 @@ FIELDS: Fields = (
     ("post_complete_base_out", "u64"),
     ("post_complete_quote_in", "u64"),
 )
-CURVE_BYTES = 166  # What is written today.
+CURVE_BYTES = 166  # The present layout.
 CURVE_BYTES_MIN = 49  # The first layout.
-CURVE_BYTES_WITH_QUOTE = 115  # What the v2 trades need, and grow a shorter account to.
-CURVE_BYTES_EXTENDED = 151  # What extend_account grows a shorter account to.
+CURVE_BYTES_WITH_QUOTE = 115  # v2 trades extend a shorter account to this size.
+CURVE_BYTES_EXTENDED = 151  # extend_account extends a shorter account to this size.
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class BondingCurve:
     is_mayhem_mode: bool = False
     is_cashback_coin: bool = False
     quote_mint: Pubkey = ZERO_KEY
-    creator_fee_bps: int = 0  # The coin's own rate; 0 means the schedule's.
+    creator_fee_bps: int = 0  # The coin's own rate; 0: the rate of the schedule.
     can_edit_creator_fee: bool = False
     is_holder_reward: bool = False
     creator_fee_bucket: int = 0
@@ -82,7 +82,7 @@ class BondingCurve:
 
     @property
     def quote_asset(self) -> str:
-        """`SOL`, or the address of the mint that the curve is paid in."""
+        """`SOL`, or the address of the quote mint."""
         return "SOL" if self.quote_mint == ZERO_KEY else str(self.quote_mint)
 
     @property
@@ -91,22 +91,22 @@ class BondingCurve:
 
     @property
     def trade_quote_mint(self) -> Pubkey:
-        """What trades name as their quote: WSOL stands for SOL."""
+        """The quote mint that trades pass: WSOL for a SOL curve."""
         return WSOL_MINT if self.quote_mint == ZERO_KEY else self.quote_mint
 
 
 def decode_curve(data: bytes) -> BondingCurve | None:
-    """None where the bytes are no curve; the caller has checked the owner."""
+    """Decode a curve; None for other bytes. The caller has checked the owner."""
     if len(data) < CURVE_BYTES_MIN or data[:8] != DISCRIMINATOR:
         return None
-    # A field that the account ends in reads as zero: accounts grew in steps of whole fields.
+    # Missing fields are zero. Accounts have always grown by whole fields.
     padded = data if len(data) >= CURVE_BYTES else data + bytes(CURVE_BYTES - len(data))
     values = decode(FIELDS, padded, 8)
     return None if values is None else BondingCurve(**values)
 
 
 def encode_curve(curve: BondingCurve, size: int = CURVE_BYTES) -> bytes:
-    """Exactly size bytes: an older account keeps its length, and what does not fit is not stored."""
+    """Encode a curve in exactly `size` bytes: an older account keeps its length and does not store newer fields."""
     assert size >= CURVE_BYTES_MIN, size
     data = DISCRIMINATOR + encode(FIELDS, {name: getattr(curve, name) for name, _ in FIELDS})
     return data[:size].ljust(size, b"\x00")

@@ -1,9 +1,8 @@
-"""What tokens cost on a bonding curve, and what they bring.
+"""The price formulas of a bonding curve: costs of buys and proceeds of sales.
 
-Implements: the program's integer formulas for exact-out and exact-in buys and for sells, the quote that the platform's
-own SDK gives for a budget, and slippage limits. A fee is rounded up, separately for protocol and creator, and never
-enters the reserves.
-Pure. Amounts are whole base units below 2^64; a result that would not fit is None, never a wrapped number.
+Implements: the program's integer formulas for exact-out and exact-in buys and for sells, the SDK's quote for a budget,
+and slippage limits. Fees of protocol and creator are rounded up separately and are not part of the reserves.
+Pure. Amounts are integers in base units below 2^64; a result that does not fit is None, never a wrapped number.
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +25,12 @@ class Amounts:
 
     @property
     def total_cost(self) -> int:
-        """What a buyer pays."""
+        """The amount that a buyer pays."""
         return self.net_quote + self.protocol_fee + self.creator_fee
 
     @property
     def proceeds(self) -> int:
-        """What a seller gets; can be -1 for a dust sale, whose fees are rounded up."""
+        """The amount that a seller gets; -1 is possible for a very small sale, because fees are rounded up."""
         return self.net_quote - self.protocol_fee - self.creator_fee
 
 
@@ -45,7 +44,7 @@ def _with_fees(tokens: int, net: int, rates: Rates) -> Amounts | None:
 
 
 def buy_exact_out(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | None:
-    """None where the curve's virtual reserves do not reach. Real reserves are for the caller to check."""
+    """The cost of a number of tokens; None if it is not below the virtual reserves. The caller checks real reserves."""
     if tokens >= curve.virtual_token_reserves:
         return None
     net = tokens * curve.virtual_quote_reserves // (curve.virtual_token_reserves - tokens) + 1
@@ -53,7 +52,7 @@ def buy_exact_out(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | N
 
 
 def buy_exact_in(curve: BondingCurve, budget: int, rates: Rates) -> Amounts | None:
-    """The program's exact-in buy; what the real reserves cannot give is not paid for. None: buys nothing."""
+    """The program's exact-in buy; it buys and charges at most the real reserves. None if the budget buys no token."""
     net = budget * BPS // (BPS + rates.protocol_bps + rates.creator_bps)
     excess = net + fee(net, rates.protocol_bps) + fee(net, rates.creator_bps) - budget
     net -= max(excess, 0)
@@ -66,7 +65,7 @@ def buy_exact_in(curve: BondingCurve, budget: int, rates: Rates) -> Amounts | No
 
 
 def tokens_for_budget(curve: BondingCurve, budget: int, rates: Rates) -> int:
-    """The SDK's quote: at most a few units more than the exact-in buy gives, never above the budget."""
+    """The SDK's quote: at most a few tokens more than the exact-in buy, at a cost within the budget."""
     if budget == 0 or curve.virtual_token_reserves == 0:
         return 0
     net = (budget - 1) * BPS // (BPS + rates.protocol_bps + rates.creator_bps)
@@ -75,7 +74,7 @@ def tokens_for_budget(curve: BondingCurve, budget: int, rates: Rates) -> int:
 
 
 def sell(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | None:
-    """None where the curve holds less than the gross proceeds."""
+    """The proceeds of a sale; None if they are above the curve's real reserves."""
     if curve.virtual_token_reserves + tokens > U64_MAX or curve.virtual_token_reserves == 0:
         return None
     gross = tokens * curve.virtual_quote_reserves // (curve.virtual_token_reserves + tokens)
@@ -83,17 +82,17 @@ def sell(curve: BondingCurve, tokens: int, rates: Rates) -> Amounts | None:
 
 
 def gross_for_positive_proceeds(rates: Rates) -> int:
-    """The least gross proceeds that leave a seller anything: each fee takes at least one unit."""
+    """The smallest gross proceeds with positive net proceeds; each fee is at least one unit."""
     gross = 1
     while gross - fee(gross, rates.protocol_bps) - fee(gross, rates.creator_bps) < 1:
         gross += 1
         if rates.protocol_bps + rates.creator_bps >= BPS:
-            raise ValueError("the fees take everything, whatever is sold")
+            raise ValueError("the fees are 100 % or more, so no sale has proceeds")
     return gross
 
 
 def after_buy(curve: BondingCurve, amounts: Amounts) -> BondingCurve:
-    """A curve whose last real token is bought is complete."""
+    """The curve after a buy. It is complete when its last real token is bought."""
     real_tokens = curve.real_token_reserves - amounts.tokens
     assert real_tokens >= 0, (curve, amounts)
     return replace(
@@ -117,7 +116,7 @@ def after_sell(curve: BondingCurve, amounts: Amounts) -> BondingCurve:
 
 
 def cost_max(base: int, slippage_bps: int) -> int:
-    """base: the budget, or the quoted cost."""
+    """The largest cost with slippage. base: the budget, or the quoted cost."""
     return base + base * slippage_bps // BPS
 
 

@@ -1,8 +1,8 @@
-"""Events of the launch platform, as its self-CPI inner instructions and `Program data:` log lines carry them.
+"""Events of the launch platform, in self-CPI inner instructions and in `Program data:` log lines.
 
-Implements: layouts of every generation (an older event is a prefix of a newer one and reads with zeros at its end),
-and the wrapping of an event as an inner instruction.
-Pure. Not here: what an event means to a subscriber.
+Implements: layouts of all versions (an older event is a prefix of a newer one; its missing fields are zero), and an
+event as the data of an inner instruction.
+Pure. Not here: the meaning of an event for a subscriber.
 """
 
 import base64
@@ -14,7 +14,7 @@ from solders.pubkey import Pubkey
 from actors.launch_programs.addresses import ZERO_KEY
 from actors.launch_programs.borsh import Fields, decode, encode
 
-SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's tag of an event that is emitted as an instruction.
+SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's prefix of an event in an instruction.
 LOG_PREFIX = "Program data: "
 
 
@@ -54,7 +54,7 @@ class CreateEvent:
 
 @dataclass(frozen=True, slots=True)
 class TradeEvent:
-    """sol_amount is net of fees; where the quote is a token it is 0 and quote_amount holds the value."""
+    """A trade. sol_amount is without fees; for a token quote it is 0, and quote_amount has the amount."""
 
     DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("bddb7fd34ee661ee")
     FIELDS: ClassVar[Fields] = (
@@ -142,7 +142,7 @@ class CompletePumpAmmMigrationEvent:
 
 @dataclass(frozen=True, slots=True)
 class CreatePoolEvent:
-    """Of the AMM: the pool that a completed coin moves to, or one that anybody made."""
+    """An event of the AMM: a new pool, of a migrated coin or of any user."""
 
     DISCRIMINATOR: ClassVar[bytes] = bytes.fromhex("b1310cd2a076a774")
     FIELDS: ClassVar[Fields] = (
@@ -223,7 +223,7 @@ _TYPES: tuple[type[Event], ...] = (
     InitUserVolumeAccumulatorEvent,
 )
 _BY_DISCRIMINATOR: dict[bytes, type[Event]] = {event.DISCRIMINATOR: event for event in _TYPES}
-# How many fields the first generation of an event had: one that ends earlier is no event.
+# The number of fields in the first version of an event; shorter data is not an event.
 _FIELDS_MIN = {CreateEvent: 6, TradeEvent: 8, CompleteEvent: 4, CompletePumpAmmMigrationEvent: 8, CreatePoolEvent: 19}
 
 
@@ -234,7 +234,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes) -> Event | None:
-    """data: with or without the self-CPI prefix. None where it is no event of this platform, or a broken one."""
+    """Decode an event, with or without the self-CPI prefix. None for other data and for invalid events."""
     body = data[8:] if data[:8] == SELF_CPI_PREFIX else data
     kind = _BY_DISCRIMINATOR.get(body[:8])
     if kind is None:

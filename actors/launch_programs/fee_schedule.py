@@ -1,7 +1,7 @@
-"""Which fees a trade on a curve pays, in basis points.
+"""Fee rates of a trade on a curve, in basis points.
 
-Implements: the schedule by quote mint and market cap, the coin's own creator rate, and none for a coin without a
-creator. The fee schedule is data and has had several tiers before, so tiers are followed although one exists today.
+Implements: the schedule by quote mint and market cap; the coin's own creator rate; no creator fee for a coin without a
+creator. The present schedule has one tier, but earlier ones had several, so tiers are supported.
 Pure. Not here: amounts (curve_math.py).
 """
 
@@ -12,8 +12,8 @@ from actors.launch_programs.configs import FeeConfig, Fees, FeeTier, Global
 from actors.launch_programs.curve_account import BondingCurve
 
 SOL_LIKE = frozenset({ZERO_KEY, WSOL_MINT, NATIVE_MINT_2022})
-STABLE = frozenset({USDC_MINT})  # Fixed in the fee program; devnet's USDC is not listed there.
-SUPPLY_OF_TIERS = 10**15  # Every coin's supply, except that a mayhem coin's mint holds more.
+STABLE = frozenset({USDC_MINT})  # A constant of the fee program, without devnet's USDC.
+SUPPLY_OF_TIERS = 10**15  # The supply of every coin except mayhem coins, whose supply is larger.
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Rates:
 
 
 def rates(config: Global, schedule: FeeConfig | None, curve: BondingCurve, mint_supply: int) -> Rates:
-    """mint_supply: of the live mint; only a mayhem coin's tier goes by it. The curve must not be migrated."""
+    """The rates of a trade. mint_supply: from the live mint; only the tier of a mayhem coin depends on it. The curve
+    must not be migrated."""
     assert curve.virtual_token_reserves > 0, curve
     fees = _scheduled(config, schedule, curve, mint_supply)
     creator_bps = fees.creator_bps
@@ -44,13 +45,13 @@ def _scheduled(config: Global, schedule: FeeConfig | None, curve: BondingCurve, 
 
 
 def market_cap(curve: BondingCurve, mint_supply: int) -> int:
-    """In base units of the quote."""
+    """The market cap, in base units of the quote."""
     supply = mint_supply if curve.is_mayhem_mode else SUPPLY_OF_TIERS
     return curve.virtual_quote_reserves * supply // curve.virtual_token_reserves
 
 
 def tier_of(tiers: tuple[FeeTier, ...], cap: int) -> Fees:
-    """The highest threshold that is reached; below the first one, the first."""
+    """The fees of the highest tier that the cap reaches; below the first tier, those of the first."""
     assert tiers
     reached = [tier for tier in tiers if tier.market_cap_min <= cap]
     return reached[-1].fees if reached else tiers[0].fees

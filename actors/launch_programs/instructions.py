@@ -1,8 +1,8 @@
-"""Instruction data of the launch platform: what a transaction asks of it.
+"""Instruction data of the launch platform.
 
-Implements: discriminators, and arguments of the create and trade families in both directions. Optional arguments at
-the end are plain values that may be missing; bytes after the last known argument are ignored, as the program does.
-Pure. Not here: which accounts go with an instruction (accounts.py).
+Implements: discriminators; encoding and decoding of the arguments of launches and trades. Optional arguments at the
+end are plain values that may be missing; like the program, decoding ignores bytes after the last known argument.
+Pure. Not here: the accounts of an instruction (accounts.py).
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Kind(Enum):
 
     @property
     def title(self) -> str:
-        """As the program's log names it: `Instruction: BuyExactSolIn`."""
+        """The name in the program's log, such as `BuyExactSolIn`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -76,8 +76,8 @@ def kind_of(data: bytes) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class TradeArguments:
-    """amount: tokens, or the budget of an exact-in buy. limit: the most to pay, the least to get, in the other unit.
-    flag: track_volume of the legacy buys, partial_fill of buy_v3."""
+    """Arguments of a trade. amount: tokens, or the budget of an exact-in buy. limit: the largest cost or the smallest
+    result, in the other unit. flag: track_volume of the legacy buys, partial_fill of buy_v3."""
 
     amount: int
     limit: int
@@ -90,7 +90,7 @@ class CreateArguments:
     symbol: str
     uri: str
     creator: Pubkey
-    is_mayhem: bool = False  # This and what follows: create_v2 only.
+    is_mayhem: bool = False  # This and all fields below: create_v2 only.
     is_cashback: bool = False
     creator_fee_bps: int = 0
     is_holder_reward: bool = False
@@ -104,7 +104,8 @@ def trade_arguments(data: bytes) -> TradeArguments | None:
 
 
 def create_arguments(data: bytes) -> CreateArguments | None:
-    """The first `create` named no creator: it reads as the zero key. create_v2's mayhem byte must be there."""
+    """Decode a launch. The first version of `create` had no creator, which is then the zero key. create_v2 must have
+    its mayhem byte."""
     is_v2 = data[:8] == Kind.CREATE_V2.discriminator
     values = decode(_CREATE_FIELDS if is_v2 else _CREATE_FIELDS[:4], data, 8)
     if values is None:
@@ -116,15 +117,15 @@ def create_arguments(data: bytes) -> CreateArguments | None:
 
 
 def trade_data(kind: Kind, amount: int, limit: int, flag: bool | None = None) -> bytes:
-    """flag None: the byte is left out. Raises borsh.Overflow for an amount of 2^64 or more."""
+    """Encode a trade. flag None: leave the byte out. Raises borsh.Overflow for an amount of 2^64 or more."""
     assert kind in TRADES, kind
     fields = _TRADE_FIELDS if flag is not None else _TRADE_FIELDS[:2]
     return kind.discriminator + encode(fields, {"amount": amount, "limit": limit, "flag": flag})
 
 
 def create_data(kind: Kind, arguments: CreateArguments) -> bytes:
-    """create_v2's last three arguments are left out where they ask for nothing: a launch with a buy is near the limit
-    of a transaction's size."""
+    """Encode a launch. Leaves out the last three arguments of create_v2 if all are unset: a launch with a buy is near
+    the size limit of a transaction."""
     assert kind in (Kind.CREATE, Kind.CREATE_V2), kind
     asks_more = arguments.is_cashback or arguments.creator_fee_bps or arguments.is_holder_reward
     fields = _CREATE_FIELDS[: 4 if kind is Kind.CREATE else 8 if asks_more else 5]

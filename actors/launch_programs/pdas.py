@@ -1,7 +1,7 @@
 """Addresses that are derived from a coin or a wallet.
 
 Implements: the program-derived addresses of the launch platform, its AMM and its mayhem mode, and associated token
-accounts for either token program. Pure. Results are kept, since a trade asks for the same dozen again and again.
+accounts of both token programs. Pure. Results are cached, because every trade needs the same dozen addresses.
 """
 
 from functools import lru_cache
@@ -31,12 +31,12 @@ def bonding_curve(mint: Pubkey) -> Pubkey:
 
 
 def bonding_curve_v2(mint: Pubkey) -> Pubkey:
-    """Trailing account of the legacy trades; only the address counts, the account need not exist."""
+    """A trailing account of the legacy trades; the account need not exist."""
     return _derived(PUMP, b"bonding-curve-v2", bytes(mint))
 
 
 def creator_vault(creator: Pubkey) -> Pubkey:
-    """creator: as the live curve names it, which need not be who launched the coin."""
+    """The vault for a creator's fees. creator: from the live curve; it can differ from the wallet that launched."""
     return _derived(PUMP, b"creator-vault", bytes(creator))
 
 
@@ -53,7 +53,7 @@ def pool_authority(mint: Pubkey) -> Pubkey:
 
 
 def canonical_pool(mint: Pubkey, quote_mint: Pubkey) -> Pubkey:
-    """The pool that a completed coin moves to; quote_mint: WSOL for SOL coins."""
+    """The pool of a migrated coin. quote_mint: WSOL for SOL coins."""
     index = CANONICAL_POOL_INDEX.to_bytes(2, "little")
     return _derived(PUMP_AMM, b"pool", index, bytes(pool_authority(mint)), bytes(mint), bytes(quote_mint))
 
@@ -71,7 +71,7 @@ def mayhem_state(mint: Pubkey) -> Pubkey:
 
 
 def token_metadata(mint: Pubkey) -> Pubkey:
-    """Metadata account of a coin made by `create`; coins of `create_v2` carry theirs in the mint."""
+    """The metadata account of a coin of `create`; coins of `create_v2` have their metadata in the mint."""
     return _derived(TOKEN_METADATA_PROGRAM, b"metadata", bytes(TOKEN_METADATA_PROGRAM), bytes(mint))
 
 

@@ -1,4 +1,4 @@
-"""The AMM's pool account, as far as a coin that has left its curve is concerned.
+"""The AMM's pool account, for migrated coins.
 
 Implements: its layout, at every length. Pure. Not here: prices in a pool.
 """
@@ -12,7 +12,7 @@ from actors.launch_programs.borsh import Fields, decode, encode
 
 DISCRIMINATOR = bytes.fromhex("f19a6d0411b16dbc")
 POOL_BYTES = 271
-POOL_BYTES_MIN = 211  # Up to the supply of its liquidity token.
+POOL_BYTES_MIN = 211  # Up to the field lp_supply.
 FIELDS: Fields = (
     ("bump", "u8"),
     ("index", "u16"),

@@ -1,4 +1,4 @@
-"""The chain's own samples: whole transactions, instructions, events and accounts, each with its source beside it."""
+"""Samples of the real chain: whole transactions, instructions, events and accounts, each with its source."""
 
 import base64
 import json
@@ -22,12 +22,12 @@ def sample(name: str) -> dict[str, Any]:
 
 
 def transaction_names() -> list[str]:
-    """Samples that are whole transactions of the platform."""
+    """Names of the samples with whole transactions of the platform."""
     return sorted(path.stem for path in FOLDER.glob("*pump*.json") if "meta" in sample(path.stem)["payload"])
 
 
 def calls(name: str) -> Iterator[tuple[list[str], bytes]]:
-    """Accounts and data of every call of the platform's program in a transaction, outer and inner."""
+    """Accounts and data of every call to the platform's program in a transaction, outer and inner."""
     payload = sample(name)["payload"]
     keys, outer = _keys_and_instructions(payload)
     inner = [one for group in payload["meta"]["innerInstructions"] for one in group["instructions"]]

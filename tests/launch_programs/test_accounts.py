@@ -30,8 +30,8 @@ def flags(one: Instruction) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("wanted", INSTRUCTIONS, ids=lambda wanted: wanted["kind"])
-def test_whole_instructions_equal_the_sdks(wanted: dict[str, Any]) -> None:
-    """Every account, every flag, every byte of the data."""
+def test_whole_instructions_equal_those_of_the_sdk(wanted: dict[str, Any]) -> None:
+    """All accounts, flags and data bytes are equal."""
     kind = Kind[wanted["kind"]]
     listed = dict(zip((slot.name for slot in SLOTS[kind]), (key(text) for text, _ in wanted["accounts"]), strict=True))
     creator = addresses.WITHDRAW_AUTHORITY if wanted["creator"] is None else key(wanted["creator"])
@@ -40,7 +40,7 @@ def test_whole_instructions_equal_the_sdks(wanted: dict[str, Any]) -> None:
     program = addresses.TOKEN_2022_PROGRAM if wanted["token_2022"] else addresses.TOKEN_PROGRAM
     trader = Trader(key(wanted["user"]), listed["fee_recipient"], listed["buyback"])
     keys = trade_keys(key(wanted["mint"]), program, curve, trader, addresses.TOKEN_PROGRAM)
-    if wanted["creator"] is None:  # Not told in the vector: its vault is what we have.
+    if wanted["creator"] is None:  # The vector has only the creator's vault.
         keys |= {name: listed[name] for name in ("creator_vault", "creator_vault_quote")}
     data = bytes.fromhex(wanted["data"])
     arguments = trade_arguments(data)
@@ -50,7 +50,7 @@ def test_whole_instructions_equal_the_sdks(wanted: dict[str, Any]) -> None:
     assert made.data == data and made.program_id == addresses.PUMP
 
 
-def test_a_launch_and_its_first_buy_equal_what_landed() -> None:
+def test_a_launch_and_its_first_buy_equal_the_landed_ones() -> None:
     (created, create_bytes), (bought, buy_bytes), _, _ = calls("pump_create_v2_buy_blocksubscribe")
     arguments, trade = create_arguments(create_bytes), trade_arguments(buy_bytes)
     assert arguments is not None and trade is not None
@@ -63,7 +63,7 @@ def test_a_launch_and_its_first_buy_equal_what_landed() -> None:
     assert [str(meta.pubkey) for meta in again.accounts] == bought
 
 
-def test_a_classic_launch_equals_what_landed() -> None:
+def test_a_classic_launch_equals_the_landed_one() -> None:
     payload = sample("pump_ix_create")["payload"]
     arguments = create_arguments(bytes.fromhex(payload["data"]))
     assert arguments is not None
@@ -76,7 +76,7 @@ def test_a_classic_launch_equals_what_landed() -> None:
 
 
 def test_account_lists_have_their_lengths() -> None:
-    """A list that is one short fails with an error that points elsewhere."""
+    """With a missing account, the program's error would name another account."""
     lengths = {
         Kind.BUY: 18,
         Kind.BUY_EXACT_SOL_IN: 18,
@@ -97,7 +97,7 @@ def test_account_lists_have_their_lengths() -> None:
     assert {kind: len(slots) for kind, slots in SLOTS.items()} == lengths
 
 
-def test_a_token_quote_brings_its_accounts_along() -> None:
+def test_a_token_quote_adds_its_accounts() -> None:
     arguments = create_arguments(bytes.fromhex(sample("pump_ix_create")["payload"]["data"]))
     assert arguments is not None
     mint, user = addresses.WSOL_MINT, addresses.WITHDRAW_AUTHORITY
@@ -107,8 +107,8 @@ def test_a_token_quote_brings_its_accounts_along() -> None:
     assert made.accounts[16].pubkey == addresses.USDC_MINT and made.accounts[19].pubkey == addresses.QUOTE_CONTROL
 
 
-def test_the_third_family_names_an_account_where_the_quote_is_a_token() -> None:
-    """The buyback wallet on SOL coins, that wallet's token account else; partial_fill only where it is asked for."""
+def test_v3_passes_the_buyback_token_account_for_a_token_quote() -> None:
+    """For SOL coins it passes the buyback wallet; partial_fill is only encoded if it is set."""
     trader = Trader(addresses.WITHDRAW_AUTHORITY, addresses.ZERO_KEY, addresses.BUYBACK_FEE_RECIPIENTS[0])
     for quote, is_wallet in ((addresses.ZERO_KEY, True), (addresses.USDC_MINT, False)):
         curve = BondingCurve(1, 1, 1, 1, 1, quote_mint=quote)
@@ -119,7 +119,7 @@ def test_the_third_family_names_an_account_where_the_quote_is_a_token() -> None:
     assert len(trade_instruction(Kind.BUY_V3, TradeArguments(1, 2, True), keys).data) == 25
 
 
-def test_migrations_name_the_canonical_pool() -> None:
+def test_migrations_use_the_canonical_pool() -> None:
     mint, user = addresses.USDC_MINT, addresses.NORMAL_FEE_RECIPIENTS[0]
     keys = migrate_keys(mint, addresses.TOKEN_2022_PROGRAM, user, addresses.WSOL_MINT, addresses.TOKEN_PROGRAM)
     made = instruction(Kind.MIGRATE_V2, Kind.MIGRATE_V2.discriminator, keys)

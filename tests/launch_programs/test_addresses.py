@@ -7,8 +7,8 @@ def derived(program: Pubkey, *seeds: bytes) -> Pubkey:
     return Pubkey.find_program_address(list(seeds), program)[0]
 
 
-def test_fixed_addresses_are_what_their_seeds_give() -> None:
-    """A mistyped address would be refused by the program, or worse, belong to somebody."""
+def test_fixed_addresses_are_derived_from_their_seeds() -> None:
+    """A mistyped address would be refused by the program, or belong to another person."""
     pump, fees, amm, mayhem = addresses.PUMP, addresses.PUMP_FEES, addresses.PUMP_AMM, addresses.MAYHEM
     assert derived(pump, b"global") == addresses.GLOBAL
     assert derived(pump, b"__event_authority") == addresses.EVENT_AUTHORITY

@@ -28,13 +28,13 @@ records = st.fixed_dictionaries(
 
 
 @given(record=records)
-def test_what_is_written_is_read_back(record: dict[str, object]) -> None:
-    """Every kind, over its whole range; bytes behind the last field are a newer program's and are let be."""
+def test_records_decode_to_what_was_encoded(record: dict[str, object]) -> None:
+    """Every type is equal over its whole range; further bytes at the end (of a newer program) are ignored."""
     assert decode(FIELDS, encode(FIELDS, record) + b"newer") == record
 
 
 @given(record=records, fields=st.integers(0, len(FIELDS)))
-def test_an_older_record_reads_with_zeros_at_its_end(record: dict[str, object], fields: int) -> None:
+def test_missing_fields_of_an_older_record_are_zero(record: dict[str, object], fields: int) -> None:
     older = FIELDS[:fields]
     read = decode(FIELDS, encode(older, record))
     assert read is not None
@@ -44,7 +44,7 @@ def test_an_older_record_reads_with_zeros_at_its_end(record: dict[str, object], 
 
 @given(data=st.binary(max_size=300))
 def test_hostile_bytes_never_raise(data: bytes) -> None:
-    """Anybody can put any bytes into an account."""
+    """An account can have any bytes."""
     assert decode(FIELDS, data) is None or isinstance(decode(FIELDS, data), dict)
 
 
@@ -57,6 +57,6 @@ def test_a_record_that_ends_inside_a_field_is_none() -> None:
 
 @pytest.mark.parametrize(("kind", "value"), [("u64", 2**64), ("u64", -1), ("u8", 256), ("i64", 2**63)])
 def test_a_number_that_does_not_fit_is_refused(kind: str, value: int) -> None:
-    """Never wrapped: amounts are money."""
+    """A number is never wrapped, because amounts are money."""
     with pytest.raises(Overflow):
         encode((("number", kind),), {"number": value})

@@ -81,7 +81,7 @@ fees = st.builds(Fees, bps, bps, bps)
 tiers = st.lists(st.builds(FeeTier, st.integers(0, 2**128 - 1), fees), min_size=1, max_size=5).map(tuple)
 
 
-def test_global_has_its_fields_where_the_chain_has_them() -> None:
+def test_the_layout_of_global_agrees_with_the_chain() -> None:
     data = encode_global(GLOBAL)
     assert len(data) == GLOBAL_BYTES and data[:8] == GLOBAL_DISCRIMINATOR
     for at, wanted in OFFSETS.items():
@@ -89,8 +89,8 @@ def test_global_has_its_fields_where_the_chain_has_them() -> None:
     assert decode_global(data) == GLOBAL
 
 
-def test_an_older_global_reads_with_its_later_gates_off() -> None:
-    """1,045 bytes: the coin's own creator fee and holder rewards are off, the rest is there."""
+def test_in_an_older_global_the_newer_switches_are_off() -> None:
+    """An account of 1,045 bytes has neither creator fees of coins nor holder rewards; the other fields are read."""
     read = decode_global(encode_global(GLOBAL)[:1_045])
     assert read is not None and read.buyback_basis_points == 5_000
     assert not read.creator_fee_configurable and not read.is_holder_reward_enabled
@@ -98,7 +98,7 @@ def test_an_older_global_reads_with_its_later_gates_off() -> None:
 
 
 def test_recipients_depend_on_the_mode() -> None:
-    """A mayhem coin with a normal recipient is refused."""
+    """Mayhem coins have other fee recipients than normal coins."""
     assert GLOBAL.fee_recipients_of(is_mayhem=False) == addresses.NORMAL_FEE_RECIPIENTS
     assert GLOBAL.fee_recipients_of(is_mayhem=True) == addresses.RESERVED_FEE_RECIPIENTS
 
@@ -118,7 +118,7 @@ def test_fee_configs_are_read_back(
 
 @given(data=st.binary(max_size=400))
 def test_hostile_configs_are_none_or_read(data: bytes) -> None:
-    """A count that lies must not make the reader loop or raise."""
+    """A wrong count must not make the decoder loop or raise."""
     for prefix in (FEE_CONFIG_DISCRIMINATOR, GLOBAL_DISCRIMINATOR, QUOTE_CONTROL_DISCRIMINATOR):
         for read in (decode_fee_config, decode_global, decode_quote_control):
             read(prefix + data)
@@ -140,7 +140,7 @@ def test_quote_control_is_read_back(entries: list[tuple[Pubkey, int]]) -> None:
 
 
 def test_volume_accumulators_have_their_size() -> None:
-    """137 bytes: 1,844,400 lamports of rent for a first-time user."""
+    """137 bytes cost a new user 1,844,400 lamports of rent."""
     data = user_volume_accumulator_bytes(KEY)
     assert len(data) == 137 and data[8:40] == bytes(KEY) and data[:8].hex() == "56ff700e66359afa"
     assert global_volume_accumulator_bytes()[:8].hex() == "ca2af62b8ebe1eff"

@@ -39,7 +39,7 @@ def test_an_account_of_151_bytes_as_it_is_on_the_chain() -> None:
 
 
 def test_the_first_layout_has_no_creator() -> None:
-    """49 bytes, from 2024: no creator's fee, and the vault is derived from the zero key."""
+    """A curve of 49 bytes (from 2024) has no creator fee, and its vault is derived from the zero key."""
     data = base64.b64decode(sample("account_bonding_curve_49")["payload"]["result"]["value"]["data"][0])
     curve = decode_curve(data)
     assert curve is not None and len(data) == 49
@@ -49,13 +49,13 @@ def test_the_first_layout_has_no_creator() -> None:
 
 
 @given(curve=curves, more=st.binary(max_size=9))
-def test_what_is_written_is_read_back(curve: BondingCurve, more: bytes) -> None:
+def test_curves_decode_to_what_was_encoded(curve: BondingCurve, more: bytes) -> None:
     assert decode_curve(encode_curve(curve) + more) == curve
 
 
 @given(curve=curves, size=st.sampled_from([49, 81, 82, 83, 115, 124, 125, 150, 151]))
-def test_a_shorter_account_keeps_its_length_and_loses_only_its_end(curve: BondingCurve, size: int) -> None:
-    """Every length that is documented reads, and writing does not lengthen an account."""
+def test_a_shorter_account_keeps_its_length(curve: BondingCurve, size: int) -> None:
+    """Every documented length can be decoded, and encoding does not extend an account."""
     data = encode_curve(curve, size)
     read = decode_curve(data)
     assert len(data) == size and read is not None and encode_curve(read, size) == data
@@ -78,13 +78,13 @@ def test_other_bytes_are_no_curve(data: bytes) -> None:
         (USDC_MINT, str(USDC_MINT), "v2", USDC_MINT),
     ],
 )
-def test_the_stored_quote_says_what_the_curve_is(stored: Pubkey, asset: str, kind: str, traded: Pubkey) -> None:
-    """The zero key is SOL and classic, whichever instruction made the coin."""
+def test_the_stored_quote_decides_the_curve_type(stored: Pubkey, asset: str, kind: str, traded: Pubkey) -> None:
+    """The zero key means SOL and classic, whichever instruction created the coin."""
     curve = BondingCurve(1, 1, 1, 1, 1, quote_mint=stored)
     assert (curve.quote_asset, curve.curve_type, curve.trade_quote_mint) == (asset, kind, traded)
 
 
-def test_a_complete_or_emptied_curve_trades_no_more() -> None:
+def test_a_complete_or_migrated_curve_is_not_tradable() -> None:
     assert not BondingCurve(1, 1, 0, 1, 1, complete=True).is_tradable
     migrated = BondingCurve(0, 0, 0, 0, 10**15)
     assert migrated.is_migrated and not migrated.is_tradable

@@ -46,7 +46,7 @@ def rates_of(vector: dict[str, Any], curve: BondingCurve) -> Rates:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
 def test_quotes_are_those_of_the_platforms_own_sdk(vector: dict[str, Any]) -> None:
-    """Worked vectors, to the unit: caps, rates, tokens, costs, proceeds, slippage limits."""
+    """Caps, rates, tokens, costs, proceeds and slippage limits equal the SDK's test vectors exactly."""
     curve = curve_of(vector)
     charged = rates_of(vector, curve)
     assert [charged.protocol_bps, charged.creator_bps] == vector["bps"]
@@ -66,7 +66,7 @@ def test_quotes_are_those_of_the_platforms_own_sdk(vector: dict[str, Any]) -> No
 
 
 def check_sale(vector: dict[str, Any], curve: BondingCurve, charged: Rates) -> None:
-    # The vectors quote dust on a fresh curve, which holds nothing yet: the price is asked, not the payment.
+    # The vectors quote very small sales on a new curve, which has no real reserves yet: only the price is compared.
     sold = curve_math.sell(replace(curve, real_quote_reserves=10**12), int(vector["tokens"]), charged)
     assert sold is not None
     assert (sold.net_quote, sold.proceeds) == (int(vector["gross"]), int(vector["net"]))
@@ -81,7 +81,7 @@ def check_sale(vector: dict[str, Any], curve: BondingCurve, charged: Rates) -> N
     [(3_520_371_073_923, 98_750_018, 938_126, 296_251), (357_666_547, 10_000, 95, 30)],
 )
 def test_amounts_that_landed_on_the_chain(tokens: int, net: int, protocol: int, creator: int) -> None:
-    """Exact-out buys from a fresh curve."""
+    """These are exact-out buys from a new curve."""
     assert curve_math.buy_exact_out(FRESH, tokens, RATES) == curve_math.Amounts(tokens, net, protocol, creator)
 
 
@@ -93,7 +93,7 @@ def test_an_exact_in_buy_that_landed() -> None:
 
 @given(curve=curves, charged=some_rates, budget=st.integers(1, 10**12))
 def test_a_budget_is_never_exceeded(curve: BondingCurve, charged: Rates, budget: int) -> None:
-    """Neither by the program's exact-in buy nor by the SDK's quote, and the SDK's quote is never the smaller one."""
+    """The exact-in buy and the SDK's quote stay within the budget, and the SDK's quote is never smaller."""
     tokens = curve_math.tokens_for_budget(curve, budget, charged)
     exact_in = curve_math.buy_exact_in(curve, budget, charged)
     if tokens:
@@ -105,7 +105,7 @@ def test_a_budget_is_never_exceeded(curve: BondingCurve, charged: Rates, budget:
 
 @given(curve=curves, charged=some_rates, tokens=st.integers(1, 10**15))
 def test_a_round_trip_never_gains(curve: BondingCurve, charged: Rates, tokens: int) -> None:
-    """Who buys and sells at once gets back at most what was paid, and the curve keeps at least what it had."""
+    """A buyer who sells at once gets back at most the price paid, and the curve's reserves do not shrink."""
     assume(tokens <= curve.real_token_reserves)
     bought = curve_math.buy_exact_out(curve, tokens, charged)
     assert bought is not None
@@ -121,8 +121,8 @@ def test_a_round_trip_never_gains(curve: BondingCurve, charged: Rates, tokens: i
 
 
 @given(curve=curves, charged=some_rates, tokens=st.integers(1, 2**70))
-def test_what_does_not_fit_is_no_number(curve: BondingCurve, charged: Rates, tokens: int) -> None:
-    """Never wrapped, never more than there is."""
+def test_results_that_do_not_fit_are_none(curve: BondingCurve, charged: Rates, tokens: int) -> None:
+    """No result is wrapped or above the reserves."""
     sold = curve_math.sell(curve, tokens, charged)
     assert sold is None or sold.net_quote <= curve.real_quote_reserves
     bought = curve_math.buy_exact_out(curve, tokens, charged)
@@ -138,7 +138,7 @@ def test_the_last_token_completes_the_curve() -> None:
     assert curve_math.buy_exact_in(FRESH, 2, RATES) is None
 
 
-def test_fees_that_take_everything_leave_no_threshold() -> None:
-    with pytest.raises(ValueError, match="take everything"):
+def test_fees_of_100_percent_are_refused() -> None:
+    with pytest.raises(ValueError, match="no sale has proceeds"):
         curve_math.gross_for_positive_proceeds(Rates(10_000, 0))
     assert curve_math.gross_for_positive_proceeds(Rates(95, 0)) == 2

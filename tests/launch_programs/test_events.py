@@ -39,8 +39,8 @@ def shown(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_events_of_three_generations(name: str) -> None:
-    """Bytes from the chain; fields that came later read as zero."""
+def test_events_of_three_versions(name: str) -> None:
+    """Samples of the chain are decoded; fields of later versions are zero."""
     found = sample(f"event_pumpfun_anchor_self_cpi_{name}")
     event = decode_event(bytes.fromhex(found["payload"]["data_hex"]))
     assert event is not None and type(event).__name__ == found["expected"]["decoded"]["_event"]
@@ -53,17 +53,17 @@ def test_events_of_three_generations(name: str) -> None:
 
 @pytest.mark.parametrize("name", transaction_names())
 def test_events_of_whole_transactions(name: str) -> None:
-    """What a classifier must find in them: launches and trades, in order, with their amounts."""
-    found = [decode_event(data) for _, data in calls(name) if data[:8] == SELF_CPI_PREFIX]
-    told: list[tuple[object, ...]] = []
-    for event in found:
+    """The launches and trades of each sample are found in order, with their amounts."""
+    events = [decode_event(data) for _, data in calls(name) if data[:8] == SELF_CPI_PREFIX]
+    signals: list[tuple[object, ...]] = []
+    for event in events:
         assert event is not None
         if isinstance(event, TradeEvent):
-            told.append(("trade", str(event.mint), event.is_buy, event.sol_amount, event.token_amount))
+            signals.append(("trade", str(event.mint), event.is_buy, event.sol_amount, event.token_amount))
         elif isinstance(event, CreateEvent):
-            told.append(("newPair", str(event.mint), event.name, event.symbol, str(event.bonding_curve)))
+            signals.append(("newPair", str(event.mint), event.name, event.symbol, str(event.bonding_curve)))
     wanted = [signal for signal in sample(name)["expected"]["signals"] if signal["kind"] in ("trade", "newPair")]
-    assert told == [
+    assert signals == [
         ("trade", one["mint"], one["is_buy"], one["sol_amount"], one["token_amount"])
         if one["kind"] == "trade"
         else ("newPair", one["mint"], *(one["event"][field] for field in ("name", "symbol", "bonding_curve")))
@@ -72,7 +72,7 @@ def test_events_of_whole_transactions(name: str) -> None:
 
 
 def test_the_log_line_carries_the_same_bytes() -> None:
-    """A launch on the chain says everything twice."""
+    """On the chain, a launch has its event in the log and in an inner instruction."""
     logs = sample("pump_create_v2_buy_blocksubscribe")["payload"]["meta"]["logMessages"]
     logged = [base64.b64decode(line.removeprefix(LOG_PREFIX)) for line in logs if line.startswith(LOG_PREFIX)]
     called = [data[8:] for _, data in calls("pump_create_v2_buy_blocksubscribe") if data[:8] == SELF_CPI_PREFIX]
@@ -83,7 +83,7 @@ def test_the_log_line_carries_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_events_are_read_back(kind: type[Event]) -> None:
+def test_events_decode_to_what_was_encoded(kind: type[Event]) -> None:
     shares = ((WITHDRAW_AUTHORITY, 500),)
     values: dict[str, Any] = {"key": WITHDRAW_AUTHORITY, "string": "näme", "bool": True, "shares": shares}
     event = kind(**{name: values.get(one, 7) for name, one in kind.FIELDS})

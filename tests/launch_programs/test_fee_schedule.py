@@ -31,27 +31,27 @@ SCHEDULE = FeeConfig(
     ],
 )
 def test_the_quote_chooses_the_schedule(quote: Pubkey, wanted: Rates) -> None:
-    """SOL-like, the listed stable, everything else."""
+    """There are rates for SOL-like quotes, for the listed stable coin, and for all other quotes."""
     assert rates(GLOBAL, SCHEDULE, replace(CURVE, quote_mint=quote), 10**15) == wanted
 
 
-def test_older_schedules_fall_back() -> None:
-    """No stable tiers: the SOL ones; exotic fees all zero: the flat ones; no schedule at all: Global's."""
+def test_older_schedules_have_fallbacks() -> None:
+    """Without stable tiers the SOL tiers apply, without exotic fees the flat fees, without a schedule Global's."""
     usdc, other = (replace(CURVE, quote_mint=mint) for mint in (USDC_MINT, WITHDRAW_AUTHORITY))
     assert rates(GLOBAL, replace(SCHEDULE, stable_tiers=()), usdc, 10**15) == Rates(95, 30)
     assert rates(GLOBAL, replace(SCHEDULE, exotic=Fees(0, 0, 0)), other, 10**15) == Rates(11, 12)
     assert rates(GLOBAL, None, CURVE, 10**15) == Rates(95, 5)
 
 
-def test_a_coin_may_have_a_rate_of_its_own_or_no_creator() -> None:
+def test_a_coin_may_have_its_own_rate_or_no_creator() -> None:
     own = replace(CURVE, creator_fee_bps=250)
     assert rates(GLOBAL, SCHEDULE, own, 10**15) == Rates(95, 250)
     assert rates(replace(GLOBAL, creator_fee_configurable=False), SCHEDULE, own, 10**15) == Rates(95, 30)
     assert rates(GLOBAL, SCHEDULE, replace(own, creator=ZERO_KEY), 10**15) == Rates(95, 0)
 
 
-def test_only_a_mayhem_coin_goes_by_its_live_supply() -> None:
-    """Its mint holds more than the curve's: the cap, and with it the tier, follows the mint."""
+def test_only_the_tier_of_a_mayhem_coin_depends_on_the_live_supply() -> None:
+    """The mint of a mayhem coin has a larger supply, which makes its market cap and tier higher."""
     dear = replace(CURVE, virtual_quote_reserves=60 * 10**9)
     assert rates(GLOBAL, SCHEDULE, dear, 2 * 10**15) == Rates(95, 30)
     assert rates(GLOBAL, SCHEDULE, replace(dear, is_mayhem_mode=True), 2 * 10**15) == Rates(70, 60)
@@ -62,7 +62,7 @@ def test_only_a_mayhem_coin_goes_by_its_live_supply() -> None:
     thresholds=st.lists(st.integers(0, 10**6), min_size=1, max_size=6, unique=True).map(sorted),
     cap=st.integers(0, 10**6),
 )
-def test_the_highest_tier_that_is_reached_counts(thresholds: list[int], cap: int) -> None:
+def test_the_highest_reached_tier_applies(thresholds: list[int], cap: int) -> None:
     tiers = tuple(FeeTier(threshold, Fees(0, index, 0)) for index, threshold in enumerate(thresholds))
     reached = [threshold for threshold in thresholds if threshold <= cap]
     assert tier_of(tiers, cap).protocol_bps == (len(reached) - 1 if reached else 0)

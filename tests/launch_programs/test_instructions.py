@@ -22,7 +22,7 @@ keys = st.binary(min_size=32, max_size=32).map(Pubkey.from_bytes)
 
 
 def test_instructions_that_landed_are_known() -> None:
-    """Every call of the program in every sample: an event of its own, or an instruction with arguments."""
+    """Every call to the program in every sample is an event or an instruction with arguments."""
     seen = set()
     for name in transaction_names():
         for _, data in calls(name):
@@ -45,7 +45,7 @@ def test_a_launch_as_it_landed() -> None:
     assert trade_data(Kind.BUY, 3_520_371_073_923, 108_000_000) == bought
 
 
-def test_older_instructions_read_too() -> None:
+def test_older_instructions_are_decoded_too() -> None:
     for name, kind in (("pump_ix_buy", Kind.BUY), ("pump_ix_create", Kind.CREATE), ("pump_ix_withdraw", Kind.WITHDRAW)):
         assert kind_of(bytes.fromhex(sample(name)["payload"]["data"])) is kind
     created = create_arguments(bytes.fromhex(sample("pump_ix_create")["payload"]["data"]))
@@ -53,7 +53,7 @@ def test_older_instructions_read_too() -> None:
 
 
 @given(kind=st.sampled_from(sorted(TRADES, key=lambda kind: kind.name)), amount=u64, limit=u64, flag=st.booleans())
-def test_trades_are_read_back(kind: Kind, amount: int, limit: int, flag: bool) -> None:
+def test_trades_decode_to_what_was_encoded(kind: Kind, amount: int, limit: int, flag: bool) -> None:
     data = trade_data(kind, amount, limit, flag)
     assert kind_of(data) is kind and trade_arguments(data) == TradeArguments(amount, limit, flag)
     assert trade_arguments(data[:24]) == TradeArguments(amount, limit)
@@ -65,7 +65,7 @@ def test_trades_are_read_back(kind: Kind, amount: int, limit: int, flag: bool) -
     creator=keys,
     flags=st.tuples(st.booleans(), st.booleans(), u64, st.booleans()),
 )
-def test_creations_are_read_back(
+def test_launches_decode_to_what_was_encoded(
     texts: tuple[str, str, str], creator: Pubkey, flags: tuple[bool, bool, int, bool]
 ) -> None:
     is_mayhem, is_cashback, creator_fee_bps, is_holder_reward = flags

@@ -4,7 +4,7 @@ from .samples import calls, key, sample
 
 
 def test_addresses_of_a_coin_are_those_of_the_chain() -> None:
-    """The account lists of a launch and its first buy, as they landed."""
+    """They equal the accounts of a landed launch and its first buy."""
     (created, _), (bought, _), _, _ = calls("pump_create_v2_buy_blocksubscribe")
     mint, user = key(created[0]), key(created[5])
     token_2022 = addresses.TOKEN_2022_PROGRAM
@@ -18,7 +18,7 @@ def test_addresses_of_a_coin_are_those_of_the_chain() -> None:
 
 
 def test_metadata_of_a_classic_coin() -> None:
-    """The metadata program's own derivation, checked on a landed `create`."""
+    """The address equals that of a landed `create`."""
     accounts = [one["pubkey"] for one in sample("pump_ix_create")["payload"]["accounts"]]
     assert pdas.token_metadata(key(accounts[0])) == key(accounts[6])
     assert pdas.bonding_curve(key(accounts[0])) == key(accounts[2])
@@ -32,7 +32,7 @@ def test_sharing_config_and_quote_accounts_of_v2() -> None:
 
 
 def test_pool_addresses_differ_by_quote() -> None:
-    """A coin has one canonical pool for each quote, made by an authority of its own."""
+    """A coin has one canonical pool for each quote, created by the coin's own authority."""
     mint = key("7YD6ZHb39jGb33ki2iFd7kHK11yMkSFCc9kvjJscpump")
     pools = {pdas.canonical_pool(mint, quote) for quote in (addresses.WSOL_MINT, addresses.USDC_MINT)}
     assert len(pools | {pdas.pool_authority(mint), pdas.holder_rewards(mint)}) == 4

@@ -6,8 +6,8 @@ from actors.launch_programs.pools import POOL_BYTES, POOL_BYTES_MIN, Pool, decod
 
 
 @given(reserves=st.integers(-(2**127), 2**127 - 1), supply=st.integers(0, 2**64 - 1))
-def test_pools_are_read_back(reserves: int, supply: int) -> None:
-    """The virtual reserves are signed and 128 bits wide: read as 64 they would shift all that follows."""
+def test_pools_decode_to_what_was_encoded(reserves: int, supply: int) -> None:
+    """The virtual reserves are signed and have 128 bits; another size would move all later fields."""
     pool = Pool(254, 0, PUMP, USDC_MINT, WSOL_MINT, PUMP, USDC_MINT, WSOL_MINT, supply, PUMP, True, False, reserves, 30)
     data = encode_pool(pool)
     assert len(data) == POOL_BYTES and decode_pool(data + bytes(29)) == pool
@@ -15,7 +15,7 @@ def test_pools_are_read_back(reserves: int, supply: int) -> None:
     assert data[203:211] == supply.to_bytes(8, "little") and data[261:269] == (30).to_bytes(8, "little")
 
 
-def test_an_older_pool_reads_without_its_later_fields() -> None:
+def test_missing_fields_of_an_older_pool_are_zero() -> None:
     pool = Pool(254, 0, PUMP, USDC_MINT, WSOL_MINT, PUMP, USDC_MINT, WSOL_MINT, 5, PUMP)
     read = decode_pool(encode_pool(pool)[:POOL_BYTES_MIN])
     assert read is not None and read.lp_supply == 5 and read.coin_creator == ZERO_KEY

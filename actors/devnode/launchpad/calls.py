@@ -1,6 +1,6 @@
-"""Calls that the launch program makes to the system, token and associated-token programs.
+"""Instructions that the launch program sends to the system, token and associated-token programs.
 
-Implements: their instruction data and accounts, in the forms that the chain's own samples show. Pure.
+Implements: their data and accounts, as in samples of the real chain. Pure.
 """
 
 from solders.instruction import AccountMeta, Instruction
@@ -53,12 +53,12 @@ def create_token_account(
 
 
 def initialize_mint(program: Pubkey, mint: Pubkey, decimals: int, authority: Pubkey) -> Instruction:
-    data = bytes((20, decimals)) + bytes(authority) + b"\x00"  # InitializeMint2, nobody may freeze.
+    data = bytes((20, decimals)) + bytes(authority) + b"\x00"  # InitializeMint2, without a freeze authority.
     return Instruction(program, data, [_writable(mint)])
 
 
 def initialize_metadata_pointer(program: Pubkey, mint: Pubkey) -> Instruction:
-    """The mint carries its own metadata, and nobody may point elsewhere."""
+    """The mint has its own metadata, and no authority can change the pointer."""
     return Instruction(program, bytes((39, 0)) + bytes(32) + bytes(mint), [_writable(mint)])
 
 

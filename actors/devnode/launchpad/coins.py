@@ -1,7 +1,7 @@
-"""Coins to look at: a coin launched and traded by real transactions of a wallet that the faucet has paid.
+"""Launches and trades sample coins by real transactions of a wallet that the faucet funds.
 
-Implements: the operator's POST /admin/launch. Everything is what a user's transaction would do, with one exception: no
-instruction of today stores WSOL as a coin's quote, so for `quote: WSOL` the curve is rewritten by hand after launch.
+Implements: POST /admin/launch. Its transactions are those of a user, with one exception: no present instruction stores
+WSOL as a coin's quote, so for `quote: WSOL` the curve account is rewritten after the launch.
 Keys are derived from the chain's state, so that the same seed gives the same coins.
 """
 
@@ -35,11 +35,11 @@ TRADES_MAX = 20
 _CREATOR_LAMPORTS = 10 * LAMPORTS_PER_SOL
 _CREATOR_USDC = 1_000 * 10**6
 _BUDGETS = {"SOL": LAMPORTS_PER_SOL // 10, "WSOL": LAMPORTS_PER_SOL // 10, "USDC": 10 * 10**6}
-_SELL_EVERY = 3  # Buy, buy, sell half of what is held, and again.
+_SELL_EVERY = 3  # Every third trade sells half of the tokens; the others buy.
 
 
 class LaunchError(Exception):
-    """The coin could not be made or traded; the text says why."""
+    """The coin could not be launched or traded; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Wanted:
     trades: int = 3
 
     def mistake(self) -> str | None:
-        """What cannot be had, in words."""
+        """Why the request is invalid; None if it is valid."""
         if self.kind not in KINDS:
             return f"kind: wanted one of {', '.join(KINDS)}"
         if self.quote not in QUOTES:
@@ -75,7 +75,7 @@ class Launched:
 
 
 def launch_coin(chain: Chain, faucet: Faucet, wanted: Wanted) -> Launched:
-    """Raises LaunchError. What had landed before it stays."""
+    """Launch a coin and trade it. Raises LaunchError; transactions that landed before the error stay."""
     mistake = wanted.mistake()
     if mistake is not None:
         raise LaunchError(mistake)
@@ -132,7 +132,7 @@ class _Launch:
         self._chain.place(address, type(account)(account.lamports, data, account.owner, False, account.rent_epoch))
 
     def trade(self, number: int) -> None:
-        """number: from 1; equal trades differ by it, in the least that they ask for."""
+        """Land one trade. number: from 1; it is the trade's limit, so that equal trades are different transactions."""
         curve, config = self._curve(), self._global()
         recipient = config.fee_recipients_of(curve.is_mayhem_mode)[0]
         trader = Trader(self.creator.pubkey(), recipient, config.buyback_fee_recipients[0])
@@ -150,7 +150,7 @@ class _Launch:
         self._land([*self._wrapped(keys, budget), bought])
 
     def _wrapped(self, keys: Keys, lamports: int) -> list[Instruction]:
-        """Fund the WSOL account of a buyer whose coin is paid in WSOL."""
+        """Instructions that fund the buyer's WSOL account, for a coin that is paid in WSOL."""
         if self._wanted.quote != "WSOL":
             return []
         return [
@@ -169,7 +169,7 @@ class _Launch:
         raw = bytes(VersionedTransaction(message, [self.creator, *more_signers]))
         result = self._chain.submit(raw, Source.FAUCET)
         if isinstance(result, Dropped):
-            raise LaunchError("the transaction was dropped on the way")
+            raise LaunchError("the transaction was dropped by fault injection")
         if isinstance(result, Malformed):
             raise LaunchError(result.text)
         err = result.err if isinstance(result, Refused) else result.meta.err
@@ -181,15 +181,15 @@ class _Launch:
         account = self._vm.account(pdas.bonding_curve(self._mint.pubkey()))
         curve = None if account is None else decode_curve(account.data)
         if curve is None:
-            raise LaunchError("the coin has no curve: the launch programs here are not the imitated ones")
+            raise LaunchError("the coin has no curve: the launch programs of this chain are not imitated")
         return curve
 
     def _global(self) -> Global:
-        """Who takes the fees is read, not known: a loaded dump may name others."""
+        """Read the fee recipients from the Global account: a loaded dump may name other recipients."""
         account = self._vm.account(addresses.GLOBAL)
         config = None if account is None else decode_global(account.data)
         if config is None:
-            raise LaunchError("the platform's Global account is missing or is no such account")
+            raise LaunchError("the platform's Global account is missing or invalid")
         return config
 
     def result(self) -> Launched:

@@ -1,9 +1,9 @@
 """Imitation of create and create_v2: a mint, its whole supply in the curve's token account, and the curve.
 
-Implements: the calls that the program makes, in the order that the chain's samples show; classic coins (SPL Token,
-metadata in an account of the metadata program), create_v2 coins (Token-2022, metadata in the mint), mayhem coins (as
-much again for the mayhem vault) and token quotes; extend_account and init_user_volume_accumulator.
-Not imitated: the mayhem program's own state account, whose layout is not known; it is not created.
+Implements: the program's calls in the order of samples of the chain; classic coins (SPL Token, metadata in an account
+of the metadata program), create_v2 coins (Token-2022, metadata in the mint), mayhem coins (the supply a second time for
+the mayhem vault) and token quotes; extend_account and init_user_volume_accumulator.
+Not imitated: the state account of the mayhem program, because its layout is unknown; it is not created.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from actors.launch_programs.events import CreateEvent, ExtendAccountEvent, InitU
 from actors.launch_programs.instructions import CreateArguments, Kind, create_arguments
 
 DECIMALS = 6
-NAME_BYTES_MAX, SYMBOL_BYTES_MAX, URI_BYTES_MAX = 32, 10, 200  # Of the metadata program; kept for create_v2 too.
+NAME_BYTES_MAX, SYMBOL_BYTES_MAX, URI_BYTES_MAX = 32, 10, 200  # The metadata program's limits, for create_v2 too.
 _MINT_BYTES = 82
-_MINT_2022_BYTES = 234  # With the metadata pointer; the metadata itself is added behind it.
+_MINT_2022_BYTES = 234  # With the metadata pointer; the metadata follows.
 _METADATA_BYTES = 679
 _METADATA_FEE_LAMPORTS = 10_000_000
-# Units of the program's own code: what is left of the samples' totals when their calls are taken away.
+# Compute units of the program itself: totals of samples without their calls.
 _OWN_UNITS = {Kind.CREATE: 72_000, Kind.CREATE_V2: 64_500, Kind.EXTEND_ACCOUNT: 9_500}
 _METADATA_UNITS = 36_000
 _VOLUME_UNITS = 6_000
@@ -45,7 +45,7 @@ _VOLUME_UNITS = 6_000
 
 @dataclass(frozen=True, slots=True)
 class _Quote:
-    """mint: zero for SOL."""
+    """The quote of a new coin. mint: the zero key for SOL."""
 
     mint: Pubkey
     program: Pubkey
@@ -102,7 +102,7 @@ def _sol(config: Global) -> _Quote:
 
 
 def _quote_of(stage: Stage, config: Global, arguments: CreateArguments, keys: Keys) -> _Quote:
-    """The quote that the trailing accounts ask for: none of them, or WSOL, makes a SOL coin."""
+    """The quote of the trailing accounts. No accounts, or WSOL, means a SOL coin."""
     more = [ref.pubkey for ref in stage.refs[len(SLOTS[Kind.CREATE_V2]) :]]
     if not more or more[0] == addresses.WSOL_MINT:
         return _sol(config)
@@ -144,7 +144,7 @@ def _make_classic(stage: Stage, arguments: CreateArguments, keys: Keys) -> None:
 
 
 def _make_metadata(stage: Stage, arguments: CreateArguments, keys: Keys) -> None:
-    """What the metadata program does when it is called; it is imitated as well."""
+    """Imitate the call to the metadata program."""
     metadata, authority = keys["metadata"], addresses.MINT_AUTHORITY
     texts = {"name": arguments.name, "symbol": arguments.symbol, "uri": arguments.uri}
     data = b"\x21" + encode((("name", "string"), ("symbol", "string"), ("uri", "string")), texts) + bytes(7)
@@ -168,7 +168,7 @@ def _make_metadata(stage: Stage, arguments: CreateArguments, keys: Keys) -> None
 
 
 def metadata_bytes(arguments: CreateArguments, mint: Pubkey) -> bytes:
-    """A metadata account, version 1: texts padded to their greatest length, fungible, not to be changed."""
+    """A metadata account, version 1: texts padded to their maximum length, fungible, immutable."""
     data = b"\x04" + bytes(addresses.MINT_AUTHORITY) + bytes(mint)
     bounds = ((arguments.name, NAME_BYTES_MAX), (arguments.symbol, SYMBOL_BYTES_MAX), (arguments.uri, URI_BYTES_MAX))
     for text, size in bounds:
@@ -182,7 +182,7 @@ def metadata_bytes(arguments: CreateArguments, mint: Pubkey) -> bytes:
 
 
 def _mint_bytes(texts: tuple[str, ...]) -> int:
-    """A mint with its metadata; the token program avoids the length that would make it a multisig."""
+    """The size of a mint with its metadata. The token program avoids the size of a multisig account."""
     size = _MINT_2022_BYTES + 4 + 64 + sum(4 + len(text.encode()) for text in texts) + 4
     return size + 2 if size == MULTISIG_BYTES else size
 
@@ -270,7 +270,7 @@ def extend_account(stage: Stage, kind: Kind) -> None:
 
 
 def grow(stage: Stage, payer: Pubkey, address: Pubkey, size: int) -> None:
-    """Lengthen an account of the program where it is shorter; the payer covers the rent that is missing."""
+    """Extend an account of the program to the size, if it is shorter; the payer pays the missing rent."""
     account = stage.account(address)
     assert account is not None, address
     if len(account.data) >= size:

@@ -1,7 +1,7 @@
-"""POST /admin/launch: a coin to look at, on demand.
+"""POST /admin/launch: launches a sample coin.
 
-Implements: `{kind, quote, name, symbol, uri, trades}` in, addresses and signatures out. Shapes only; the rules are in
-coins.py.
+Implements: the request `{kind, quote, name, symbol, uri, trades}`, and the answer with addresses and signatures.
+Not here: launching (coins.py).
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""How the imitated program says no.
+"""Errors of the imitated program.
 
-Implements: the platform's error numbers with their names and texts, Anchor's own for wrong accounts, and the log line
-that goes with each. Pure.
-A fault is raised inside the imitation and caught where the instruction ends; it never leaves this package.
+Implements: the platform's error numbers with their names and texts, Anchor's errors for wrong accounts, and the log
+line of each. Pure.
+A Fault is raised inside the imitation and caught where the instruction ends (imitation.py).
 """
 
 from typing import Any
@@ -67,16 +67,16 @@ NAMES = _PROGRAM | _ANCHOR
 
 
 class Fault(Exception):
-    """cause: the instruction's error as RPC shows it; lines: what the program logs about it."""
+    """The failure of an instruction. cause: its error in RPC's JSON form; lines: log lines of the error."""
 
     def __init__(self, cause: Any, lines: tuple[str, ...] = (), whole: Any = None) -> None:
         super().__init__(cause)
         self.cause, self.lines = cause, lines
-        self.whole = whole  # The transaction's error where it is not the instruction's, like rent that is not covered.
+        self.whole = whole  # The transaction's error, if it is not an instruction error (missing rent).
 
     @classmethod
     def number(cls, code: int, account: str = "") -> "Fault":
-        """account: the one that is wrong, by its name in the instruction."""
+        """The fault with a known number. account: the wrong account, by its name in the instruction."""
         name, text = NAMES[code]
         caused = f"caused by account: {account}" if account else "occurred"
         line = f"Program log: AnchorError {caused}. Error Code: {name}. Error Number: {code}. Error Message: {text}."

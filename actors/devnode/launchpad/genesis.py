@@ -1,10 +1,10 @@
-"""The launch programs as a new chain has them: their addresses, configuration and fee recipients.
+"""Accounts of the launch programs in a new chain: programs, configuration and fee recipients.
 
-Implements: genesis accounts with the values of mainnet's (slot 454,742,940), and whether the program at the platform's
-address is the imitated one. Pure.
+Implements: genesis accounts with the values of mainnet (slot 454,742,940), and whether the platform's program is
+imitated. Pure.
 
-Program accounts look as on a real cluster (upgradeable loader, executable, pointing at their program data), but the
-program data does not exist: whoever calls them inside the VM gets the runtime's own "Program is not deployed".
+Program accounts look as on a real cluster (upgradeable loader, executable, a pointer to their program data), but the
+program data does not exist. A call to them inside the VM fails with the runtime's "Program is not deployed".
 """
 
 from typing import Protocol
@@ -35,9 +35,9 @@ IMITATED = (
     addresses.MAYHEM,
     addresses.TOKEN_METADATA_PROGRAM,
 )
-# A token's first quote, in its base units: Global's for a listed mint, and here the same for devnet's USDC.
+# Initial virtual reserves of a token quote, in base units: Global's value for its listed mint, and for devnet's USDC.
 INITIAL_VIRTUAL_USDC = 4_292_000_000
-_PROGRAM_TAG = (2).to_bytes(4, "little")  # State of an upgradeable program: its data is in another account.
+_PROGRAM_TAG = (2).to_bytes(4, "little")  # The state "program" of the upgradeable loader.
 _WALLET_LAMPORTS = 1_000_000_000
 _RENT_PER_BYTE, _RENT_BASE_BYTES = 6_960, 128
 _CURVE_FEES = Fees(0, 95, 30)
@@ -49,7 +49,7 @@ class ReadsAccounts(Protocol):
 
 
 def global_config() -> Global:
-    """Values that mainnet's account has; the authorities are nobody's key here, so nobody changes them."""
+    """The values of mainnet's account. The private keys of its authorities are unknown, so they cannot change it."""
     return Global(
         initialized=True,
         authority=addresses.WITHDRAW_AUTHORITY,
@@ -89,7 +89,7 @@ def fee_config() -> FeeConfig:
 
 
 def launch_accounts() -> list[tuple[Pubkey, Account]]:
-    """Everything that transactions of the platform name and that no coin or wallet owns."""
+    """All accounts that the platform's transactions use and that do not belong to a coin or a user."""
     pump, fees = addresses.PUMP, addresses.PUMP_FEES
     wallets = (
         *addresses.NORMAL_FEE_RECIPIENTS,
@@ -125,7 +125,7 @@ def program_account(program: Pubkey) -> Account:
 
 
 def is_imitated(chain: ReadsAccounts) -> bool:
-    """Whether the platform's program is the one of `launch_accounts`: executable, and without any code."""
+    """Whether the platform's program is the one of `launch_accounts`: executable, and without code."""
     account = chain.account(addresses.PUMP)
     if account is None or not account.executable or account.owner != UPGRADEABLE_LOADER:
         return False

@@ -1,11 +1,11 @@
-"""The imitation of the launch program: transactions that name it, from their fee to their outcome.
+"""Runs transactions that call the imitated launch program, from their fee to their outcome.
 
-Implements: running a transaction whose instructions are partly real and partly imitated, in order and all or nothing:
-the fee is charged by the VM on the transaction without its instructions; real instructions run on the VM in pieces;
-imitated ones are applied by this package; on a failure every account is put back and the fee stays.
-The VM cannot take programs written in Python, and the program's binary is not ours to ship. A real program at its
+Implements: a transaction with real and imitated instructions, executed in order, all or nothing. The VM charges the fee
+for the transaction without these instructions; real instructions run on the VM in pieces; this package applies the
+imitated ones; after a failure every account is restored and only the fee stays charged.
+The VM cannot run programs written in Python, and the program's binary may not be shipped here. A real program at its
 address ends the imitation.
-Changes the VM only. Not here: what the instructions do (creating.py, trading.py, migrating.py).
+Changes the VM only. Not here: the imitated instructions (creating.py, trading.py, migrating.py).
 """
 
 import hashlib
@@ -38,9 +38,9 @@ from actors.launch_programs.instructions import TRADES, Kind, kind_of
 
 NOTICE = "devnode: the effects of this program are imitated"
 _PUMP_BYTES = bytes(PUMP)
-# Signature checks are paid for like signatures of the transaction, and limits and price set its fee.
+# Instructions that determine the fee: signature checks cost a fee each, and the compute budget sets limits and price.
 _CHARGED = PRECOMPILES | {COMPUTE_BUDGET_PROGRAM}
-_COMPUTE_BUDGET_UNITS = 150  # What one compute-budget instruction consumes.
+_COMPUTE_BUDGET_UNITS = 150  # The compute units of one compute-budget instruction.
 _HANDLERS: dict[Kind, Callable[[Stage, Kind], None]] = {
     Kind.CREATE: create,
     Kind.CREATE_V2: create,
@@ -59,7 +59,7 @@ class LaunchImitation:
         self._vm = vm
 
     def handles(self, transaction: VersionedTransaction) -> bool:
-        """Whether the transaction has an instruction for the program, and no real program is there to run it."""
+        """Whether the transaction calls the program, and no real program is loaded at its address."""
         if _PUMP_BYTES not in bytes(transaction):
             return False
         message = transaction.message
@@ -68,7 +68,7 @@ class LaunchImitation:
         return any(keys[index] == PUMP for index in calls) and is_imitated(self._vm)
 
     def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome:
-        """keep: leave what the transaction did; else everything is put back."""
+        """Run a transaction. keep: keep its changes; otherwise undo all of them."""
         if verify_signatures and not all(transaction.verify_with_results()):
             return Outcome(False, "SignatureFailure", 0, 0, (), (), None)
         return _Run(self._vm, transaction).finished(keep)
@@ -88,7 +88,7 @@ class _Progress:
 
 
 class _Run:
-    """One transaction, once."""
+    """The run of one transaction."""
 
     def __init__(self, vm: Vm, transaction: VersionedTransaction) -> None:
         message = transaction.message
@@ -101,7 +101,7 @@ class _Run:
         self._whole = Whole(
             keys=self._keys.all,
             positions={pubkey: index for index, pubkey in reversed(list(enumerate(self._keys.all)))},
-            # The signature is not known to whoever wrote the message, so no message can name this address.
+            # Derived from the signature, which depends on the message, so no message can contain this address.
             sponsor=Pubkey.from_bytes(hashlib.sha256(b"sponsor" + bytes(decoded.signature)).digest()),
             heap_bytes=budget.heap_bytes,
         )
@@ -111,7 +111,7 @@ class _Run:
         before = self._accounts()
         charged = self._charge()
         if not charged.landed or charged.err is not None:
-            # Refused, or its compute budget is wrong, which costs the fee all the same: nothing else ran.
+            # The transaction is refused, or its compute budget is invalid (which costs the fee): nothing else ran.
             if not keep:
                 self._put_back(before)
             return charged
@@ -135,10 +135,10 @@ class _Run:
             return_data=done.return_data,
         )
 
-    # The whole.
+    # The whole transaction.
 
     def _charge(self) -> Outcome:
-        """Let the VM check and charge the transaction with only those instructions in it that its fee goes by."""
+        """Let the VM check and charge the transaction, with only the instructions that determine its fee."""
         kept = [index for index, one in enumerate(self._instructions) if self._program(one) in _CHARGED]
         message = _with_instructions(self._message, [self._instructions[index] for index in kept])
         stripped = VersionedTransaction.populate(message, self._transaction.signatures)
@@ -146,7 +146,7 @@ class _Run:
         return _renumbered(outcome, kept)
 
     def _run_all(self) -> tuple[Any, bool]:
-        """The error, and whether the transaction belongs in a block."""
+        """Run all instructions. Returns the error, and whether the transaction belongs in a block."""
         for first, group in self._groups():
             program = self._program(group[0])
             if program in _CHARGED:
@@ -158,7 +158,7 @@ class _Run:
         return None, True
 
     def _groups(self) -> Iterator[tuple[int, list[CompiledInstruction]]]:
-        """Number of the first instruction, and the instructions: real ones that follow each other run together."""
+        """Groups of instructions, each with the number of its first. Consecutive real instructions are one group."""
         group: list[CompiledInstruction] = []
         for index, instruction in enumerate(self._instructions):
             if self._program(instruction) == PUMP or self._program(instruction) in _CHARGED:
@@ -172,7 +172,7 @@ class _Run:
             yield len(self._instructions) - len(group), group
 
     def _note(self, program: Pubkey) -> None:
-        """An instruction that has been run with the fee."""
+        """Log an instruction that `_charge` has already run."""
         done = self._progress
         done.logs += [f"Program {program} invoke [1]", f"Program {program} success"]
         if program == COMPUTE_BUDGET_PROGRAM:
@@ -205,7 +205,7 @@ class _Run:
             stage.finish()
         except Fault as found:
             fault = found
-        except OverflowError:  # A number that no account holds: the program computes with checks as well.
+        except OverflowError:  # The real program checks its arithmetic too, and fails with this error.
             fault = Fault.number(6024)
         done.logs += self._wrapped(stage, fault)
         done.spend(stage.units)
@@ -240,7 +240,7 @@ class _Run:
         return Instruction(self._program(compiled), bytes(compiled.data), metas)
 
     def _accounts(self) -> list[tuple[Pubkey, Account | None]]:
-        """The write-locked accounts: the only ones that anything here changes."""
+        """The present write-locked accounts; the transaction can change no others."""
         return [(self._keys.all[index], self._vm.account(self._keys.all[index])) for index in self._keys.writable]
 
     def _put_back(self, accounts: list[tuple[Pubkey, Account | None]]) -> None:
@@ -259,7 +259,7 @@ def _unknown(kind: Kind | None) -> Fault:
 
 def _decoded(transaction: VersionedTransaction, message: AnyMessage) -> Decoded:
     return Decoded(
-        raw=b"",  # Nobody here asks for the bytes.
+        raw=b"",  # Not needed here.
         transaction=transaction,
         message=message,
         signature=transaction.signatures[0],
@@ -286,7 +286,7 @@ def _with_instructions(message: AnyMessage, instructions: list[CompiledInstructi
 
 
 def _renumbered(outcome: Outcome, kept: list[int]) -> Outcome:
-    """An error names the instruction by its number in the whole transaction."""
+    """The outcome with instruction numbers of the whole transaction."""
     err = outcome.err
     if isinstance(err, dict):
         name, detail = next(iter(err.items()))

@@ -1,10 +1,9 @@
-"""Imitation of migrate and migrate_v2: a complete coin leaves its curve for the canonical pool of the AMM.
+"""Imitation of migrate and migrate_v2: a complete coin moves from its curve to the canonical pool of the AMM.
 
-Implements: the pool account, its vaults and its liquidity token (minted, then burned), everything that the curve held
-moved into the pool but for the migration fee, the curve emptied, CompletePumpAmmMigrationEvent and the AMM's
-CreatePoolEvent. migrate_v2 of a coin that has migrated succeeds, says so and moves nothing.
-The facts settle accounts, layouts, fee and events, not who pays the rent of the pool's accounts: here the user does.
-The AMM itself is not imitated: no trade in the pool.
+Implements: the pool account, its vaults and its liquidity token (minted, then burned); the curve's assets without the
+migration fee move to the pool; the empty curve; CompletePumpAmmMigrationEvent and the AMM's CreatePoolEvent.
+migrate_v2 of a migrated coin succeeds, logs it and moves nothing. The known facts do not say who pays the rent of the
+pool's accounts: here the user pays it. Trades in the pool are not imitated.
 """
 
 import math
@@ -33,7 +32,7 @@ from actors.launch_programs.instructions import Kind
 from actors.launch_programs.pools import POOL_BYTES, Pool, encode_pool
 
 LP_DECIMALS = 9
-MINIMUM_LIQUIDITY = 100  # Never handed out, so that a pool is never empty.
+MINIMUM_LIQUIDITY = 100  # Never minted to anyone, so that a pool is never empty.
 _MINT_BYTES = 82
 _OWN_UNITS, _POOL_UNITS = 60_000, 60_000
 _CREATE_POOL = bytes.fromhex("e992d18ecf6840bc")
@@ -53,7 +52,7 @@ def migrate(stage: Stage, kind: Kind) -> None:
     if kind is Kind.MIGRATE and coin.curve.curve_type != "classic":
         raise Fault.number(6063)
     if kind is Kind.MIGRATE and coin.program != addresses.TOKEN_PROGRAM:
-        raise Fault.number(3008, "token_program")  # Its one token program serves both sides of the pool.
+        raise Fault.number(3008, "token_program")  # `migrate` passes one token program for both sides of the pool.
     quote_program, quote_decimals = quote_mint_of(stage, quote_mint)
     keys = migrate_keys(coin.mint, coin.program, passed["user"], quote_mint, quote_program)
     require_addresses(passed, keys | {"withdraw_authority": config.withdraw_authority})
@@ -71,7 +70,7 @@ def migrate(stage: Stage, kind: Kind) -> None:
     event = _pool_event(stage, coin, keys, base, quote, quote_decimals)
     _make_pool(stage, keys, event)
     _fill_pool(stage, coin, keys, event, fee, config.withdraw_authority)
-    # Four empty reserves are what tells a migrated coin.
+    # Four reserves of zero mark a migrated coin.
     emptied = replace(
         coin.curve, virtual_token_reserves=0, virtual_quote_reserves=0, real_token_reserves=0, real_quote_reserves=0
     )
@@ -128,7 +127,7 @@ def _pool_event(stage: Stage, coin: Coin, keys: Keys, base: int, quote: int, quo
 
 
 def _make_pool(stage: Stage, keys: Keys, event: CreatePoolEvent) -> None:
-    """The call to the AMM: pool, liquidity token, vaults."""
+    """Imitate the call to the AMM, which creates the pool, its liquidity token and its vaults."""
     user, pool, lp_mint, lp_program = keys["user"], keys["pool"], keys["lp_mint"], addresses.TOKEN_2022_PROGRAM
     base_program, quote_program = keys["base_program"], keys["quote_program"]
     authority, lp_account = keys["pool_authority"], keys["user_lp"]

@@ -1,9 +1,9 @@
-"""Who pays whom in a trade: the user, the curve, the creator's vault, the fee recipient and the buyback recipient.
+"""Payments of a trade between the user, the curve, the creator's vault, the fee recipient and the buyback recipient.
 
-Implements: lamports for SOL coins and token transfers for token quotes, in the order of the chain's samples; the
-accounts that the program makes or tops up at the user's expense; v3's buckets, in which the creator's fee and the
-protocol's stay on the curve until they are swept, while the buyback share is paid at once.
-Changes the VM only. Not here: how much (trading.py).
+Implements: lamports for SOL coins and token transfers for token quotes, in the order of the chain's samples; accounts
+that the program creates or funds with the user's lamports; v3's buckets, where the fees of creator and protocol stay
+on the curve until they are swept, while the buyback share is paid at once.
+Changes the VM only. Not here: the amounts (trading.py).
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from actors.launch_programs.curve_account import BondingCurve
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Amounts in quote units. to_curve is of buys, to_user of sales."""
+    """The payments of one trade, in quote units. to_curve is for buys, to_user for sales."""
 
     keys: Keys
     curve: BondingCurve
@@ -47,7 +47,7 @@ class Bill:
         )
 
     def receivers(self) -> tuple[tuple[str, int], ...]:
-        """Name of the receiving wallet and amount, in the order of payment; a fee that is kept goes to the curve."""
+        """(Name of the receiver, amount), in the order of payment. Fees that are kept go to the curve."""
         if self.keeps_fees:
             return (("bonding_curve", self.to_curve + self.creator + self.protocol), ("buyback", self.buyback))
         return (
@@ -89,7 +89,7 @@ def pay_sale(stage: Stage, bill: Bill) -> None:
 
 
 def _vault_rent(stage: Stage, bill: Bill) -> list[Instruction]:
-    """The creator's vault must hold its rent beside the fees; the user fills it up."""
+    """A transfer from the user for the missing rent of the creator's vault, if any is missing."""
     if not bill.creator or bill.keeps_fees:
         return []
     vault, floor = bill.keys["creator_vault"], stage.rent(0)
@@ -98,7 +98,7 @@ def _vault_rent(stage: Stage, bill: Bill) -> list[Instruction]:
 
 
 def _token_accounts(stage: Stage, bill: Bill) -> list[Instruction]:
-    """Token accounts of the receivers that do not exist yet."""
+    """Instructions that create missing token accounts of the receivers."""
     wanted = [name for name, amount in bill.receivers() if amount and name != "bonding_curve"]
     made = []
     for name in wanted:

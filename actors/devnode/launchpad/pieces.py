@@ -1,9 +1,9 @@
-"""Parts of a transaction, run on the VM as transactions of their own.
+"""Runs a part of a transaction's instructions on the VM, as a separate transaction.
 
-Implements: a run of some instructions for a transaction that is charged and signed elsewhere: a sponsor pays the VM's
-fee, signers are believed, the compute limit is what the whole has left. Results come back in the terms of the whole:
-indexes into its accounts, its instruction numbers, its depth of calls.
-Changes the VM only. Not here: atomicity and fees of the whole (imitation.py).
+Implements: the whole transaction is charged and its signatures are checked elsewhere, so here a sponsor pays the VM's
+fee, signatures are not checked, and the compute limit is the rest of the whole's. Results are translated to the whole
+transaction: account indexes, instruction numbers, call depth.
+Changes the VM only. Not here: atomicity and fee of the whole (imitation.py).
 """
 
 import re
@@ -24,44 +24,44 @@ from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM
 from actors.devnode.execution.vm import Vm
 
 _SPONSOR_LAMPORTS = 10**12
-# Not verified, and not all zeros: by that the VM marks what it has refused.
+# Never verified. Not all zeros, because the VM marks refused transactions with an all-zero signature.
 _SOME_SIGNATURE = Signature.from_bytes(b"\x01" * 64)
 _INVOKE = re.compile(r"(Program \w+ invoke \[)(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The transaction that the pieces belong to."""
+    """The transaction that a piece is a part of."""
 
     keys: tuple[Pubkey, ...]
     positions: dict[Pubkey, int]
-    sponsor: Pubkey  # An address that the transaction cannot name.
+    sponsor: Pubkey  # An address that the transaction cannot contain.
     heap_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """failed_at: which of the piece's instructions; None where the error is not one instruction's."""
+    """The result of a piece. failed_at: the failed instruction of the piece; None without an instruction error."""
 
     err: Any
     failed_at: int | None
     landed: bool
     units: int
     logs: tuple[str, ...]
-    inner: tuple[InnerInstructions, ...]  # By number of the piece's instruction.
+    inner: tuple[InnerInstructions, ...]  # With instruction numbers of the piece.
     return_data: ReturnData | None
 
     @property
     def cause(self) -> Any:
-        """What went wrong inside the failed instruction."""
+        """The error of the failed instruction."""
         assert self.failed_at is not None, self
         return self.err["InstructionError"][1]
 
 
 def run_piece(vm: Vm, whole: Whole, instructions: Sequence[Instruction], units_left: int, depth: int = 0) -> Piece:
-    """depth: how many calls deep the instructions are in the whole; 0 for the transaction's own.
+    """Run some instructions. depth: their call depth in the whole transaction; 0 for its own instructions.
 
-    An account left below its rent is an error here already, although the whole might still mend it.
+    An account below its rent is already an error at the end of a piece, also if a later instruction would add to it.
     """
     message = MessageV0.try_compile(whole.sponsor, list(instructions), [], Hash.default())
     signatures = [_SOME_SIGNATURE] * message.header.num_required_signatures
@@ -71,7 +71,7 @@ def run_piece(vm: Vm, whole: Whole, instructions: Sequence[Instruction], units_l
         outcome = vm.execute_plain(VersionedTransaction.populate(message, signatures), verify_signatures=False)
     finally:
         vm.put(whole.sponsor, None)
-    # The sponsor itself is named by no instruction.
+    # The sponsor gets index 0, but no instruction uses it.
     keys = [whole.positions.get(key, 0) for key in message.account_keys]
     err, failed_at = _translated(outcome.err, keys)
     return Piece(

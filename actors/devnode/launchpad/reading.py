@@ -1,7 +1,7 @@
-"""Reading what an instruction was given, and refusing what does not belong there.
+"""Reads and checks the accounts of an instruction, and reads the configuration accounts.
 
-Implements: accounts by their names in the instruction, their flags and addresses, and the configuration accounts.
-Anchor's order: enough accounts, then signers and writable flags, then addresses.
+Implements: accounts by their names in the instruction, with their flags and addresses. Anchor's order of checks:
+number of accounts, then signers and writable flags, then addresses.
 Reads the VM only.
 """
 
@@ -26,10 +26,10 @@ from actors.launch_programs.configs import (
 )
 from actors.launch_programs.curve_account import BondingCurve, decode_curve
 
-# The two change never or by hand, and every trade reads them.
+# Cached, because every trade reads both accounts and they hardly ever change.
 _global_in = lru_cache(4)(decode_global)
 _fee_config_in = lru_cache(4)(decode_fee_config)
-# What is said of a wrong address; everything else is a wrong derivation.
+# The errors for wrong addresses; other names have 2006 (wrong seeds).
 _WRONG = {
     "bonding_curve_v2": 6074,
     "user_base": 2009,
@@ -46,12 +46,12 @@ _WRONG = {
     "amm": 3008,
     "withdraw_authority": 6000,
 }
-_MISSING = {"bonding_curve_v2": 6074, "buyback": 6062}  # Trailing accounts have errors of their own.
+_MISSING = {"bonding_curve_v2": 6074, "buyback": 6062}  # The errors for missing trailing accounts.
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Addresses by the names of the instruction's account list."""
+    """The addresses an instruction passes, by the names of its account list."""
 
     keys: Keys
 
@@ -88,7 +88,7 @@ def global_of(stage: Stage) -> Global:
 
 
 def fee_config_of(stage: Stage) -> FeeConfig | None:
-    """None where there is none: Global's own rates apply then."""
+    """The fee schedule; None if it is missing, and then Global's rates apply."""
     account = stage.account(addresses.CURVE_FEE_CONFIG)
     if account is None or account.owner != addresses.PUMP_FEES:
         return None
@@ -129,7 +129,7 @@ def coin_of(stage: Stage, mint: Pubkey) -> Coin:
 
 
 def quote_mint_of(stage: Stage, mint: Pubkey) -> tuple[Pubkey, int]:
-    """Token program and decimals."""
+    """The token program and the decimals of a quote mint."""
     account = stage.account(mint)
     if account is None or account.owner not in addresses.TOKEN_PROGRAMS or not is_mint(account.data):
         raise Fault.number(6063, "quote_mint")

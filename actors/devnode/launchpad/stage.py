@@ -1,9 +1,9 @@
-"""What one imitated instruction sees and does: accounts, calls to real programs, logs, inner instructions, units.
+"""The environment of one imitated instruction: accounts, calls to programs, logs, inner instructions, compute units.
 
-Implements: cross-program calls run for real on the VM with the program's own addresses as signers; calls to programs
-that are imitated too; Anchor's events; lamports moved out of accounts that the program owns; the compute meter.
-Changes the VM only, and nothing of it lasts when a Fault ends the instruction (imitation.py puts it back).
-Not here: what any instruction means (creating.py, trading.py, migrating.py).
+Implements: calls to real programs, run on the VM, for which the program may sign with its own addresses; calls to
+programs that are imitated too; Anchor's events; moving lamports out of accounts that the program owns; compute units.
+Changes the VM only; after a Fault, imitation.py restores the accounts.
+Not here: the instructions (creating.py, trading.py, migrating.py).
 """
 
 import base64
@@ -22,13 +22,13 @@ from actors.devnode.launchpad.pieces import Whole, run_piece
 from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import Event, log_line, self_cpi_data
 
-EVENT_UNITS = 2_125  # Of the self-CPI that carries an event, as seen on the chain.
-_CALL_DEPTH = 1  # Calls of the program are one deep; those of a program that it calls, two.
+EVENT_UNITS = 2_125  # The compute units of the self-CPI with an event, from samples of the chain.
+_CALL_DEPTH = 1  # Calls of the program have depth 1, calls of a program that it calls have depth 2.
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An account as the transaction passes it."""
+    """An account that the transaction passes to the instruction, with its flags."""
 
     pubkey: Pubkey
     signer: bool
@@ -64,7 +64,7 @@ class Stage:
     def timestamp(self) -> int:
         return self.vm.unix_time
 
-    # Doing.
+    # Acting.
 
     def spend(self, units: int) -> None:
         self.units += units
@@ -76,7 +76,8 @@ class Stage:
         self.logs.append(f"Program log: {text}")
 
     def call(self, *instructions: Instruction, depth: int = _CALL_DEPTH) -> None:
-        """Run on the VM, all as one piece. Signers are believed: the program signs for its own addresses."""
+        """Run real instructions on the VM, in one piece. Signatures are not checked: the program signs for its own
+        addresses."""
         if not instructions:
             return
         for instruction in instructions:
@@ -103,8 +104,8 @@ class Stage:
         event: tuple[Event, Pubkey] | None = None,
         returned: bytes = b"",
     ) -> None:
-        """A call to a program that is imitated like this one. children: real calls that it makes; event: one that it
-        emits, and its event authority."""
+        """Record a call to a program that is imitated too. children: real calls that it makes; event: an event that it
+        emits, with its event authority."""
         self._check_privileges(instruction)
         name = instruction.program_id
         self.calls.append(self._inner(instruction, _CALL_DEPTH + 1))
@@ -125,7 +126,7 @@ class Stage:
     def emit(
         self, event: Event, program: Pubkey = PUMP, authority: Pubkey = EVENT_AUTHORITY, depth: int = _CALL_DEPTH
     ) -> None:
-        """As Anchor does: a log line, and a call of the program to itself."""
+        """Emit an event as Anchor does: a log line, and a call of the program to itself."""
         call = Instruction(program, self_cpi_data(event), [AccountMeta(authority, False, False)])
         self._check_privileges(call)
         self.logs.append(log_line(event))
@@ -137,13 +138,13 @@ class Stage:
         self.logs.append(f"Program {program} success")
 
     def write(self, pubkey: Pubkey, data: bytes) -> None:
-        """Set the data of an account that the program owns; its lamports stay."""
+        """Set the data of an account that the program owns, and keep its lamports."""
         account = self.vm.account(pubkey)
         assert account is not None, pubkey
         self._place(pubkey, Account(account.lamports, data, account.owner, False, account.rent_epoch))
 
     def move(self, source: Pubkey, target: Pubkey, lamports: int) -> None:
-        """Take lamports out of an account that the program owns."""
+        """Move lamports out of an account that the program owns."""
         if lamports == 0 or source == target:
             return
         account = self.vm.account(source)
@@ -154,7 +155,7 @@ class Stage:
         self._place(target, _with_lamports(receiver, receiver.lamports + lamports))
 
     def finish(self) -> None:
-        """What the program wrote itself must be rent-exempt, as after any transaction."""
+        """Refuse accounts that the program wrote and that are not rent-exempt, as the runtime does."""
         for pubkey in self._placed:
             account = self.vm.account(pubkey)
             if account is not None and account.lamports < self.rent(len(account.data)):
@@ -162,7 +163,7 @@ class Stage:
                 raise Fault(None, whole={"InsufficientFundsForRent": {"account_index": index}})
 
     def _check_privileges(self, instruction: Instruction) -> None:
-        """A program passes on what it was given: no other account, and none to write that it may only read."""
+        """Refuse a call with an account that the instruction does not have, or with one that is read-only to write."""
         given = {ref.pubkey: ref.writable for ref in self.refs}
         for meta in instruction.accounts:
             if meta.pubkey not in given:

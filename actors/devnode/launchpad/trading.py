@@ -1,9 +1,9 @@
 """Imitation of buying and selling on a curve, in all three families of instructions.
 
-Implements: the checks of a trade in the program's order, the amounts, what moves where, the curve afterwards, and the
-events (TradeEvent, and CompleteEvent inside the last buy).
-Not imitated: cashback coins (refused), v3's synthetic migration (a v3 buy of more than the curve has is refused, or
-filled in part where it says so), volume incentives (accumulators stay at zero).
+Implements: the checks of a trade in the program's order, the amounts, the transfers, the curve afterwards, and the
+events (TradeEvent, and CompleteEvent in the last buy).
+Not imitated: cashback coins (refused); v3's migration inside a buy (a v3 buy of more tokens than the curve has is
+refused, or filled in part with partial_fill); volume incentives (accumulators stay at zero).
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from actors.launch_programs.instructions import (
     trade_arguments,
 )
 
-# Units of the program's own code: the samples' totals without the calls (legacy buy 72 k, sell 35 k, buy_v2 94 k).
+# Compute units of the program itself: totals of samples (legacy buy 72 k, sell 35 k, buy_v2 94 k) without their calls.
 _OWN_UNITS = {Kind.BUY: 63_100, Kind.BUY_EXACT_SOL_IN: 63_400, Kind.SELL: 28_000}
 _OWN_UNITS_V2_BUY, _OWN_UNITS_V2_SELL, _OWN_UNITS_V3 = 85_500, 55_000, 40_000
 _GET_FEES = bytes.fromhex("e7257e55cf5b3f34")
@@ -52,7 +52,7 @@ _GET_FEES_UNITS = 3_302
 
 @dataclass(frozen=True, slots=True)
 class _Trade:
-    """A trade whose accounts have been found right."""
+    """A trade with checked accounts."""
 
     kind: Kind
     arguments: TradeArguments
@@ -138,7 +138,8 @@ def _checked(stage: Stage, kind: Kind, arguments: TradeArguments, passed: Passed
 
 
 def _trader(stage: Stage, passed: Passed, curve: BondingCurve, quote_program: Pubkey) -> Trader:
-    """v3 names no fee recipient, and for a token quote the buyback wallet's account instead of the wallet."""
+    """Who trades and who gets fees. v3 passes no fee recipient, and for a token quote the buyback wallet's token
+    account in place of the wallet."""
     fee_recipient = passed.get("fee_recipient") or addresses.ZERO_KEY
     buyback = passed.get("buyback")
     if buyback is None:
@@ -192,7 +193,7 @@ def _bought(trade: _Trade) -> Amounts:
 
 
 def _within(trade: _Trade, amounts: Amounts) -> Amounts:
-    """The curve's own numbers are 64 bits wide."""
+    """Refuse amounts that would not fit the curve's 64-bit fields."""
     if trade.coin.curve.virtual_quote_reserves + amounts.net_quote > curve_math.U64_MAX:
         raise Fault.number(6024)
     return amounts
@@ -216,13 +217,13 @@ def _sold(stage: Stage, trade: _Trade) -> Amounts:
 
 
 def _ask_for_fees(stage: Stage, trade: _Trade, size: int) -> None:
-    """The call to the fee program, which answers with the rates; it is imitated as well."""
+    """Imitate the call to the fee program, which returns the rates."""
     if addresses.PUMP_FEES not in stage.whole.positions:
-        return  # The v3 list has no fee program: that family reads the schedule itself.
+        return  # v3 does not pass the fee program, because it reads the schedule itself.
     cap = market_cap(trade.coin.curve, trade.coin.supply)
     if cap >= 2**128:
         raise Fault.number(6024)
-    # A canonical curve; its cap, the trade's size, and that the quote mint is not a new one.
+    # Arguments: is a canonical curve, market cap, size of the trade, quote mint is not new.
     data = _GET_FEES + b"\x01" + cap.to_bytes(16, "little") + size.to_bytes(8, "little") + b"\x00"
     accounts = [AccountMeta(key, False, False) for key in (addresses.CURVE_FEE_CONFIG, addresses.PUMP)]
     returned = bytes(8) + trade.rates.protocol_bps.to_bytes(8, "little") + trade.rates.creator_bps.to_bytes(8, "little")
@@ -232,8 +233,8 @@ def _ask_for_fees(stage: Stage, trade: _Trade, size: int) -> None:
 
 def _move_tokens(stage: Stage, trade: _Trade, tokens: int) -> None:
     keys, coin = trade.keys, trade.coin
-    way = ("curve_base", "user_base", "bonding_curve") if trade.is_buy else ("user_base", "curve_base", "user")
-    source, target, authority = (keys[name] for name in way)
+    names = ("curve_base", "user_base", "bonding_curve") if trade.is_buy else ("user_base", "curve_base", "user")
+    source, target, authority = (keys[name] for name in names)
     stage.call(calls.transfer_tokens(coin.program, source, coin.mint, target, authority, tokens, coin.decimals))
 
 
@@ -286,7 +287,7 @@ def _event(stage: Stage, trade: _Trade, amounts: Amounts, bill: Bill, after: Bon
 
 
 def _name(kind: Kind) -> str:
-    """The event names the kind of trade and not the family: "buy" also for buy_v2."""
+    """The name in the event, which is the same in all families: "buy" also for buy_v2."""
     if kind in SELLS:
         return "sell"
     return "buy_exact_sol_in" if kind in EXACT_IN else "buy"

@@ -1,4 +1,4 @@
-"""A chain with the launch programs on it, and wallets that launch and trade by signed transactions."""
+"""A chain with the launch programs, and a wallet that launches and trades by signed transactions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ class Pad:
     # Coins.
 
     def launch(self, kind: Kind = Kind.CREATE_V2, quote: Pubkey | None = None, **asked: object) -> Pubkey:
-        """A landed coin of the pad's user."""
+        """Launch a coin of the pad's user; returns its mint."""
         mint = Keypair()
         meta = self.land(self.creation(mint.pubkey(), kind, quote, **asked), signers=(mint,))
         assert meta.err is None, meta
@@ -55,7 +55,7 @@ class Pad:
         return curve
 
     def change_curve(self, mint: Pubkey, size: int | None = None, **fields: object) -> None:
-        """Rewrite the curve by hand, as a loaded dump would."""
+        """Rewrite the curve account, as a loaded dump does."""
         address = pdas.bonding_curve(mint)
         account = self.local.chain.vm.account(address)
         assert account is not None
@@ -76,7 +76,7 @@ class Pad:
     def trade(
         self, mint: Pubkey, kind: Kind, amount: int, limit: int, flag: bool = False, /, **other: Pubkey
     ) -> Instruction:
-        """other: accounts by name that differ from the right ones."""
+        """A trade instruction. other: accounts, by name, that replace the right ones."""
         return trade_instruction(kind, TradeArguments(amount, limit, flag), self.keys(mint) | other)
 
     def base_account(self, mint: Pubkey) -> Instruction:
@@ -104,7 +104,7 @@ class Pad:
         return self.local.land(self.transaction(*instructions, signers=signers))
 
     def error(self, *instructions: Instruction, signers: tuple[Keypair, ...] = ()) -> object:
-        """The error number of the last instruction, of a transaction that lands and changes nothing but the fee."""
+        """Land a failing transaction; returns the error number of its last instruction. Only the fee may change."""
         record = self.record(*instructions, signers=signers)
         err = record.meta.err
         assert err is not None and err["InstructionError"][0] == len(instructions) - 1, err
@@ -117,7 +117,7 @@ class Pad:
         cause = err["InstructionError"][1]
         return cause["Custom"] if isinstance(cause, dict) else cause
 
-    # What is where.
+    # Reading.
 
     def lamports(self, pubkey: Pubkey) -> int:
         account = self.local.chain.vm.account(pubkey)

@@ -8,8 +8,8 @@ from tests.launch_programs.samples import sample
 A, B, C = (Pubkey.from_bytes(bytes([number]) * 32) for number in (1, 2, 3))
 
 
-def test_calls_are_those_that_the_chain_shows() -> None:
-    """Instruction data of a landed launch, byte for byte."""
+def test_calls_equal_those_of_a_landed_launch() -> None:
+    """The instruction data of each call is equal byte for byte."""
     inner = sample("pump_create_v2_buy_blocksubscribe")["payload"]["meta"]["innerInstructions"]
     shown = [base58.b58decode(call["data"]) for group in inner for call in group["instructions"]]
     mint = Pubkey.from_string("7YD6ZHb39jGb33ki2iFd7kHK11yMkSFCc9kvjJscpump")
@@ -33,8 +33,8 @@ def test_calls_are_those_that_the_chain_shows() -> None:
     assert calls.transfer_tokens(program, A, mint, B, C, 3_520_371_073_923, 6).data in shown
 
 
-def test_signers_are_those_who_give_something_away() -> None:
-    """A call that asked for less would move what its owner never agreed to."""
+def test_owners_of_moved_assets_must_sign() -> None:
+    """Without the signature, a call would move assets that the owner did not agree to move."""
     for made, signer in (
         (calls.transfer_lamports(A, B, 1), A),
         (calls.transfer_tokens(PUMP, A, B, A, C, 1, 6), C),

@@ -17,8 +17,8 @@ ALL = [("classic", "SOL"), ("v2", "SOL"), ("v2", "WSOL"), ("v2", "USDC"), ("mayh
 
 
 @pytest.mark.parametrize(("kind", "quote"), ALL)
-def test_a_coin_of_every_kind_is_made_and_traded(pad: Pad, kind: str, quote: str) -> None:
-    """By landed transactions: launch, buy, buy, sell."""
+def test_a_coin_of_every_kind_is_launched_and_traded(pad: Pad, kind: str, quote: str) -> None:
+    """The transactions launch, buy, buy and sell all land."""
     made = launch_coin(pad.local.chain, pad.local.faucet, Wanted(kind, quote))
     assert len(made.signatures) == 4
     landed = {record.signature: record.meta.err for record in pad.local.chain.open_transactions()}
@@ -32,8 +32,8 @@ def test_a_coin_of_every_kind_is_made_and_traded(pad: Pad, kind: str, quote: str
     assert made.token_program == (addresses.TOKEN_PROGRAM if kind == "classic" else addresses.TOKEN_2022_PROGRAM)
 
 
-def test_coins_differ_and_follow_from_the_chains_state(pad: Pad) -> None:
-    """The same seed gives the same coins; a second one is another."""
+def test_keys_of_coins_are_derived_from_the_chains_state(pad: Pad) -> None:
+    """Chains of one seed have the same coins; a second coin has other keys."""
     first = launch_coin(pad.local.chain, pad.local.faucet, Wanted(trades=0))
     assert launch_coin(pad.local.chain, pad.local.faucet, Wanted(trades=0)).mint != first.mint
     assert len(first.signatures) == 1
@@ -50,7 +50,7 @@ def test_coins_differ_and_follow_from_the_chains_state(pad: Pad) -> None:
         Wanted(name="n" * 33),
     ],
 )
-def test_what_cannot_be_had_is_said(pad: Pad, wanted: Wanted) -> None:
+def test_invalid_requests_are_refused_with_a_reason(pad: Pad, wanted: Wanted) -> None:
     with pytest.raises(LaunchError):
         launch_coin(pad.local.chain, pad.local.faucet, wanted)
 
@@ -71,8 +71,8 @@ def test_a_lost_transaction_and_a_missing_program_are_errors(pad: Pad) -> None:
         launch_coin(chain, pad.local.faucet, Wanted())
 
 
-def test_fees_go_to_whom_global_names(pad: Pad) -> None:
-    """A loaded dump may name others; one that is broken is an error, not a crash."""
+def test_fees_go_to_the_recipients_in_global(pad: Pad) -> None:
+    """A loaded dump may have other recipients; an invalid one is an error, not a crash."""
     chain, other = pad.local.chain, pad.local.wallet(10**9).pubkey()
     account = chain.vm.account(addresses.GLOBAL)
     assert account is not None

@@ -22,7 +22,7 @@ FRESH = BondingCurve(
 
 @pytest.mark.parametrize("kind", [Kind.CREATE, Kind.CREATE_V2])
 def test_a_new_coin_is_a_mint_its_supply_and_a_curve(pad: Pad, kind: Kind) -> None:
-    """Nobody can mint more, the whole supply is the curve's, and the curve starts as Global says."""
+    """No authority can mint more, the curve has the whole supply, and its reserves are Global's initial values."""
     mint = Keypair()
     meta = pad.land(pad.creation(mint.pubkey(), kind), signers=(mint,))
     assert meta.err is None
@@ -47,7 +47,7 @@ def test_a_new_coin_is_a_mint_its_supply_and_a_curve(pad: Pad, kind: Kind) -> No
 
 
 def test_a_classic_coin_has_a_metadata_account(pad: Pad) -> None:
-    """Of 679 bytes, as the metadata program makes them, at 15,616,720 lamports."""
+    """As on the real chain, it has 679 bytes and costs 15,616,720 lamports."""
     mint = pad.launch(Kind.CREATE)
     account = pad.local.chain.vm.account(pdas.token_metadata(mint))
     assert account is not None and account.owner == addresses.TOKEN_METADATA_PROGRAM
@@ -57,15 +57,15 @@ def test_a_classic_coin_has_a_metadata_account(pad: Pad) -> None:
 
 
 @pytest.mark.parametrize("uri_bytes", [0, 17, 24, 25, 200])
-def test_metadata_of_any_length_is_paid_for(pad: Pad, uri_bytes: int) -> None:
-    """24 bytes here make the length of a multisig, which the token program avoids by two more."""
+def test_the_rent_of_metadata_of_any_length_is_paid(pad: Pad, uri_bytes: int) -> None:
+    """24 bytes would make the size of a multisig account, so the token program adds two bytes."""
     mint = pad.launch(uri="u" * uri_bytes)
     account = pad.local.chain.vm.account(mint)
     assert account is not None and b"Some Coin" in account.data
     assert account.lamports == pad.local.chain.vm.rent_exempt_lamports(len(account.data))
 
 
-def test_a_mayhem_coin_mints_as_much_again(pad: Pad) -> None:
+def test_a_mayhem_coin_mints_its_supply_twice(pad: Pad) -> None:
     mint = pad.launch(is_mayhem=True)
     account = pad.local.chain.vm.account(mint)
     assert account is not None and mint_supply(account.data) == 2 * 10**15
@@ -75,7 +75,7 @@ def test_a_mayhem_coin_mints_as_much_again(pad: Pad) -> None:
 
 
 def test_a_token_quote_is_stored_and_wsol_is_not(pad: Pad) -> None:
-    """USDC by quote control; WSOL makes a SOL coin, as on the chain."""
+    """USDC is allowed by quote control; with WSOL the coin is a SOL coin, as on the real chain."""
     mint = pad.launch(quote=USDC_MINT)
     curve = pad.curve(mint)
     assert curve.quote_mint == USDC_MINT and curve.curve_type == "v2"
@@ -97,17 +97,17 @@ def test_a_token_quote_is_stored_and_wsol_is_not(pad: Pad) -> None:
         ({"creator_fee_bps": 301}, 6078),
     ],
 )
-def test_creations_that_are_refused(pad: Pad, asked: dict[str, object], code: int) -> None:
+def test_invalid_launches_are_refused(pad: Pad, asked: dict[str, object], code: int) -> None:
     mint = Keypair()
     assert pad.error(pad.creation(mint.pubkey(), **asked), signers=(mint,)) == code  # type: ignore[arg-type]
     assert pad.local.chain.vm.account(mint.pubkey()) is None
 
 
 def test_wrong_quotes_are_refused(pad: Pad) -> None:
-    """A mint that nobody listed, one that is no mint, a mayhem coin with a token quote, a missing control account."""
+    """Wrong: an unlisted mint, an account that is no mint, a token quote of a mayhem coin, no control account."""
     mint = Keypair()
     listed = pad.creation(mint.pubkey(), quote=USDC_MINT)
-    other = pad.launch(Kind.CREATE)  # A mint of the same token program, and no quote.
+    other = pad.launch(Kind.CREATE)  # A mint of the same token program that is not a listed quote.
     assert pad.error(pad.creation(mint.pubkey(), quote=other), signers=(mint,)) == 6063
     assert pad.error(pad.creation(mint.pubkey(), quote=pad.user.pubkey()), signers=(mint,)) == 6064
     assert pad.error(pad.creation(mint.pubkey(), quote=USDC_MINT, is_mayhem=True), signers=(mint,)) == 6071
@@ -117,7 +117,7 @@ def test_wrong_quotes_are_refused(pad: Pad) -> None:
     assert pad.error(fewer, signers=(mint,)) == 3005
 
 
-def test_a_quote_account_that_may_only_be_read_is_refused(pad: Pad) -> None:
+def test_a_read_only_quote_account_is_refused(pad: Pad) -> None:
     mint = Keypair()
     made = pad.creation(mint.pubkey(), quote=USDC_MINT)
     metas = [*made.accounts]
@@ -126,8 +126,8 @@ def test_a_quote_account_that_may_only_be_read_is_refused(pad: Pad) -> None:
     assert pad.error(refused, signers=(mint,)) == "PrivilegeEscalation"
 
 
-def test_a_coin_is_made_once(pad: Pad) -> None:
-    """The mint's address is taken: the system program says so."""
+def test_a_coin_is_created_once(pad: Pad) -> None:
+    """The mint's address exists already, so the system program refuses."""
     mint = Keypair()
     assert pad.land(pad.creation(mint.pubkey()), signers=(mint,)).err is None
     assert pad.error(pad.creation(mint.pubkey()), signers=(mint,)) == 0
@@ -143,7 +143,7 @@ def extend(pad: Pad, account: Pubkey) -> Instruction:
 
 
 def test_a_short_curve_grows_once(pad: Pad) -> None:
-    """From 49 bytes to 151, the missing rent paid by the user; a longer one is refused."""
+    """It grows from 49 bytes to 151, the user pays the missing rent, and a longer curve is refused."""
     mint = pad.launch()
     assert pad.error(extend(pad, pdas.bonding_curve(mint))) == 6009
     pad.change_curve(mint, size=49)
@@ -180,7 +180,7 @@ def test_an_accumulator_is_made_once(pad: Pad) -> None:
 
 
 def test_launch_and_first_buy_fit_one_transaction(pad: Pad) -> None:
-    """The usual launch: the buyer's account is made between the two."""
+    """The usual launch also creates the buyer's token account between the two."""
     mint, user = Keypair(), pad.user.pubkey()
     key, program = mint.pubkey(), addresses.TOKEN_2022_PROGRAM
     account = pdas.associated_token(user, program, key)

@@ -16,6 +16,6 @@ def test_the_wrong_account_is_named() -> None:
 
 
 def test_the_platforms_own_numbers_start_at_six_thousand() -> None:
-    """Those below are Anchor's; a number may not be given twice."""
+    """Smaller numbers are Anchor's, and no number is used twice."""
     assert all(code in (101, 102) or 2000 <= code < 4000 or 6000 <= code < 6100 for code in NAMES)
     assert len({name for name, _ in NAMES.values()}) == len(NAMES)

@@ -16,8 +16,8 @@ from actors.launch_programs import addresses
 from actors.launch_programs.configs import decode_fee_config, decode_global, decode_quote_control
 
 
-def test_everything_that_a_trade_names_is_there() -> None:
-    """With mainnet's values, and enough lamports to exist."""
+def test_all_fixed_accounts_of_a_trade_exist() -> None:
+    """They have mainnet's values and are rent-exempt."""
     accounts, vm = dict(launch_accounts()), Vm()
     assert decode_global(accounts[addresses.GLOBAL].data) == global_config()
     assert decode_fee_config(accounts[addresses.CURVE_FEE_CONFIG].data) == fee_config()
@@ -34,14 +34,14 @@ def test_everything_that_a_trade_names_is_there() -> None:
 
 
 def test_program_accounts_look_as_on_a_real_cluster() -> None:
-    """Owner, flag, and 36 bytes that point at the program's data."""
+    """Owner, executable flag and the 36 bytes that point to the program data are as on a cluster."""
     for program in IMITATED:
         account = program_account(program)
         assert account.executable and account.owner == UPGRADEABLE_LOADER and len(account.data) == 36
         assert account.data[4:] == bytes(program_data_address(program)) and account.lamports == 1_141_440
 
 
-def test_the_program_is_imitated_where_its_code_is_missing() -> None:
+def test_the_program_is_imitated_while_its_code_is_missing() -> None:
     class Held(dict[Pubkey, Account]):
         def account(self, pubkey: Pubkey) -> Account | None:
             return self.get(pubkey)

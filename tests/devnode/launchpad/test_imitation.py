@@ -43,9 +43,9 @@ def landed_on_the_chain() -> tuple[VersionedTransaction, dict[str, Any]]:
     return VersionedTransaction.from_bytes(base64.b64decode(payload["transaction"][0])), payload["meta"]
 
 
-def test_a_transaction_of_the_chain_does_here_what_it_did_there(pad: Pad) -> None:
-    """create_v2, associated account and buy in one transaction, as it landed on mainnet: the same inner instructions,
-    the same logs but for our notice, the same lamports but for the curve's longer account."""
+def test_a_transaction_of_mainnet_has_the_same_results_here(pad: Pad) -> None:
+    """A transaction with create_v2, associated account and buy has the inner instructions, logs and balances of
+    mainnet. Different are only the notice in the log and the rent of the curve's longer account."""
     transaction, meta = landed_on_the_chain()
     keys = transaction.message.account_keys
     payer = keys[0]
@@ -59,7 +59,7 @@ def test_a_transaction_of_the_chain_does_here_what_it_did_there(pad: Pad) -> Non
     wanted = [after - held for held, after in zip(meta["preBalances"], meta["postBalances"], strict=True)]
     longer = vm.rent_exempt_lamports(166) - vm.rent_exempt_lamports(115)
     wanted[0] -= longer
-    wanted[10] += longer  # The curve, which has 166 bytes now and had 115 then.
+    wanted[10] += longer  # The curve has 166 bytes now; in the sample it had 115.
     assert changes == wanted
     check_calls(outcome.inner, meta)
     check_logs(outcome.logs, meta["logMessages"])
@@ -77,10 +77,10 @@ def check_calls(inner: tuple[InnerInstructions, ...], meta: dict[str, Any]) -> N
         for call in group["instructions"]
     ]
     assert [call[:4] for call in found] == [call[:4] for call in there]
-    curve = 3  # Creates the curve's account, which is longer today.
+    curve = 3  # The call that creates the curve's account, which is longer now.
     for index, (ours, theirs) in enumerate(zip(found, there, strict=True)):
         if theirs[4].startswith(bytes.fromhex("e445a52e51cb9a1d")):
-            # The event has grown at its end, and time passes.
+            # Today's event has further fields at its end, and another time.
             assert without_time(ours[4][8:], len(theirs[4]) - 8) == without_time(theirs[4][8:], len(theirs[4]) - 8)
         elif index != curve:
             assert ours[4] == theirs[4], index
@@ -107,7 +107,7 @@ def check_logs(ours: tuple[str, ...], theirs: list[str]) -> None:
 
 
 def test_all_of_a_transaction_lands_or_none(pad: Pad) -> None:
-    """A failure behind the trade takes the trade back, and everything before it; the fee stays paid."""
+    """A failure after the trade undoes the trade and all instructions before it; the fee stays charged."""
     mint = pad.launch()
     buy = [pad.base_account(mint), pad.trade(mint, Kind.BUY, 10**12, SOL)]
     too_much = transfer(TransferParams(from_pubkey=pad.user.pubkey(), to_pubkey=mint, lamports=10**15))
@@ -119,7 +119,7 @@ def test_all_of_a_transaction_lands_or_none(pad: Pad) -> None:
 
 
 def test_real_instructions_run_between_imitated_ones(pad: Pad) -> None:
-    """Each sees what the one before it did: launch, account, buy, transfer of the bought tokens, sale of the rest."""
+    """Each sees the changes of the one before: launch, account, buy, transfer of bought tokens, sale of the rest."""
     mint = Keypair()
     key, user, program = mint.pubkey(), pad.user.pubkey(), addresses.TOKEN_2022_PROGRAM
     other = Keypair().pubkey()
@@ -139,7 +139,7 @@ def test_real_instructions_run_between_imitated_ones(pad: Pad) -> None:
 
 
 def test_fees_and_limits_are_the_transactions_own(pad: Pad) -> None:
-    """Price and limit are charged as for any transaction; too low a limit fails the instruction that passes it."""
+    """Price and limit are charged as for any transaction; the instruction that exceeds the limit fails."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
@@ -154,7 +154,7 @@ def test_fees_and_limits_are_the_transactions_own(pad: Pad) -> None:
 
 
 def test_signature_checks_are_paid_for(pad: Pad) -> None:
-    """A native signature check beside a trade costs what a signature of the transaction does."""
+    """A native signature check in the same transaction costs the fee of a signature."""
     mint, signer = pad.launch(), Keypair()
     pad.land(pad.base_account(mint))
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
@@ -171,7 +171,7 @@ def test_signature_checks_are_paid_for(pad: Pad) -> None:
     assert not isinstance(record, TransactionRecord) or record.meta.err["InstructionError"][0] == 1
 
 
-def test_a_failed_budget_instruction_is_named_by_its_place(pad: Pad) -> None:
+def test_the_error_of_a_budget_instruction_has_its_number(pad: Pad) -> None:
     mint = pad.launch()
     trade = pad.trade(mint, Kind.BUY, 10**9, SOL)
     twice = pad.transaction(trade, set_compute_unit_limit(1), set_compute_unit_limit(2))
@@ -179,7 +179,7 @@ def test_a_failed_budget_instruction_is_named_by_its_place(pad: Pad) -> None:
     assert isinstance(refused, Refused) and refused.err == {"DuplicateInstruction": 2}
 
 
-def test_who_cannot_pay_or_did_not_sign_is_refused_unharmed(pad: Pad) -> None:
+def test_a_transaction_without_funds_or_signature_is_refused_without_a_fee(pad: Pad) -> None:
     mint = pad.launch()
     curve = pad.curve(mint)
     good = pad.transaction(pad.base_account(mint), pad.trade(mint, Kind.BUY, 10**9, SOL))
@@ -194,14 +194,14 @@ def test_who_cannot_pay_or_did_not_sign_is_refused_unharmed(pad: Pad) -> None:
     assert pad.curve(mint) == curve
 
 
-def test_a_program_that_does_not_exist_refuses_the_whole(pad: Pad) -> None:
-    """As the runtime does when it loads a transaction: nothing is charged, although a trade ran before."""
+def test_a_missing_program_refuses_the_whole_transaction(pad: Pad) -> None:
+    """As in the runtime, no fee is charged, although a trade ran before."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     before = pad.lamports(pad.user.pubkey())
-    nobody = Instruction(Keypair().pubkey(), b"", [])
+    missing = Instruction(Keypair().pubkey(), b"", [])
     pad.local.beat()
-    raw = bytes(pad.transaction(pad.trade(mint, Kind.BUY, 10**9, SOL), nobody))
+    raw = bytes(pad.transaction(pad.trade(mint, Kind.BUY, 10**9, SOL), missing))
     assert isinstance(pad.local.chain.submit(raw, Source.RPC), Refused)
     assert pad.lamports(pad.user.pubkey()) == before and pad.curve(mint).real_quote_reserves == 0
 
@@ -226,8 +226,8 @@ def test_every_version_of_transaction_works(pad: Pad, version: str) -> None:
     assert pad.tokens(pad.keys(mint)["user_base"]) == 10**9
 
 
-def test_simulation_and_preflight_tell_the_truth_and_keep_nothing(pad: Pad) -> None:
-    """At every commitment: the trade's own outcome, and not a lamport moved."""
+def test_simulation_and_preflight_have_the_real_outcome(pad: Pad) -> None:
+    """At every commitment they have the trade's outcome and change no balance."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     good = decoded(pad.transaction(pad.trade(mint, Kind.BUY, 10**9, SOL)))
@@ -246,8 +246,8 @@ def test_simulation_and_preflight_tell_the_truth_and_keep_nothing(pad: Pad) -> N
     assert isinstance(landed, TransactionRecord) and landed.meta.logs == done.outcome.logs
 
 
-def test_the_imitation_says_so(pad: Pad) -> None:
-    """In the log of every transaction that it touches, and nowhere else."""
+def test_the_log_has_the_notice_of_the_imitation(pad: Pad) -> None:
+    """Every imitated transaction has the notice, and no other."""
     mint = pad.launch()
     meta = pad.land(pad.base_account(mint), pad.trade(mint, Kind.BUY, 10**9, SOL))
     assert f"Program log: {NOTICE}" in meta.logs
@@ -255,7 +255,7 @@ def test_the_imitation_says_so(pad: Pad) -> None:
 
 
 def test_unknown_instructions_fail_with_a_clear_error(pad: Pad) -> None:
-    """Anchor's own number; one that the program knows and the imitation does not is named."""
+    """The error has Anchor's number; the log names an instruction that only the real program has."""
     accounts = [AccountMeta(pad.user.pubkey(), True, True)]
     assert pad.error(Instruction(addresses.PUMP, b"nonsense", accounts)) == 101
     assert pad.error(Instruction(addresses.PUMP, b"", [])) == 101
@@ -264,7 +264,8 @@ def test_unknown_instructions_fail_with_a_clear_error(pad: Pad) -> None:
 
 
 def test_a_loaded_program_ends_the_imitation(pad: Pad) -> None:
-    """The memo program at the platform's address: now the VM runs it, and it reads our bytes as a memo."""
+    """The test loads the memo program at the platform's address; then the VM runs it, and it reads the data as a
+    memo."""
     chain = pad.local.chain
     memo = chain.vm.account(MEMO)
     assert memo is not None
@@ -276,8 +277,8 @@ def test_a_loaded_program_ends_the_imitation(pad: Pad) -> None:
     assert pad.error(Instruction(addresses.PUMP, b"nonsense", [])) == 101
 
 
-def test_a_transaction_that_only_names_the_program_is_none_of_ours(pad: Pad) -> None:
-    """The address among the accounts, or in the data, is not a call."""
+def test_a_transaction_that_does_not_call_the_program_is_not_imitated(pad: Pad) -> None:
+    """The program's address among the accounts or in the data is not a call."""
     chain = pad.local.chain
     named = Instruction(MEMO, bytes(addresses.PUMP)[:0] + b"x", [AccountMeta(pad.user.pubkey(), True, False)])
     data = transfer(TransferParams(from_pubkey=pad.user.pubkey(), to_pubkey=addresses.PUMP, lamports=1))

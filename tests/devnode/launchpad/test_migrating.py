@@ -37,7 +37,7 @@ def completed(pad: Pad, create: Kind = Kind.CREATE_V2, quote: Pubkey | None = No
     ("create", "kind"), [(Kind.CREATE, Kind.MIGRATE), (Kind.CREATE, Kind.MIGRATE_V2), (Kind.CREATE_V2, Kind.MIGRATE_V2)]
 )
 def test_a_complete_coin_moves_into_its_pool(pad: Pad, create: Kind, kind: Kind) -> None:
-    """All tokens and lamports that the curve held, but for the migration fee; nothing is made or lost."""
+    """The pool gets all tokens and lamports of the curve without the migration fee; no amount is created or lost."""
     mint = completed(pad, create)
     before = pad.curve(mint)
     authority = pad.lamports(addresses.WITHDRAW_AUTHORITY)
@@ -62,8 +62,8 @@ def test_a_complete_coin_moves_into_its_pool(pad: Pad, create: Kind, kind: Kind)
     assert pad.lamports(pdas.bonding_curve(mint)) == pad.local.chain.vm.rent_exempt_lamports(166)
 
 
-def test_a_second_migration_moves_nothing(pad: Pad) -> None:
-    """migrate_v2 succeeds and says so; an event is what tells a graduation."""
+def test_a_second_migration_has_no_effect(pad: Pad) -> None:
+    """A second migrate_v2 succeeds with a log line and without an event."""
     mint = completed(pad, Kind.CREATE)
     assert pad.land(migration(pad, mint, Kind.MIGRATE_V2)).err is None
     again = pad.land(migration(pad, mint, Kind.MIGRATE_V2))
@@ -83,8 +83,8 @@ def test_a_token_quote_moves_as_tokens(pad: Pad) -> None:
     assert pad.error(migration(pad, mint, Kind.MIGRATE)) == 6063
 
 
-def test_migrations_that_are_refused(pad: Pad) -> None:
-    """A curve that is not full, and accounts that are not the coin's."""
+def test_invalid_migrations_are_refused(pad: Pad) -> None:
+    """Refused: an incomplete curve, and accounts of another coin."""
     mint = pad.launch()
     assert pad.error(migration(pad, mint, Kind.MIGRATE_V2)) == 6006
     assert pad.error(migration(pad, mint, Kind.MIGRATE)) == 3008

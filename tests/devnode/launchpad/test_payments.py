@@ -21,16 +21,16 @@ BILL = Bill(
 )
 
 
-def test_everybody_is_paid_once_and_in_the_chains_order() -> None:
-    """Creator, curve, buyback, protocol: what the samples of the chain show."""
+def test_each_receiver_is_paid_once_in_the_order_of_the_chain() -> None:
+    """The order in samples of the chain is creator, curve, buyback, protocol."""
     paid = BILL.receivers()
     assert [name for name, _ in paid] == ["creator_vault", "bonding_curve", "buyback", "fee_recipient"]
     assert sum(amount for _, amount in paid) == 1_000 + 30 + 47 + 48
     assert BILL.in_sol and not replace(BILL, curve=replace(CURVE, quote_mint=USDC_MINT)).in_sol
 
 
-def test_fees_that_are_kept_stay_on_the_curve_and_in_its_buckets() -> None:
-    """The third family pays out the buyback share alone."""
+def test_v3_keeps_fees_in_the_buckets_of_the_curve() -> None:
+    """v3 pays out only the buyback share."""
     kept = replace(BILL, keeps_fees=True)
     assert dict(kept.receivers()) == {"bonding_curve": 1_078, "buyback": 47}
     after = kept.with_buckets(CURVE)

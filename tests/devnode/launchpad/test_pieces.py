@@ -16,7 +16,7 @@ def whole_of(*keys: Pubkey) -> Whole:
     return Whole(keys, {key: index for index, key in enumerate(keys)}, SPONSOR, 32_768)
 
 
-def test_a_piece_costs_nobody_a_fee_and_leaves_no_sponsor(pad: Pad) -> None:
+def test_a_piece_charges_no_fee_and_leaves_no_sponsor(pad: Pad) -> None:
     user, other = pad.user.pubkey(), Keypair().pubkey()
     whole = whole_of(other, SYSTEM_PROGRAM, user)
     had = pad.lamports(user)
@@ -25,8 +25,8 @@ def test_a_piece_costs_nobody_a_fee_and_leaves_no_sponsor(pad: Pad) -> None:
     assert (pad.lamports(user), pad.lamports(other), pad.lamports(SPONSOR)) == (had - SOL, SOL, 0)
 
 
-def test_errors_are_told_in_the_wholes_numbers(pad: Pad) -> None:
-    """Which instruction of the piece, and which account of the whole transaction."""
+def test_errors_have_account_indexes_of_the_whole_transaction(pad: Pad) -> None:
+    """An error has the instruction's number in the piece, and the account's index in the whole transaction."""
     user, other = pad.user.pubkey(), Keypair().pubkey()
     whole, vm = whole_of(other, SYSTEM_PROGRAM, user), pad.local.chain.vm
     good, poor = calls.transfer_lamports(user, other, SOL), calls.transfer_lamports(user, other, 10**15)
@@ -38,13 +38,13 @@ def test_errors_are_told_in_the_wholes_numbers(pad: Pad) -> None:
 
 
 def test_a_missing_program_refuses_the_piece(pad: Pad) -> None:
-    nobody = Keypair().pubkey()
-    piece = run_piece(pad.local.chain.vm, whole_of(nobody), [Instruction(nobody, b"", [])], 10_000)
+    missing = Keypair().pubkey()
+    piece = run_piece(pad.local.chain.vm, whole_of(missing), [Instruction(missing, b"", [])], 10_000)
     assert not piece.landed and piece.err is not None
 
 
-def test_calls_below_are_as_deep_as_in_the_whole(pad: Pad) -> None:
-    """Depth in the log and stack heights count from the transaction's own instructions."""
+def test_inner_calls_have_the_depth_of_the_whole_transaction(pad: Pad) -> None:
+    """Depths in the log and stack heights count from the instructions of the whole transaction."""
     mint = pad.launch()
     user = pad.user.pubkey()
     make = pad.base_account(mint)
@@ -55,7 +55,7 @@ def test_calls_below_are_as_deep_as_in_the_whole(pad: Pad) -> None:
     assert {call.stack_height for call in piece.inner[0].instructions} == {3}
 
 
-def test_the_limit_is_what_the_whole_has_left(pad: Pad) -> None:
+def test_the_compute_limit_is_the_rest_of_the_whole(pad: Pad) -> None:
     memo = Instruction(MEMO, b"x" * 100, [AccountMeta(pad.user.pubkey(), True, False)])
     piece = run_piece(pad.local.chain.vm, whole_of(MEMO, pad.user.pubkey()), [memo], 200)
     assert piece.failed_at == 0 and piece.units <= 200

@@ -34,8 +34,8 @@ def refused(code: int, pad: Pad, *refs: Ref) -> bool:
     return bool(found.value.cause == {"Custom": code})
 
 
-def test_accounts_are_counted_then_signers_then_flags(pad: Pad) -> None:
-    """A trailing account has an error of its own."""
+def test_the_number_is_checked_before_signers_and_flags(pad: Pad) -> None:
+    """A missing trailing account has a special error."""
     user, mint, buyback = Ref(A, True, True), Ref(B, False, False), Ref(A, False, True)
     assert Passed.of(stage_of(pad, user, mint, buyback, mint), SLOTS).keys == {"user": A, "mint": B, "buyback": A}
     assert refused(6062, pad, user, mint)
@@ -44,7 +44,7 @@ def test_accounts_are_counted_then_signers_then_flags(pad: Pad) -> None:
     assert refused(2000, pad, user, mint, Ref(A, False, False))
 
 
-def test_only_names_that_are_expected_are_compared() -> None:
+def test_only_expected_names_are_compared() -> None:
     require_addresses(Passed({"mint": A, "user": B}), {"mint": A, "other": B})
     with pytest.raises(Fault) as wrong:
         require_addresses(Passed({"program": A}), {"program": B})
@@ -52,7 +52,7 @@ def test_only_names_that_are_expected_are_compared() -> None:
 
 
 def test_configuration_is_read_from_the_chain(pad: Pad) -> None:
-    """And a chain without it, or with somebody else's account in its place, is told so."""
+    """A missing account, or one with another owner, is an error."""
     stage, chain = stage_of(pad), pad.local.chain
     assert global_of(stage) == global_config() and fee_config_of(stage) is not None
     assert quote_control_of(stage, addresses.QUOTE_CONTROL).mints

@@ -39,7 +39,7 @@ def test_calls_are_logged_counted_and_recorded(pad: Pad) -> None:
 
 
 def test_a_call_that_fails_fails_the_instruction(pad: Pad) -> None:
-    """With the called program's own error; one that leaves dust fails the transaction."""
+    """The error is the called program's; a call that leaves an account below its rent fails the transaction."""
     stage = stage_of(pad)
     with pytest.raises(Fault) as failed:
         stage.call(calls.transfer_lamports(pad.user.pubkey(), OTHER, 10**15))
@@ -49,20 +49,20 @@ def test_a_call_that_fails_fails_the_instruction(pad: Pad) -> None:
     assert dust.value.whole == {"InsufficientFundsForRent": {"account_index": 2}}
 
 
-def test_a_call_passes_on_what_the_instruction_was_given(pad: Pad) -> None:
-    """As the runtime rules: no other account, and none to write that may only be read."""
+def test_a_call_can_use_only_the_accounts_of_the_instruction(pad: Pad) -> None:
+    """As in the runtime, other accounts are refused, and read-only accounts cannot be passed as writable."""
     user = pad.user.pubkey()
     for target, cause in ((Keypair().pubkey(), "MissingAccount"), (EVENT_AUTHORITY, "PrivilegeEscalation")):
         stage = stage_of(pad)
         with pytest.raises(Fault) as refused:
             stage.call(calls.transfer_lamports(user, target, SOL))
         assert refused.value.cause == cause and stage.calls == []
-    with pytest.raises(Fault) as nobody:
+    with pytest.raises(Fault) as missing:
         stage_of(pad).call(Instruction(Keypair().pubkey(), b"", []))
-    assert nobody.value.cause == "MissingAccount"
+    assert missing.value.cause == "MissingAccount"
 
 
-def test_lamports_leave_only_what_has_them(pad: Pad) -> None:
+def test_lamports_can_be_moved_only_from_a_sufficient_balance(pad: Pad) -> None:
     stage = stage_of(pad)
     stage.move(OWNED, OTHER, SOL)
     assert (stage.lamports(OWNED), stage.lamports(OTHER)) == (SOL, SOL)
@@ -72,7 +72,7 @@ def test_lamports_leave_only_what_has_them(pad: Pad) -> None:
     assert stage.lamports(OWNED) == SOL
 
 
-def test_what_the_program_wrote_must_hold_its_rent(pad: Pad) -> None:
+def test_accounts_the_program_wrote_must_be_rent_exempt(pad: Pad) -> None:
     stage = stage_of(pad)
     stage.finish()
     stage.write(OWNED, bytes(12))
@@ -83,7 +83,7 @@ def test_what_the_program_wrote_must_hold_its_rent(pad: Pad) -> None:
     assert short.value.whole == {"InsufficientFundsForRent": {"account_index": 1}}
 
 
-def test_an_event_is_a_line_and_a_call(pad: Pad) -> None:
+def test_an_event_is_a_log_line_and_an_inner_call(pad: Pad) -> None:
     stage = stage_of(pad)
     event = InitUserVolumeAccumulatorEvent(OTHER, OTHER, stage.timestamp)
     stage.emit(event)
@@ -92,7 +92,7 @@ def test_an_event_is_a_line_and_a_call(pad: Pad) -> None:
     assert stage.logs[0].startswith("Program data: ") and stage.logs[-1] == f"Program {PUMP} success"
 
 
-def test_an_imitated_call_shows_what_it_returned(pad: Pad) -> None:
+def test_an_imitated_call_has_return_data(pad: Pad) -> None:
     stage = stage_of(pad)
     child = calls.transfer_lamports(pad.user.pubkey(), OTHER, SOL)
     stage.pretend(Instruction(PUMP_FEES, b"ask", []), ("Instruction: Ask",), 500, children=(child,), returned=b"yes")
@@ -101,8 +101,8 @@ def test_an_imitated_call_shows_what_it_returned(pad: Pad) -> None:
     assert f"Program {PUMP_FEES} consumed 650 of 100000 compute units" in stage.logs
 
 
-def test_units_run_out(pad: Pad) -> None:
-    """What is used is never more than what there was."""
+def test_compute_units_run_out(pad: Pad) -> None:
+    """The used units never exceed the limit."""
     stage = stage_of(pad, units=100)
     with pytest.raises(Fault) as out:
         stage.spend(101)

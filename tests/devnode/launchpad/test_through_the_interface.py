@@ -1,4 +1,4 @@
-"""Launches and trades as clients meet them: JSON-RPC, bundles, lookup tables, durable nonces, lost forks."""
+"""Launches and trades over JSON-RPC, in bundles, with lookup tables and durable nonces, and on lost forks."""
 
 import base64
 from typing import Any
@@ -41,8 +41,8 @@ def landed(pad: Pad, signature: str, encoding: str) -> Any:
 
 
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed", "base64"])
-def test_a_classifier_finds_everything_in_a_transaction(pad: Pad, encoding: str) -> None:
-    """Launch and buy, sent with preflight: events among the inner instructions and in the log, token balances."""
+def test_a_transaction_has_all_data_for_a_classifier(pad: Pad, encoding: str) -> None:
+    """A launch and a buy have their events in inner instructions and in the log, and token balances."""
     mint = Keypair()
     key = mint.pubkey()
     pad.local.finalize()
@@ -67,7 +67,7 @@ def test_a_classifier_finds_everything_in_a_transaction(pad: Pad, encoding: str)
     assert isinstance(decode_event(base64.b64decode(line[14:])), CreateEvent)
 
 
-def test_a_failed_preflight_explains_itself(pad: Pad) -> None:
+def test_a_failed_preflight_has_error_and_log(pad: Pad) -> None:
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     pad.local.finalize()
@@ -98,10 +98,10 @@ def test_simulation_shows_the_curve_afterwards(pad: Pad) -> None:
 
 
 def test_a_bundle_launches_and_buys(pad: Pad) -> None:
-    """Simulated in order, each on what the one before it left; afterwards nothing has happened."""
+    """The simulated buy sees the simulated launch; afterwards neither mint nor curve exists."""
     mint = Keypair()
     key = mint.pubkey()
-    made = pad.launch()  # Of the same form: its trade becomes one of the coin that the bundle makes.
+    made = pad.launch()  # Its trade, with replaced addresses, becomes the trade of the bundle's coin.
     keys = {"mint": key}
     pad.local.finalize()
     first = pad.transaction(pad.creation(key), signers=(mint,))
@@ -140,7 +140,7 @@ def test_a_bundle_launches_and_buys(pad: Pad) -> None:
 
 
 def test_accounts_may_come_from_a_lookup_table(pad: Pad) -> None:
-    """v0: all but the user and the programs are loaded, and indexes in the meta count static keys first."""
+    """All accounts except user and program come from the table; indexes in the meta count static keys first."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     trade = pad.trade(mint, Kind.BUY_V2, 10**9, SOL)
@@ -193,8 +193,8 @@ def test_a_durable_nonce_works_once_even_when_the_trade_fails(pad: Pad, limit: i
     assert stored_value(pad.local.chain.vm.account(nonce.pubkey())) != value
 
 
-def test_a_lost_fork_takes_a_coin_along(pad: Pad) -> None:
-    """Its mint, curve and accounts are gone, the creator has the money again, and the same transaction lands anew."""
+def test_a_lost_fork_undoes_a_launch(pad: Pad) -> None:
+    """Mint and curve are gone, the creator has the lamports again, and the same transaction can land again."""
     pad.local.beat()
     had, mint = pad.lamports(pad.user.pubkey()), Keypair()
     launch = pad.transaction(pad.creation(mint.pubkey()), signers=(mint,))

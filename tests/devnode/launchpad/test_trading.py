@@ -28,8 +28,8 @@ def held(pad: Pad, mint: Pubkey) -> int:
 
 @pytest.mark.parametrize("create", [Kind.CREATE, Kind.CREATE_V2])
 @pytest.mark.parametrize("buy", [Kind.BUY, Kind.BUY_V2, Kind.BUY_V3])
-def test_an_exact_out_buy_pays_what_the_formula_says(pad: Pad, create: Kind, buy: Kind) -> None:
-    """Tokens, lamports of everybody, the curve, the event: to the unit, in all three families."""
+def test_an_exact_out_buy_costs_the_amount_of_the_formula(pad: Pad, create: Kind, buy: Kind) -> None:
+    """In all three families, tokens, all balances, the curve and the event are exact."""
     mint, amount = pad.launch(create), 3_520_371_073_923
     pad.land(pad.base_account(mint))
     keys, before = pad.keys(mint), pad.curve(mint)
@@ -66,7 +66,7 @@ def test_an_exact_out_buy_pays_what_the_formula_says(pad: Pad, create: Kind, buy
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind in EXACT_IN])
 def test_an_exact_in_buy_spends_the_budget_and_no_more(pad: Pad, kind: Kind) -> None:
-    """3 SOL from a fresh curve, as it landed on the chain."""
+    """A buy for 3 SOL from a new curve equals one that landed on the chain."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     meta = pad.land(pad.trade(mint, kind, 3 * SOL, 96_449_438_144_093))
@@ -79,7 +79,7 @@ def test_an_exact_in_buy_spends_the_budget_and_no_more(pad: Pad, kind: Kind) -> 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind in SELLS])
-def test_a_sale_brings_what_the_formula_says(pad: Pad, kind: Kind) -> None:
+def test_a_sale_has_the_proceeds_of_the_formula(pad: Pad, kind: Kind) -> None:
     mint, amount = pad.launch(), 10**12
     pad.land(pad.base_account(mint), pad.trade(mint, Kind.BUY, 5 * 10**12, SOL))
     before = pad.curve(mint)
@@ -110,14 +110,14 @@ def test_a_sale_brings_what_the_formula_says(pad: Pad, kind: Kind) -> None:
         *((kind, 2**64 - 1, 2**64 - 1, 6021) for kind in (Kind.BUY, Kind.BUY_V2, Kind.BUY_V3)),
     ],
 )
-def test_buys_that_are_refused(pad: Pad, kind: Kind, amount: int, limit: int, code: int) -> None:
+def test_invalid_buys_are_refused(pad: Pad, kind: Kind, amount: int, limit: int, code: int) -> None:
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     assert pad.error(pad.trade(mint, kind, amount, limit)) == code
 
 
 def test_wrong_accounts_are_refused_by_name(pad: Pad) -> None:
-    """A recipient of the wrong list, a vault of somebody else, another coin's curve, somebody else's tokens."""
+    """Wrong: a recipient of another list, another creator's vault, another coin's curve, another user's tokens."""
     mint, other = pad.launch(), pad.launch(name="Other")
     pad.land(pad.base_account(mint))
     normal, reserved = addresses.NORMAL_FEE_RECIPIENTS[0], addresses.RESERVED_FEE_RECIPIENTS[0]
@@ -141,7 +141,7 @@ def test_wrong_accounts_are_refused_by_name(pad: Pad) -> None:
 
 
 def test_missing_accounts_and_flags_are_refused(pad: Pad) -> None:
-    """A legacy trade without its trailing accounts, and one whose accounts may not be written."""
+    """Refused: a legacy trade without its trailing accounts, and one with read-only accounts."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     whole = pad.trade(mint, Kind.BUY, 10**9, SOL)
@@ -170,7 +170,7 @@ def test_a_mayhem_coin_takes_reserved_recipients_only(pad: Pad) -> None:
 
 
 def test_the_last_token_completes_the_curve(pad: Pad) -> None:
-    """CompleteEvent inside the last buy; then no trade at all."""
+    """The last buy has a CompleteEvent, and later trades are refused."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     last = pad.curve(mint).real_token_reserves
@@ -183,8 +183,8 @@ def test_the_last_token_completes_the_curve(pad: Pad) -> None:
         assert pad.error(pad.trade(mint, kind, 10**6, SOL if kind not in SELLS else 0)) == 6005
 
 
-def test_an_exact_in_buy_takes_what_is_left(pad: Pad) -> None:
-    """A budget above the rest of the curve is not spent in whole."""
+def test_an_exact_in_buy_can_take_the_rest_of_the_curve(pad: Pad) -> None:
+    """A budget above the price of the rest is only spent in part."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     meta = pad.land(pad.trade(mint, Kind.BUY_EXACT_SOL_IN, 150 * SOL, 1))
@@ -193,7 +193,7 @@ def test_an_exact_in_buy_takes_what_is_left(pad: Pad) -> None:
     assert isinstance(event, TradeEvent) and event.sol_amount < 86 * SOL
 
 
-def test_a_partial_fill_takes_what_is_left(pad: Pad) -> None:
+def test_a_partial_fill_takes_the_rest_of_the_curve(pad: Pad) -> None:
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     assert pad.error(pad.trade(mint, Kind.BUY_V3, 10**15, 2**63)) == 6021
@@ -202,7 +202,7 @@ def test_a_partial_fill_takes_what_is_left(pad: Pad) -> None:
 
 
 def test_cashback_coins_are_not_imitated(pad: Pad) -> None:
-    """They can only come from a loaded dump; the log says why nothing happens."""
+    """They can only come from a loaded dump; the log has the reason of the refusal."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     pad.change_curve(mint, is_cashback_coin=True)
@@ -212,8 +212,8 @@ def test_cashback_coins_are_not_imitated(pad: Pad) -> None:
 
 
 @pytest.mark.parametrize("size", [49, 81, 83, 115, 151])
-def test_older_curves_trade_and_grow_only_where_they_must(pad: Pad, size: int) -> None:
-    """A legacy trade leaves the length; v2 needs 115 bytes and v3 all of them, and the user pays the rent."""
+def test_trades_extend_older_curves_only_if_necessary(pad: Pad, size: int) -> None:
+    """A legacy trade keeps the length; v2 needs 115 bytes and v3 all 166, and the user pays the rent."""
     mint = pad.launch()
     pad.change_curve(mint, size=size)
     pad.land(pad.base_account(mint))
@@ -224,7 +224,7 @@ def test_older_curves_trade_and_grow_only_where_they_must(pad: Pad, size: int) -
     assert pad.curve(mint).has_creator == (size > 49)
 
 
-def test_a_coin_without_a_creator_pays_none(pad: Pad) -> None:
+def test_a_coin_without_a_creator_has_no_creator_fee(pad: Pad) -> None:
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     pad.change_curve(mint, creator=addresses.ZERO_KEY)
@@ -233,7 +233,7 @@ def test_a_coin_without_a_creator_pays_none(pad: Pad) -> None:
     assert pad.lamports(pad.keys(mint)["creator_vault"]) == 0
 
 
-def test_a_buyer_without_an_account_or_money_keeps_everything(pad: Pad) -> None:
+def test_a_buy_without_account_or_funds_changes_nothing(pad: Pad) -> None:
     mint = pad.launch()
     assert pad.error(pad.trade(mint, Kind.BUY, 10**9, SOL)) == 3012
     pad.land(pad.base_account(mint))
@@ -243,11 +243,11 @@ def test_a_buyer_without_an_account_or_money_keeps_everything(pad: Pad) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.BUY_V2, Kind.BUY_V3])
 def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
-    """A coin quoted in USDC: its creator, the recipients and the curve hold USDC afterwards, and no SOL moved."""
+    """For a coin quoted in USDC, creator, recipients and curve get USDC, and no SOL moves."""
     mint = pad.launch(quote=USDC_MINT)
     pad.land(pad.base_account(mint))
     keys, before = pad.keys(mint), pad.curve(mint)
-    if kind is Kind.BUY_V3:  # This family makes no accounts.
+    if kind is Kind.BUY_V3:  # v3 creates no token accounts.
         assert pad.error(pad.trade(mint, kind, 10**12, 10**8)) == 3012
         make = calls.create_token_account(
             keys["user"], keys["buyback_quote"], keys["buyback"], USDC_MINT, addresses.TOKEN_PROGRAM
@@ -274,7 +274,7 @@ def test_a_token_quote_is_paid_in_tokens(pad: Pad, kind: Kind) -> None:
 
 
 def test_a_curve_that_stores_wsol_is_paid_in_wsol(pad: Pad) -> None:
-    """Account, transfer and sync before the buy, close after it: what was not spent comes back as lamports."""
+    """The buyer creates and funds a WSOL account before the buy and closes it after; unspent lamports return."""
     mint = pad.launch()
     pad.land(pad.base_account(mint))
     pad.change_curve(mint, quote_mint=addresses.WSOL_MINT)
@@ -313,7 +313,7 @@ def test_a_curve_that_stores_wsol_is_paid_in_wsol(pad: Pad) -> None:
 def test_hostile_transactions_fail_and_never_raise(
     pad: Pad, data: bytes, kind: Kind, names: list[str], curve: bytes
 ) -> None:
-    """Any bytes, any accounts, and a curve account full of garbage: the transaction fails, the node lives."""
+    """With any data, any accounts and any curve contents, the transaction fails and the node does not raise."""
     mint = Keypair().pubkey()
     chain = pad.local.chain
     usdc = chain.vm.account(USDC_MINT)
@@ -341,7 +341,7 @@ def test_hostile_transactions_fail_and_never_raise(
 )
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_no_number_wraps(pad: Pad, amounts: tuple[int, int], reserves: tuple[int, int, int, int], kind: Kind) -> None:
-    """Any reserves and any amounts of 64 bits: the trade lands with the formula's numbers or fails unharmed."""
+    """For any 64-bit reserves and amounts, the trade has the formula's amounts or fails without a change."""
     mint = pad.launch()
     pad.land(pad.base_account(mint), pad.trade(mint, Kind.BUY, 10**9, SOL))
     names = ("virtual_token_reserves", "virtual_quote_reserves", "real_token_reserves", "real_quote_reserves")
