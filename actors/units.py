@@ -1,4 +1,4 @@
-"""Quantities with a unit, so that a credit is never added to a lamport.
+"""Quantities with a unit, so that a credit is never added to a lamport, and how keys and amounts are written as text.
 
 Implements: decisions, money rule 7 (integers only). Pure vocabulary; no rules live here.
 """
@@ -19,6 +19,7 @@ Signature = NewType("Signature", str)  # Base58 text of 64 bytes.
 VirtualShard = NewType("VirtualShard", int)
 
 VIRTUAL_SHARDS = 1024  # Fixed for good: accounts are keyed by it, actors are not (design, section 6).
+UNITS_PER_USDC = 1_000_000  # USDC has six decimals.
 PUBKEY_BYTES = 32
 ROUTING_BYTES = 8  # Keys, tokens and challenges start with these, so any replica finds the owner without a look-up.
 _PUBKEY_TEXT_MAX = 44  # Longest base58 text of 32 bytes; longer input is refused before it is decoded.
@@ -34,6 +35,21 @@ def parse_pubkey(text: str) -> bytes | None:
     except ValueError:
         return None
     return raw if len(raw) == PUBKEY_BYTES else None
+
+
+def base58_text(raw: bytes) -> str:
+    """Base58, as Solana writes public keys and signatures."""
+    return str(base58.b58encode(raw), "ascii")
+
+
+def usdc_text(base_units: int) -> str:
+    """Base units as a decimal string of USDC: at least two decimals, then only as many as the amount needs.
+
+    10,000 base units are "0.01", 1,000,000 are "1.00", one is "0.000001". The ledger's descriptions are written so.
+    """
+    assert base_units >= 0, base_units
+    whole, fraction = divmod(base_units, UNITS_PER_USDC)
+    return f"{whole}.{f'{fraction:06d}'.rstrip('0').ljust(2, '0')}"
 
 
 def routing_bytes(pubkey: bytes) -> bytes:

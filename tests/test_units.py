@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.units import VIRTUAL_SHARDS, parse_pubkey, routing_bytes, virtual_shard
+from actors.units import VIRTUAL_SHARDS, base58_text, parse_pubkey, routing_bytes, usdc_text, virtual_shard
 
 KEY = bytes(range(32))
 TEXT = base58.b58encode(KEY).decode()
@@ -16,7 +16,7 @@ TEXT = base58.b58encode(KEY).decode()
 @given(st.binary(min_size=32, max_size=32))
 def test_every_key_has_one_text(raw: bytes) -> None:
     """The text that clients see leads back to the same bytes, leading zeros included."""
-    assert parse_pubkey(base58.b58encode(raw).decode()) == raw
+    assert parse_pubkey(base58_text(raw)) == raw
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,23 @@ def test_routing_is_the_head_of_the_hash() -> None:
 def test_every_routing_has_a_shard(routing: bytes) -> None:
     """No account is without an owner."""
     assert 0 <= virtual_shard(routing) < VIRTUAL_SHARDS
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [(0, "0.00"), (1, "0.000001"), (10_000, "0.01"), (100_000, "0.10"), (1_000_000, "1.00"), (1_234_567, "1.234567")],
+)
+def test_usdc_is_written_in_one_form(units: int, text: str) -> None:
+    """Interface: `minimum_deposit_usdc` is "0.01". A deposit reads the same in a document, a ledger and a command."""
+    assert usdc_text(units) == text
+
+
+@given(units=st.integers(0, 2**64))
+def test_amounts_of_usdc_read_back_exactly(units: int) -> None:
+    """Money rule 7: no base unit is lost on the way to a client, and no amount has two texts."""
+    whole, _, part = usdc_text(units).partition(".")
+    assert int(whole) * 10**6 + int(part.ljust(6, "0")) == units
+    assert len(part) == 2 or (2 < len(part) <= 6 and not part.endswith("0"))
 
 
 @pytest.mark.parametrize("wrong", [b"", bytes(7), bytes(9), bytes(31), bytes(33)])

@@ -25,8 +25,8 @@ from actors.config import UpstreamConfig
 from actors.datadir import DataDirError, default_path
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Node, Seen, UnknownPosition
 from actors.deposits.core import Status
-from actors.deposits.endpoints import UNITS_PER_USDC, base58_text, usdc_text
 from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
+from actors.units import UNITS_PER_USDC, base58_text, usdc_text
 from actors.upstream.api import Nodes
 from actors.upstream.replies import AnswerKind
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import base58
 import orjson
 
+from actors.units import base58_text
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 PAGE_MAX = 1_000
@@ -55,9 +56,9 @@ class DepositChain:
         """Newest first, at most PAGE_MAX. Raises UnknownPosition and ChainUnavailable."""
         config: dict[str, Any] = {"limit": PAGE_MAX, "commitment": "finalized"}
         if before is not None:
-            config["before"] = base58.b58encode(before).decode()
+            config["before"] = base58_text(before)
         if until is not None:
-            config["until"] = base58.b58encode(until).decode()
+            config["until"] = base58_text(until)
         rows = await self._ask("getSignaturesForAddress", [account, config])
         try:
             return [
@@ -70,13 +71,13 @@ class DepositChain:
     async def transaction(self, signature: bytes) -> dict[str, Any] | None:
         """None: the node has no final transaction of this signature."""
         config = {"encoding": "json", "maxSupportedTransactionVersion": 1, "commitment": "finalized"}
-        found = await self._ask("getTransaction", [base58.b58encode(signature).decode(), config])
+        found = await self._ask("getTransaction", [base58_text(signature), config])
         if found is None or isinstance(found, dict):
             return found
         raise ChainUnavailable("getTransaction: not a transaction")
 
     async def known(self, signature: bytes) -> Known | None:
-        text = base58.b58encode(signature).decode()
+        text = base58_text(signature)
         found = await self._ask("getSignatureStatuses", [[text], {"searchTransactionHistory": True}])
         try:
             (row,) = found["value"]

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import base58
-
 from actors.deposits.core import REMAINDER_INDEX, WORDS, Finding, Status
 from actors.deposits.transfers import place_of
-
-UNITS_PER_USDC = 1_000_000
+from actors.units import base58_text, usdc_text
 
 
 def confirm_body(
@@ -61,12 +58,3 @@ def finding_body(finding: Finding) -> dict[str, Any]:
 def status_of(text: str) -> Status | None:
     """Raises KeyError for a word that is no status; None for `all`."""
     return None if text == "all" else Status[text.upper()]
-
-
-def base58_text(raw: bytes) -> str:
-    return str(base58.b58encode(raw).decode())
-
-
-def usdc_text(base_units: int) -> str:
-    whole, fraction = divmod(base_units, UNITS_PER_USDC)
-    return f"{whole}.{fraction:06d}"

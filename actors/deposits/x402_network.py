@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any, Protocol
 
-import base58
 import orjson
 
 from actors.deposits.x402_core import Heights, Sighting
 from actors.settlements import BlockhashHint
+from actors.units import base58_text
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 STATUSES_MAX = 256  # Of one getSignatureStatuses.
@@ -101,7 +101,7 @@ class PaymentNetwork:
         history: also those of more than a minute or two ago, which a node that keeps no history refuses to look for.
         """
         assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
-        texts = [base58.b58encode(signature).decode() for signature in signatures]
+        texts = [base58_text(signature) for signature in signatures]
         found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": history}], _QUICK_MS)
         try:
             rows = found["value"]

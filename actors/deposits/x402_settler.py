@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import base58
 from solders.signature import Signature
 
 from actors.accounts.api import AccountsClient, DepositCredit, OwnerUnavailable
@@ -30,6 +29,7 @@ from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
 from actors.errors import Err
 from actors.settlements import BlockhashHint, Lack, NotSettled, Settled
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Settler:
             record = await self._store.find(payment.message_hash)
         except PaymentsUnavailable:
             record = None
-        signature = "" if record is None else _text(record.signature)
+        signature = "" if record is None else base58_text(record.signature)
         return _duplicate(signature, str(payment.payer), "this payment is being settled right now", may_land=True)
 
     async def _carry_out(self, payment: Payment, kind: Kind, address: str) -> Settled | NotSettled:
@@ -142,7 +142,7 @@ class Settler:
             kept = await self._store.move(record, self._look_at_ms())
         except PaymentsUnavailable as error:
             # Whether it was kept is not known, so neither is whether somebody will send it.
-            logger.error("payment %s may be sent later: %s", _text(record.signature), error)
+            logger.error("payment %s may be sent later: %s", base58_text(record.signature), error)
             return _pending(record)
         if not kept:
             return _unavailable("recording the payment took too long; it was not sent, make a new one")
@@ -265,7 +265,9 @@ class Settler:
             if sighting is not None and has_landed(sighting, self._limits.wait_for_finalized):
                 return await self.landed(record, sighting)
             if self._clock.monotonic() + _POLL_SECONDS > give_up_at:
-                logger.warning("payment %s is pending: the network has not confirmed it yet", _text(record.signature))
+                logger.warning(
+                    "payment %s is pending: the network has not confirmed it yet", base58_text(record.signature)
+                )
                 return _pending(record)
             await self._sleep(_POLL_SECONDS)
 
@@ -273,8 +275,8 @@ class Settler:
         """Credit it where that is ours to do. Asked again it changes nothing: a transfer is credited once."""
         record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
         settled = Settled(
-            _text(record.signature),
-            _text(record.payer),
+            base58_text(record.signature),
+            base58_text(record.payer),
             record.payer,
             record.amount_base_units,
         )
@@ -301,19 +303,17 @@ class Settler:
         try:
             await self._store.move(record, self._look_at_ms())
         except PaymentsUnavailable as error:
-            logger.warning("payment %s could not be kept as %s: %s", _text(record.signature), record.state.name, error)
+            logger.warning(
+                "payment %s could not be kept as %s: %s", base58_text(record.signature), record.state.name, error
+            )
 
     def _look_at_ms(self) -> int:
         return self._clock.now_ms() + self._limits.wait_ms + _GRACE_MS
 
 
-def _text(raw: bytes) -> str:
-    return str(base58.b58encode(raw), "ascii")
-
-
 def _worth(credited: dict[str, Any], record: Record) -> int:
     """Credits that the payment brought to its payer: none where it was taken back, or given to another account."""
-    mine = credited["pubkey"] == _text(record.payer) and not credited["taken_back"]
+    mine = credited["pubkey"] == base58_text(record.payer) and not credited["taken_back"]
     return int(credited["credits"]) if mine else 0
 
 
@@ -328,7 +328,7 @@ def _taken_before(record: Record) -> NotSettled:
     }
     message = ends.get(record.state, "this payment was taken before; it is not settled twice")
     may_land = record.state in (State.CLAIMED, State.SENT)
-    return _duplicate(_text(record.signature), _text(record.payer), message, may_land)
+    return _duplicate(base58_text(record.signature), base58_text(record.payer), message, may_land)
 
 
 def _pending(record: Record) -> NotSettled:
@@ -337,12 +337,19 @@ def _pending(record: Record) -> NotSettled:
         "lands, and POST /account/confirm-deposit with its signature tells"
     )
     return NotSettled(
-        Lack.PENDING, "settlement_pending", message, _text(record.signature), _text(record.payer), may_land=True
+        Lack.PENDING,
+        "settlement_pending",
+        message,
+        base58_text(record.signature),
+        base58_text(record.payer),
+        may_land=True,
     )
 
 
 def _rejected(record: Record, message: str) -> NotSettled:
-    return NotSettled(Lack.REJECTED, "settlement_failed", message, _text(record.signature), _text(record.payer))
+    return NotSettled(
+        Lack.REJECTED, "settlement_failed", message, base58_text(record.signature), base58_text(record.payer)
+    )
 
 
 def _one_at_a_time(payment: Payment) -> NotSettled:

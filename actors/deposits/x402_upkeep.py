@@ -12,8 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-import base58
-
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.clock import Clock
 from actors.deposits.x402_core import Heights, Record, Sighting, State, Step, has_failed, most_telling, next_step
@@ -21,6 +19,7 @@ from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_settler import TRANSFER_INDEX, Limits, Settler
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.errors import Err
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ class Upkeep:
         step = next_step(record, sighting, heights, self._limits.wait_for_finalized, self._clock.now_ms())
         if sighting is not None:
             record = replace(record, fee_lost=has_failed(sighting))
-        name = base58.b58encode(record.signature).decode() or record.message_hash.hex()
+        name = base58_text(record.signature) or record.message_hash.hex()
         match step:
             case Step.WAIT:
                 await self._keep(record)

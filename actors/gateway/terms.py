@@ -18,12 +18,12 @@ import orjson
 
 from actors.config import PaymentsConfig
 from actors.settlements import BlockhashHint, Network, mint_of, network_of
+from actors.units import usdc_text
 
 # The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
 AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)
 _MAX_TIMEOUT_SECONDS = 60
 _DESCRIPTION = "Prepaid credits for Solana RPC calls"
-_USDC_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,6 @@ def _hinted(accept: dict[str, Any], hint: BlockhashHint | None) -> dict[str, Any
         return accept
     known = {"recentBlockhash": hint.blockhash, "lastValidBlockHeight": str(hint.last_valid_block_height)}
     return {**accept, "extra": {**accept["extra"], **known}}
-
-
-def usdc_text(base_units: int) -> str:
-    """A decimal string with two digits at least: 10,000 base units are "0.01"."""
-    whole, fraction = divmod(base_units, 10**_USDC_DECIMALS)
-    digits = f"{fraction:06d}".rstrip("0").ljust(2, "0")
-    return f"{whole}.{digits}"
 
 
 def _deposit(payments: PaymentsConfig, network: Network, mint: str) -> dict[str, str]:

@@ -10,8 +10,9 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-import base58
 from nacl.signing import SigningKey
+
+from actors.units import base58_text
 
 FILE = "local.json"
 
@@ -22,16 +23,16 @@ class Wallet:
 
     @property
     def pubkey(self) -> str:
-        return _base58(SigningKey(self.seed).verify_key.encode())
+        return base58_text(SigningKey(self.seed).verify_key.encode())
 
     @property
     def secret_key(self) -> str:
         """Base58 of 64 bytes: seed, then public key; what wallets and Solana tools import."""
-        return _base58(self.seed + SigningKey(self.seed).verify_key.encode())
+        return base58_text(self.seed + SigningKey(self.seed).verify_key.encode())
 
     def sign(self, message: bytes) -> str:
         """Base58 Ed25519 signature."""
-        return _base58(SigningKey(self.seed).sign(message).signature)
+        return base58_text(SigningKey(self.seed).sign(message).signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,6 @@ def replace_sponsor(folder: Path, seed: bytes) -> Path:
     kept["sponsor_previous"], kept["sponsor"] = kept["sponsor"], seed.hex()
     _write(path, kept)
     return path
-
-
-def _base58(raw: bytes) -> str:
-    return str(base58.b58encode(raw), "ascii")
 
 
 def _write(path: Path, content: dict[str, str | None]) -> None:

@@ -14,8 +14,8 @@ from actors.config import PaymentsConfig, PricingConfig
 from actors.status import products
 from actors.status.core import Health, Status
 from actors.status.products import Doors, UnitPrice
+from actors.units import usdc_text
 
-_USDC_DECIMALS = 6
 _AUTH = {"wallet_signature": True, "api_key": True, "session_token": True}
 
 
@@ -116,13 +116,6 @@ def pricing_document(
         "webhooks": _unit_prices(products.WEBHOOKS),
         "outcomes": {name: {"charged": charged} for name, charged in outcomes.items()},
     }
-
-
-def usdc_text(base_units: int) -> str:
-    """Base units as a decimal string of USDC, by integer arithmetic alone: 10000 is "0.01"."""
-    whole, part = divmod(base_units, 10**_USDC_DECIMALS)
-    digits = f"{part:0{_USDC_DECIMALS}d}".rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)
 
 
 def _percentage_priced(name: str) -> dict[str, Any]:

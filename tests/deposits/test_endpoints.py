@@ -3,7 +3,7 @@
 import pytest
 
 from actors.deposits.core import REMAINDER_INDEX, Finding, Reason, Status
-from actors.deposits.endpoints import confirm_body, finding_body, status_of, usdc_text
+from actors.deposits.endpoints import confirm_body, finding_body, status_of
 from tests.deposits.world import key_of, text_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")
@@ -48,7 +48,3 @@ def test_a_status_is_named_by_its_word() -> None:
     assert (status_of("all"), status_of("listed")) == (None, Status.LISTED)
     with pytest.raises(KeyError):
         status_of("lost")
-
-
-def test_amounts_are_told_to_the_unit() -> None:
-    assert [usdc_text(units) for units in (0, 1, 1_000_000)] == ["0.000000", "0.000001", "1.000000"]

@@ -2,7 +2,6 @@ import base64
 import re
 
 import orjson
-import pytest
 
 from actors.config import PaymentsConfig
 from actors.gateway import terms
@@ -69,14 +68,6 @@ def test_amounts_below_the_minimum_deposit_are_not_offered():
     assert amounts == ["100000", "1000000"]
     payments = PAYMENTS.model_copy(update={"minimum_deposit_base_units": 5_000_000})
     assert [accept["amount"] for accept in terms.build(payments, "https://x", "/").v2["accepts"]] == ["5000000"]
-
-
-@pytest.mark.parametrize(
-    ("units", "text"), [(0, "0.00"), (10_000, "0.01"), (100_000, "0.10"), (1_000_000, "1.00"), (1_234_567, "1.234567")]
-)
-def test_usdc_is_written_without_floats(units, text):
-    """Money rule 7."""
-    assert terms.usdc_text(units) == text
 
 
 HINT = BlockhashHint("4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM", 1_234)

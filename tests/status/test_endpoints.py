@@ -2,8 +2,6 @@
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from actors.catalog import METHODS, Availability
 from actors.config import PaymentsConfig, PricingConfig
@@ -14,7 +12,6 @@ from actors.status.endpoints import (
     health_document,
     health_http_status,
     pricing_document,
-    usdc_text,
 )
 from actors.status.products import Doors
 from actors.upstream.core import Probe
@@ -169,7 +166,7 @@ def test_configured_prices_are_published() -> None:
     payments = PaymentsConfig(credits_per_usdc=7, credit_expiry_days=30, minimum_deposit_base_units=2_500_000)
     document = pricing_document(payments, PricingConfig(landing_credits=60, base_credits=3), {}, Doors())
     assert (document["credits_per_usdc"], document["credit_expiry_days"]) == (7, 30)
-    assert document["minimum_deposit_usdc"] == "2.5"
+    assert document["minimum_deposit_usdc"] == "2.50"
     assert document["outcome_priced"]["sendAndConfirm"] == {
         "landing_credits": 60,
         "base_credits": 3,
@@ -188,19 +185,6 @@ def _floats(value: object) -> list[float]:
 def test_no_float_is_published() -> None:
     """Money rule 7."""
     assert _floats(pricing()) == []
-
-
-@pytest.mark.parametrize(
-    ("base_units", "text"), [(10_000, "0.01"), (1, "0.000001"), (1_000_000, "1"), (1_500_000, "1.5"), (0, "0")]
-)
-def test_amounts_of_usdc_are_decimal_strings(base_units: int, text: str) -> None:
-    assert usdc_text(base_units) == text
-
-
-@given(base_units=st.integers(0, 2**64))
-def test_amounts_of_usdc_read_back_exactly(base_units: int) -> None:
-    whole, _, part = usdc_text(base_units).partition(".")
-    assert int(whole) * 10**6 + int(part.ljust(6, "0")) == base_units
 
 
 def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
