@@ -32,7 +32,6 @@ from actors.accounts.core import (
 )
 from actors.accounts.credentials import Credentials
 from actors.accounts.desk import Desk
-from actors.accounts.endpoints import base58_text
 from actors.accounts.nonce_log import NonceLog
 from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
@@ -46,7 +45,7 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.events import EventSink, LowBalance
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
-from actors.units import Credits, Pubkey, VirtualShard
+from actors.units import Credits, Pubkey, VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
 

@@ -21,15 +21,14 @@ from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
 from actors.accounts.books import database
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
-from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN, UNITS_PER_USDC, usdc_text
-from actors.accounts.endpoints import base58_text
+from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, Link, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
 from actors.children import ChildFailed
 from actors.datadir import DataDirError, default_path
-from actors.units import routing_bytes, virtual_shard
+from actors.units import UNITS_PER_USDC, base58_text, routing_bytes, usdc_text, virtual_shard
 
 FAULTS_SHOWN = 50
 _ROWS_AHEAD = 2_000

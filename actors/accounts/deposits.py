@@ -19,8 +19,8 @@ from actors.accounts.account import (
 from actors.accounts.core import make_mark, moved
 from actors.accounts.credits import Moves, Source, plan_grant, plan_spend
 from actors.accounts.ledger import EntryType
+from actors.units import UNITS_PER_USDC, usdc_text
 
-UNITS_PER_USDC = 1_000_000
 BPS = 10_000
 INDEX_MAX = 2**32 - 1
 OPERATION_BYTES = SIGNATURE_BYTES + 4
@@ -133,10 +133,3 @@ def decide_return(account: Account, operation: bytes, amount: int, reason: str, 
         text += f"; {amount - taken} of {amount} credits uncollected"
     returned = Return(operation, taken, amount - taken, moment.wall_ms)
     return moved(account, moment, EntryType.ADJUSTMENT, moves, own, description=text, mark=mark, returned=returned)
-
-
-def usdc_text(base_units: int) -> str:
-    """A decimal string with two digits at least: 10,000 base units are "0.01"."""
-    whole, fraction = divmod(base_units, UNITS_PER_USDC)
-    digits = f"{fraction:06d}".rstrip("0").ljust(2, "0")
-    return f"{whole}.{digits}"

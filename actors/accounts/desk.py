@@ -37,7 +37,7 @@ from actors.errors import Err
 from actors.events import ApiKeyRotated, EventSink
 from actors.identity import keys
 from actors.identity.store import IdentityStoreUnavailable
-from actors.units import Pubkey
+from actors.units import Pubkey, base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Desk:
         self._activations.key_changed(account, earlier)
         await asyncio.shield(written)
         if earlier is not None:
-            pubkey = Pubkey(endpoints.base58_text(account.pubkey))
+            pubkey = Pubkey(base58_text(account.pubkey))
             self._sink.emit(ApiKeyRotated(pubkey, prefix, self._clock.now()))
         return self.answer(account, endpoints.key_body(text))
 
@@ -202,7 +202,7 @@ class Desk:
         mistake = endpoints.status_error(status)
         if mistake is not None:
             return refused(Err.INVALID_REQUEST, mistake)
-        logger.warning("account %s: status %s (%s)", endpoints.base58_text(pubkey), status, reason[:200])
+        logger.warning("account %s: status %s (%s)", base58_text(pubkey), status, reason[:200])
         return await self._change(pubkey, lambda account: decide_status(account, status))
 
     @answering

@@ -7,15 +7,14 @@ Pure. Field names of the wire appear here and nowhere else in this context.
 from datetime import UTC, datetime
 from typing import Any
 
-import base58
-
 from actors.accounts.account import ACTIVE, SIGNATURE_BYTES, SUSPENDED, Account, Deposit
 from actors.accounts.api import DepositCredit
 from actors.accounts.core import ADJUSTMENT_MAX
-from actors.accounts.deposits import INDEX_MAX, usdc_text
+from actors.accounts.deposits import INDEX_MAX
 from actors.accounts.ledger import Entry, EntryType, describe
 from actors.accounts.referrals import Referral
 from actors.config import PaymentsConfig
+from actors.units import base58_text, usdc_text
 
 PAGE_MAX = 500
 _OFFSET_MAX = 10**9
@@ -26,10 +25,6 @@ _BASE_UNITS_MAX = 10**17  # More USDC than there is; keeps credits within the da
 _DAY_SECONDS = 86_400
 _NETWORK_NAMES = {"mainnet": "solana", "devnet": "solana-devnet", None: "solana"}
 _ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
-
-
-def base58_text(pubkey: bytes) -> str:
-    return str(base58.b58encode(pubkey).decode())
 
 
 def page_error(offset: int, limit: int) -> str | None:

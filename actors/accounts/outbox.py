@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
-import base58
 import msgspec
 
 from actors.accounts.account import SIGNATURE_BYTES, Deposit
@@ -23,6 +22,7 @@ from actors.units import (
     UnixSeconds,
     UsdcUnits,
     VirtualShard,
+    base58_text,
     routing_bytes,
     virtual_shard,
 )
@@ -107,7 +107,7 @@ class MemoryOutbox:
             near = now < batch.expires_at <= now + EXPIRING_SECONDS
             if near and batch.remaining and (pubkey, batch.id) not in self._announced and _shard(pubkey) in mine:
                 self._announced.add((pubkey, batch.id))
-                account = Pubkey(base58.b58encode(pubkey).decode())
+                account = Pubkey(base58_text(pubkey))
                 event = CreditsExpiring(account, batch.id, batch.source, batch.remaining, batch.expires_at, now)
                 self._add(pubkey, event)
 
@@ -138,7 +138,7 @@ def _shard(pubkey: bytes) -> VirtualShard:
 
 def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -> Announcement:
     """From a row."""
-    account, at = Pubkey(base58.b58encode(pubkey).decode()), UnixSeconds(at_ms // 1000)
+    account, at = Pubkey(base58_text(pubkey)), UnixSeconds(at_ms // 1000)
     row = msgspec.json.decode(body)
     if kind == CREDITS_EXPIRING:
         return Announcement(
@@ -154,8 +154,8 @@ def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -
 def deposit_credited(pubkey: bytes, row: Mapping[str, Any], operation: bytes, at: UnixSeconds) -> DepositCredited:
     signature, index = operation[:SIGNATURE_BYTES], operation[SIGNATURE_BYTES:]
     return DepositCredited(
-        Pubkey(base58.b58encode(pubkey).decode()),
-        Signature(base58.b58encode(signature).decode()),
+        Pubkey(base58_text(pubkey)),
+        Signature(base58_text(signature)),
         int.from_bytes(index, "big"),
         UsdcUnits(row["base_units"]),
         Credits(row["credits"]),

@@ -35,6 +35,7 @@ from actors.accounts.writes import Credited
 from actors.clock import Clock
 from actors.config import PaymentsConfig
 from actors.errors import Err
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ class Teller:
         body = endpoints.return_body(pubkey, taken, uncollected, account.purse.balance, already_processed=False)
         answer = self._desk.answer(account, body)
         await asyncio.shield(written)
-        logger.warning("a payment of account %s was taken back: %s", endpoints.base58_text(pubkey), reason)
+        logger.warning("a payment of account %s was taken back: %s", base58_text(pubkey), reason)
         return answer
 
     # --- referral codes -------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from actors.accounts.deposits import (
     deposit_operation,
     known_deposit,
     known_return,
-    usdc_text,
 )
 from actors.accounts.ledger import EntryType
 from tests.accounts.making import ALICE, DEFAULTS, START, hold, opened
@@ -126,11 +125,6 @@ def test_operations_of_different_transfers_never_meet() -> None:
     """Money rule 4: exactly once per transfer, so two transfers may not share a name."""
     names = {deposit_operation(bytes([sign]) * 64, index) for sign in range(3) for index in (0, 1, 2**24, 2**32 - 1)}
     assert len(names) == 12
-
-
-@pytest.mark.parametrize(("units", "text"), [(10_000, "0.01"), (1_000_000, "1.00"), (1, "0.000001"), (0, "0.00")])
-def test_amounts_are_told_as_decimal_strings(units: int, text: str) -> None:
-    assert usdc_text(units) == text
 
 
 def test_parts_of_a_credit_are_never_given() -> None:
