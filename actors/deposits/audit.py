@@ -23,12 +23,12 @@ from actors.children import ChildFailed
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.datadir import DataDirError, default_path
-from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Node, Seen, UnknownPosition
+from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.core import Status
 from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
 from actors.units import UNITS_PER_USDC, base58_text, usdc_text
 from actors.upstream.api import Nodes
-from actors.upstream.replies import AnswerKind
+from actors.upstream.replies import AnswerKind, Node
 
 FAULTS_SHOWN = 50
 _READS_AT_ONCE = 32

@@ -4,13 +4,13 @@ Implements: facts of getSignaturesForAddress and getTransaction; hostile input 2
 The shell around one node. A node that does not answer is ChainUnavailable; nothing is concluded from silence.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import base58
 import orjson
 
 from actors.units import base58_text
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, Node
 
 PAGE_MAX = 1_000
 _ASK_MS = 10_000
@@ -24,12 +24,6 @@ class ChainUnavailable(Exception):
 
 class UnknownPosition(Exception):
     """The node does not know the signature that a page was to begin or end at."""
-
-
-class Node(Protocol):
-    """upstream.client.NodeClient, or a pool of them."""
-
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 class Seen(NamedTuple):

@@ -17,7 +17,7 @@ from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.actor import AWAY, DepositWatcher
 from actors.deposits.api import WATCHER_ACTOR_NAME
-from actors.deposits.chain import DepositChain, Node, signature_of
+from actors.deposits.chain import DepositChain, signature_of
 from actors.deposits.confirming import Confirming
 from actors.deposits.core import Status
 from actors.deposits.crediting import Crediting
@@ -29,6 +29,7 @@ from actors.errors import Refusal
 from actors.settlements import mint_of
 from actors.storage import connect_postgres
 from actors.units import parse_pubkey
+from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from actors.deposits.x402_core import Heights, Sighting
 from actors.settlements import BlockhashHint
 from actors.units import base58_text
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_000, 1_500
@@ -25,12 +25,6 @@ _QUICK_MS, _WORK_MS = 1_000, 1_500
 # parameters. After any other it may have.
 _REFUSED_CODES = frozenset((-32002, -32003, -32600, -32602))
 _TOKEN_INSUFFICIENT_FUNDS = 1  # The token program's own error number.
-
-
-class Node(Protocol):
-    """upstream.client.NodeClient, or a pool of them."""
-
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 @unique

@@ -6,26 +6,15 @@ A shell: it asks a node through a port. A node that fails, or has no slot to sho
 Whether parameters are good is settled before (gateway/params_own.py).
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
-
 import msgspec
 import orjson
 
 from actors.fees import core
 from actors.method_requests import EstimateQuestion, FeeQuestion
 from actors.upstream import replies
-from actors.upstream.replies import AnswerKind, NodeAnswer
-
-Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
+from actors.upstream.replies import AnswerKind, MethodHandler, Node, NodeAnswer
 
 _U64_MAX = (1 << 64) - 1
-
-
-class Node(Protocol):
-    """Who knows what recent slots paid."""
-
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 class _SlotFee(msgspec.Struct):
@@ -47,7 +36,7 @@ class FeeMethods:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, MethodHandler]:
         """By the name of the method; params are a question of actors/method_requests.py."""
         return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
 

@@ -12,7 +12,7 @@ from solders.pubkey import Pubkey
 from actors.accounts.api import AccountsClient
 from actors.clock import Clock
 from actors.config import Config
-from actors.deposits.x402_network import Node, PaymentNetwork
+from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_settler import Limits, Settler
 from actors.deposits.x402_sponsor import Sponsor, parse_key
 from actors.deposits.x402_sponsoring import Budgets
@@ -21,6 +21,7 @@ from actors.deposits.x402_svm import Rules
 from actors.deposits.x402_upkeep import Upkeep
 from actors.settlements import mint_of
 from actors.storage import checked_postgres
+from actors.upstream.replies import Node
 
 _CONNECTIONS_MAX = 3
 

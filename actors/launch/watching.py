@@ -14,10 +14,10 @@ from actors.accounts.host import fingerprint
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
-from actors.deposits.chain import Node
 from actors.deposits.host import place_watcher
 from actors.gateway.pipeline import EDGE_BYTES
 from actors.upstream.api import Nodes
+from actors.upstream.replies import Node
 
 
 async def open_accounts(config: Config) -> AccountsClient:

@@ -8,7 +8,6 @@ Balances are what the single call answers without configuration; transactions ar
 version there is.
 """
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -19,9 +18,7 @@ from actors.lookups.fan_out import Asker, Request, fault_text
 from actors.lookups.holdings import Holding, read_lamports
 from actors.method_requests import BulkQuestion
 from actors.upstream import replies
-from actors.upstream.replies import AnswerKind, NodeAnswer
-
-Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
+from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
 _NO_DATA = {"encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
 _TRANSACTION = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": VERSION_MAX}
@@ -31,7 +28,7 @@ class BulkLookups:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, MethodHandler]:
         """By the name that the catalog has for the look-up; params are a BulkQuestion."""
         return {
             "bulk/getBalances": self._balances,

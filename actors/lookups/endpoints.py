@@ -7,7 +7,6 @@ A shell: the shapes are assets.py's and history.py's. Whether parameters are goo
 A call that could not be answered whole is not answered: the first failed question is its answer, and costs nothing.
 """
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -18,9 +17,7 @@ from actors.lookups.fan_out import Asker, Request, fault_text
 from actors.lookups.holdings import MINT_SLICE, TOKEN_PROGRAMS, Holding, Mint, read_holdings, read_mints
 from actors.method_requests import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
-from actors.upstream.replies import AnswerKind, NodeAnswer
-
-Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
+from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
 ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
 VERSION_MAX = 1  # Legacy, v0 and v1: all that there is.
@@ -33,7 +30,7 @@ class LookupMethods:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, MethodHandler]:
         """By the name of the method; params are a question of actors/method_requests.py."""
         return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
 

@@ -6,12 +6,12 @@ A shell. What is asked, and what the answers mean, is elsewhere in this context.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from actors.upstream import replies
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 # What is put together here is read value by value, in the loop that all callers share: 16 MB of token accounts take a
 # quarter of a second. An exchange's wallet has more of them than this.
@@ -28,10 +28,6 @@ _WITHOUT_ANSWER = {
     AnswerKind.TIMED_OUT: "the node did not answer in time",
     AnswerKind.OVERSIZED: "the node's answer is larger than this service takes",
 }
-
-
-class Node(Protocol):
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 class Asker:

@@ -6,8 +6,9 @@ Pure. The only module that reads a node's error texts; what an answer costs is g
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is exchanged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import IntEnum, unique
+from typing import Any, Protocol
 
 import msgspec
 
@@ -85,6 +86,19 @@ class NodeAnswer(msgspec.Struct, frozen=True):
         assert self.answered, self.kind
         parsed = _RAW_DECODER.decode(self.body)
         return bytes(parsed.result if self.kind is AnswerKind.RESULT else parsed.error)
+
+
+class Node(Protocol):
+    """Answers JSON-RPC calls: one node, a pool of nodes, or methods of this service in front of either."""
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        """params: the bytes of a JSON array. Raises nothing: a failure is a kind of answer."""
+        ...
+
+
+# Answers one method of this service: parameters that have passed their check, as JSON, and the time for all of the work
+# in milliseconds. Raises nothing, as Node.call does.
+MethodHandler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 
 class PiecesAnswer(NodeAnswer, frozen=True):

@@ -23,20 +23,15 @@ expense.
 """
 
 import asyncio
-from typing import Protocol
 
 from actors.upstream import cache, reads, replies
 from actors.upstream.cache import COALESCED, MISS, Cache, Entry
 from actors.upstream.core import Commitment
 from actors.upstream.reads import Kept, Read
-from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 _AGAIN_MS_MIN = 100  # Less than this left after a timeout is not worth another request.
 _SLOT_PARAMS = {Commitment.CONFIRMED: b'[{"commitment":"confirmed"}]', Commitment.FINALIZED: b"[]"}
-
-
-class Node(Protocol):
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 class _Outcome:

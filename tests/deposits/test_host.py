@@ -61,7 +61,7 @@ async def test_an_operator_lists_explains_and_assigns(actor: Any) -> None:
     explained = await actor.explain(text)
     assert "no wallet" in explained["verdict"] and explained["transfers"][0]["status"] == "listed"
     (listed,) = await actor.listing("listed", 50, 0)
-    assert (listed["signature"], listed["usdc"], listed["authority"]) == (text, "0.050000", text_of(key_of("vault")))
+    assert (listed["signature"], listed["usdc"], listed["authority"]) == (text, "0.05", text_of(key_of("vault")))
     row = await actor.assign(text, None, text_of(BOB), "the customer proved it")
     assert (row["status"], row["account"], row["credits"]) == ("assigned", text_of(BOB), 5_000)
     assert "0 transfers of it are listed" in await actor.assign(text, None, text_of(BOB), "again")
