@@ -9,6 +9,7 @@ from enum import Enum, unique
 from types import MappingProxyType
 from typing import Protocol
 
+from actors.addresses import USDC_DEVNET_MINT, USDC_MAINNET_MINT
 from actors.config import PaymentsConfig
 
 
@@ -21,12 +22,8 @@ class Network:
 
 NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
     {
-        "mainnet": Network(
-            "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-        ),
-        "devnet": Network(
-            "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
-        ),
+        "mainnet": Network("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana", USDC_MAINNET_MINT),
+        "devnet": Network("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet", USDC_DEVNET_MINT),
     }
 )
 

@@ -34,24 +34,25 @@ from solders.transaction import VersionedTransaction
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.store import PostgresAccountStore
+from actors.addresses import TOKEN_PROGRAM
 from actors.children import Supervisor
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig, UpstreamConfig
 from actors.datadir import DataDir
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import PostgresDepositStore
-from actors.deposits.transfers import TOKEN_PROGRAM, DepositAccount, deposit_account
+from actors.deposits.transfers import DepositAccount, deposit_account
 from actors.embedded import EmbeddedPostgres
 from actors.events import NullSink
 from actors.hosting import owned_shards
 from actors.identity.store import MemoryIdentityStore
 from actors.launch.migrations import migrate_all
-from actors.settlements import NETWORKS
 from actors.storage import connect_postgres
 from actors.upstream.client import NodeClient
+from actors.x402_types import NETWORKS
 
 MINT = NETWORKS["devnet"].usdc_mint
 AMOUNT = 10_000
@@ -200,11 +201,11 @@ async def catch_up(postgres_url: str, node_url: str, account: DepositAccount, co
     await pool.close()
     await store_pool.close()
     return {
-        "credited": totals.counts[Status.CREDITED],
+        "credited": totals.counts[FindingStatus.CREDITED],
         "waiting": totals.waiting,
         "credits": granted,
         "seconds": round(seconds, 2),
-        "per_second": round(totals.counts[Status.CREDITED] / seconds, 1),
+        "per_second": round(totals.counts[FindingStatus.CREDITED] / seconds, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime, 2),
         "rss_mb_first": round(memory.samples[0] / 2**20, 1),
         "rss_mb_max": round(max(memory.samples) / 2**20, 1),

@@ -24,7 +24,7 @@ from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.datadir import DataDirError, default_path
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
 from actors.units import UNITS_PER_USDC, base58_text, usdc_text
 from actors.upstream.api import Nodes
@@ -124,7 +124,7 @@ async def _audit_some(
             " WHERE account = $1 AND signature = ANY ($2) AND status = $3",
             account.address,
             names,
-            Status.LISTED,
+            FindingStatus.LISTED,
         )
     }
     for seen, transaction in zip(some, told, strict=True):

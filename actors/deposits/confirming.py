@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from actors.clock import Clock
 from actors.deposits.actor import AWAY, DepositWatcher
 from actors.deposits.chain import DepositChain
-from actors.deposits.core import WORDS, Finding, Reason, Status
-from actors.deposits.crediting import Credit, Credited, Crediting
+from actors.deposits.core import WORDS, Finding, FindingStatus, Reason
+from actors.deposits.crediting import Credit, CreditedTransfer, Crediting
 from actors.deposits.store import DepositStore
 from actors.errors import Err, Refusal
 
@@ -68,7 +68,7 @@ class Confirming:
 
     async def _confirm(self, signature: bytes) -> Outcome:
         known = await self._store.find(self._account, signature)
-        if known and all(row.status in (Status.CREDITED, Status.ASSIGNED) for row in known):
+        if known and all(row.status in (FindingStatus.CREDITED, FindingStatus.ASSIGNED) for row in known):
             return tuple(Part(row.pubkey, 0, None) for row in known if row.pubkey is not None)
         transaction = await self._chain.transaction(signature)
         if transaction is None:
@@ -93,10 +93,10 @@ class Confirming:
 
 def _is_strangers(findings: list[Finding]) -> bool:
     """A transaction that has nothing to do with the deposit account: kept, anybody could fill the table."""
-    return all(row.status == Status.IGNORED for row in findings)
+    return all(row.status == FindingStatus.IGNORED for row in findings)
 
 
-def _outcome(credited: list[Credited], findings: list[Finding]) -> Outcome:
+def _outcome(credited: list[CreditedTransfer], findings: list[Finding]) -> Outcome:
     parts: dict[bytes, Part] = {}
     for row in credited:
         pubkey = row.finding.pubkey

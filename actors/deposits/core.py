@@ -23,7 +23,7 @@ REMAINDER_INDEX = 2**32 - 1  # Of what came without a transfer; no transfer has 
 
 
 @unique
-class Status(IntEnum):
+class FindingStatus(IntEnum):
     """Of a finding. Numbers are the database's."""
 
     CREDITED = 0
@@ -71,7 +71,7 @@ class Finding:
     index: int
     slot: int
     block_time: int | None
-    status: Status
+    status: FindingStatus
     reason: Reason
     amount: int  # Base units.
     source: str = ""
@@ -93,25 +93,30 @@ def judge(transaction: Mapping[str, Any], signature: bytes, account: DepositAcco
     place = slot if isinstance(slot, int) and slot >= 0 else 0
     try:
         if failure_of(transaction) is not None:
-            return _only(signature, place, transaction.get("blockTime"), Status.IGNORED, Reason.FAILED)
+            return _only(signature, place, transaction.get("blockTime"), FindingStatus.IGNORED, Reason.FAILED)
         executed = read(transaction, account)
     except Unreadable:
-        return _only(signature, place, None, Status.LISTED, Reason.UNREADABLE)
+        return _only(signature, place, None, FindingStatus.LISTED, Reason.UNREADABLE)
     return _judge(executed, signature, account, minimum)
 
 
 def gone(signature: bytes, slot: int) -> Judgment:
     """The node listed it once and does not have it any more."""
-    return _only(signature, slot, None, Status.LISTED, Reason.GONE)
+    return _only(signature, slot, None, FindingStatus.LISTED, Reason.GONE)
 
 
 def failed(signature: bytes, slot: int, block_time: int | None) -> Judgment:
     """The node's list says already that it failed."""
-    return _only(signature, slot, block_time, Status.IGNORED, Reason.FAILED)
+    return _only(signature, slot, block_time, FindingStatus.IGNORED, Reason.FAILED)
 
 
 def finding_of(
-    transfer: Transfer, signature: bytes, executed_slot: int, block_time: int | None, status: Status, reason: Reason
+    transfer: Transfer,
+    signature: bytes,
+    executed_slot: int,
+    block_time: int | None,
+    status: FindingStatus,
+    reason: Reason,
 ) -> Finding:
     return Finding(
         signature,
@@ -127,7 +132,7 @@ def finding_of(
 
 
 def _only(
-    signature: bytes, slot: int, block_time: int | None, status: Status, reason: Reason, amount: int = 0
+    signature: bytes, slot: int, block_time: int | None, status: FindingStatus, reason: Reason, amount: int = 0
 ) -> Judgment:
     return Judgment((), (Finding(signature, REMAINDER_INDEX, slot, block_time, status, reason, amount),))
 
@@ -138,12 +143,13 @@ def _judge(executed: Executed, signature: bytes, account: DepositAccount, minimu
     brought = sum(each.amount for each in incoming)
     delta = executed.delta
     if max(brought, delta or 0) > AMOUNT_MAX:
-        return _only(signature, slot, block_time, Status.LISTED, Reason.UNREADABLE)
+        return _only(signature, slot, block_time, FindingStatus.LISTED, Reason.UNREADABLE)
     if not incoming and (delta is None or delta <= 0):
-        return _only(signature, slot, block_time, Status.IGNORED, Reason.NOTHING_CAME)
+        return _only(signature, slot, block_time, FindingStatus.IGNORED, Reason.NOTHING_CAME)
     if delta is None or delta < brought:
         differing = (
-            finding_of(each, signature, slot, block_time, Status.LISTED, Reason.BALANCE_DIFFERS) for each in incoming
+            finding_of(each, signature, slot, block_time, FindingStatus.LISTED, Reason.BALANCE_DIFFERS)
+            for each in incoming
         )
         return Judgment((), tuple(differing))
     by_authority: Counter[str] = Counter()
@@ -156,9 +162,9 @@ def _judge(executed: Executed, signature: bytes, account: DepositAccount, minimu
         if reason is Reason.NONE:
             creditable.append(each)
         else:
-            findings.append(finding_of(each, signature, slot, block_time, Status.LISTED, reason))
+            findings.append(finding_of(each, signature, slot, block_time, FindingStatus.LISTED, reason))
     if delta > brought:
-        rest = _only(signature, slot, block_time, Status.LISTED, Reason.NO_TRANSFER, delta - brought)
+        rest = _only(signature, slot, block_time, FindingStatus.LISTED, Reason.NO_TRANSFER, delta - brought)
         findings.extend(rest.findings)
     return Judgment(tuple(creditable), tuple(findings))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
-from actors.deposits.core import Finding, Reason, Status, finding_of
+from actors.deposits.core import Finding, FindingStatus, Reason, finding_of
 from actors.deposits.transfers import Transfer
 from actors.errors import Err
 from actors.units import parse_pubkey
@@ -37,7 +37,7 @@ class Credit:
 
 
 @dataclass(frozen=True, slots=True)
-class Credited:
+class CreditedTransfer:
     finding: Finding
     added: int  # By this asking; 0 when it was credited before.
     balance: int  # Of the account that has it.
@@ -47,7 +47,7 @@ class Crediting:
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
 
-    async def credit(self, wanted: Sequence[Credit]) -> list[Credited]:
+    async def credit(self, wanted: Sequence[Credit]) -> list[CreditedTransfer]:
         """All of them, in the order asked for. Raises OwnerUnavailable when one of them was not answered."""
         credited = await self.credit_each(wanted)
         done = [row for row in credited if row is not None]
@@ -55,7 +55,7 @@ class Crediting:
             raise OwnerUnavailable("an account cannot be credited at the moment")
         return done
 
-    async def credit_each(self, wanted: Sequence[Credit]) -> list[Credited | None]:
+    async def credit_each(self, wanted: Sequence[Credit]) -> list[CreditedTransfer | None]:
         """In the order asked for, and each account's credited in that order. None: not answered, ask again."""
         if not wanted:
             return []
@@ -76,7 +76,7 @@ class Crediting:
         owner = parse_pubkey(body["pubkey"])
         if body["taken_back"] or owner != pubkey:
             return "this transfer was credited before; give credits with `accounts grant` instead"
-        return replace(finding, status=Status.ASSIGNED, pubkey=pubkey, credits=body["credits"])
+        return replace(finding, status=FindingStatus.ASSIGNED, pubkey=pubkey, credits=body["credits"])
 
 
 def _authority(each: Credit) -> bytes:
@@ -89,17 +89,19 @@ def _named(each: Credit) -> DepositCredit:
     return DepositCredit(each.signature, each.transfer.index, each.transfer.amount, each.slot)
 
 
-def _credited(each: Credit, answer: Answer) -> Credited:
-    finding = finding_of(each.transfer, each.signature, each.slot, each.block_time, Status.CREDITED, Reason.NONE)
+def _credited(each: Credit, answer: Answer) -> CreditedTransfer:
+    finding = finding_of(each.transfer, each.signature, each.slot, each.block_time, FindingStatus.CREDITED, Reason.NONE)
     if answer.refusal == _TOO_SMALL:
-        return Credited(replace(finding, status=Status.LISTED, reason=Reason.BELOW_ONE_CREDIT), 0, 0)
+        return CreditedTransfer(replace(finding, status=FindingStatus.LISTED, reason=Reason.BELOW_ONE_CREDIT), 0, 0)
     body = _body(answer)
     if body["taken_back"]:
-        return Credited(replace(finding, status=Status.LISTED, reason=Reason.TAKEN_BACK), 0, body["new_balance"])
+        return CreditedTransfer(
+            replace(finding, status=FindingStatus.LISTED, reason=Reason.TAKEN_BACK), 0, body["new_balance"]
+        )
     owner = parse_pubkey(body["pubkey"])
-    status = Status.CREDITED if owner == _authority(each) else Status.ASSIGNED
+    status = FindingStatus.CREDITED if owner == _authority(each) else FindingStatus.ASSIGNED
     row = replace(finding, status=status, pubkey=owner, credits=body["credits"])
-    return Credited(row, body["credits_added"], body["new_balance"])
+    return CreditedTransfer(row, body["credits_added"], body["new_balance"])
 
 
 def _body(answer: Answer) -> dict[str, Any]:

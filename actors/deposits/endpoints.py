@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from actors.deposits.core import REMAINDER_INDEX, WORDS, Finding, Status
+from actors.deposits.core import REMAINDER_INDEX, WORDS, Finding, FindingStatus
 from actors.deposits.transfers import place_of
 from actors.units import base58_text, usdc_text
 
@@ -55,6 +55,6 @@ def finding_body(finding: Finding) -> dict[str, Any]:
     }
 
 
-def status_of(text: str) -> Status | None:
+def status_of(text: str) -> FindingStatus | None:
     """Raises KeyError for a word that is no status; None for `all`."""
-    return None if text == "all" else Status[text.upper()]
+    return None if text == "all" else FindingStatus[text.upper()]

@@ -19,17 +19,17 @@ from actors.deposits.actor import AWAY, DepositWatcher
 from actors.deposits.api import WATCHER_ACTOR_NAME
 from actors.deposits.chain import DepositChain, signature_of
 from actors.deposits.confirming import Confirming
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.endpoints import finding_body, status_of
 from actors.deposits.store import PostgresDepositStore
 from actors.deposits.subscription import DepositSubscription
 from actors.deposits.transfers import deposit_account
 from actors.errors import Refusal
-from actors.settlements import mint_of
 from actors.storage import connect_postgres
 from actors.units import parse_pubkey
 from actors.upstream.replies import Node
+from actors.x402_types import mint_of
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class DepositWatcherActor:
         try:
             wanted = status_of(status)
         except KeyError:
-            return f"no such status: {status}; there are all, {', '.join(each.name.lower() for each in Status)}"
+            return f"no such status: {status}; there are all, {', '.join(each.name.lower() for each in FindingStatus)}"
         try:
             found = await self._store.listing(
                 self._account.address, wanted, max(1, min(limit, LISTING_MAX)), max(0, offset)
@@ -123,7 +123,7 @@ class DepositWatcherActor:
             return f"the reason must be 1 to {_REASON_MAX} printable characters"
         try:
             found = await self._store.find(self._account.address, signature_of(signature_text))
-            listed = [row for row in found if row.status == Status.LISTED and index in (None, row.index)]
+            listed = [row for row in found if row.status == FindingStatus.LISTED and index in (None, row.index)]
             if len(listed) != 1:
                 return f"{len(listed)} transfers of it are listed; `deposits explain` shows them, --transfer picks one"
             if listed[0].amount <= 0:

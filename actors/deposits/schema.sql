@@ -57,8 +57,8 @@ CREATE TABLE deposit_gaps (
 -- that inserts the row settles the payment, and every other process finds the row.
 CREATE TABLE x402_payments (
     message_hash      bytea    PRIMARY KEY,
-    kind              smallint NOT NULL,  -- x402_core.Kind
-    state             smallint NOT NULL,  -- x402_core.State; below 10: open
+    kind              smallint NOT NULL,  -- x402_core.PaymentKind
+    state             smallint NOT NULL,  -- x402_core.PaymentState; below 10: open
     payer             bytea    NOT NULL,
     amount_base_units bigint   NOT NULL CHECK (amount_base_units > 0),
     transaction       bytea    NOT NULL,

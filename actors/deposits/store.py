@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 
 from actors.deposits.chain import Seen
-from actors.deposits.core import Finding, Reason, Status
+from actors.deposits.core import Finding, FindingStatus, Reason
 from actors.schema import check_schema, read_layout
 from actors.storage import away_as, borrowed
 
@@ -49,7 +49,7 @@ class Aside(NamedTuple):
 
 class Totals(NamedTuple):
     waiting: int  # In the inbox.
-    counts: dict[Status, int]
+    counts: dict[FindingStatus, int]
     gaps: list[Gap]
 
 
@@ -95,7 +95,7 @@ class DepositStore(Protocol):
         """In the order of the transaction."""
         ...
 
-    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+    async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
         """Newest first."""
         ...
 
@@ -152,7 +152,7 @@ class MemoryDepositStore:
         for finding in findings:
             key = (account, finding.signature, finding.index)
             kept = self.findings.get(key)
-            if kept is None or kept.status not in (Status.CREDITED, Status.ASSIGNED):
+            if kept is None or kept.status not in (FindingStatus.CREDITED, FindingStatus.ASSIGNED):
                 self.findings[key] = finding
         for signature in done:
             self.inbox.pop((account, signature), None)
@@ -162,7 +162,7 @@ class MemoryDepositStore:
         del now_ms
         key = (account, finding.signature, finding.index)
         kept = self.findings[key]
-        if kept.status == Status.LISTED:
+        if kept.status == FindingStatus.LISTED:
             self.findings[key] = replace(
                 kept, status=finding.status, pubkey=finding.pubkey, credits=finding.credits, note=finding.note
             )
@@ -171,13 +171,13 @@ class MemoryDepositStore:
         found = [row for (owner, name, _), row in self.findings.items() if (owner, name) == (account, signature)]
         return sorted(found, key=lambda row: row.index)
 
-    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+    async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
         found = [row for (owner, *_), row in self.findings.items() if owner == account and status in (None, row.status)]
         found.sort(key=lambda row: (-row.slot, row.signature, row.index))
         return found[offset : offset + limit]
 
     async def totals(self, account: str) -> Totals:
-        counts = dict.fromkeys(Status, 0)
+        counts = dict.fromkeys(FindingStatus, 0)
         for (owner, *_), row in self.findings.items():
             counts[row.status] += owner == account
         return Totals(sum(owner == account for owner, _ in self.inbox), counts, sorted(self.gaps.get(account, ())))
@@ -270,7 +270,7 @@ class PostgresDepositStore:
                     " ON CONFLICT (account, signature, transfer_index) DO UPDATE SET status = EXCLUDED.status,"
                     " reason = EXCLUDED.reason, slot = EXCLUDED.slot, block_time = EXCLUDED.block_time,"
                     " amount = EXCLUDED.amount, pubkey = EXCLUDED.pubkey, credits = EXCLUDED.credits"
-                    f" WHERE d.status NOT IN ({Status.CREDITED:d}, {Status.ASSIGNED:d})",
+                    f" WHERE d.status NOT IN ({FindingStatus.CREDITED:d}, {FindingStatus.ASSIGNED:d})",
                     [(account, *_row(finding), now_ms) for finding in findings],
                 )
             if done:
@@ -291,7 +291,7 @@ class PostgresDepositStore:
                 finding.credits,
                 finding.note,
                 now_ms,
-                Status.LISTED,
+                FindingStatus.LISTED,
             )
 
     async def find(self, account: str, signature: bytes) -> list[Finding]:
@@ -304,7 +304,7 @@ class PostgresDepositStore:
             )
         return [_finding(row) for row in rows]
 
-    async def listing(self, account: str, status: Status | None, limit: int, offset: int) -> list[Finding]:
+    async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
         only = "" if status is None else f" AND status = {status:d}"
         async with self._connection() as connection:
             rows = await connection.fetch(
@@ -325,7 +325,7 @@ class PostgresDepositStore:
             gaps = await connection.fetch(
                 "SELECT after_slot, before_slot FROM deposit_gaps WHERE account = $1 ORDER BY 1, 2", account
             )
-        counts = dict.fromkeys(Status, 0) | {Status(status): count for status, count in rows}
+        counts = dict.fromkeys(FindingStatus, 0) | {FindingStatus(status): count for status, count in rows}
         return Totals(waiting, counts, [Gap(*row) for row in gaps])
 
     def _connection(self) -> AbstractAsyncContextManager[Any]:
@@ -351,4 +351,4 @@ def _row(finding: Finding) -> tuple[Any, ...]:
 
 def _finding(row: Any) -> Finding:
     signature, index, slot, block_time, status, reason, amount, *rest = row
-    return Finding(signature, index, slot, block_time, Status(status), Reason(reason), int(amount), *rest)
+    return Finding(signature, index, slot, block_time, FindingStatus(status), Reason(reason), int(amount), *rest)

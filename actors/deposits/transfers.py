@@ -16,7 +16,8 @@ import base58
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
-TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"  # noqa: S105 - a program's address.
+from actors.addresses import TOKEN_PROGRAM
+
 _TRANSFER, _TRANSFER_CHECKED, _BATCH = 3, 12, 255
 _TRANSFER_BYTES, _TRANSFER_CHECKED_BYTES = 9, 10
 _INNER_BITS = _ITEM_BITS = 12

@@ -28,7 +28,7 @@ BLOCKHASH_BLOCKS = 150
 
 
 @unique
-class Kind(IntEnum):
+class PaymentKind(IntEnum):
     """Numbers are the database's."""
 
     STANDARD = 0  # Paid with a call; credited here.
@@ -37,7 +37,7 @@ class Kind(IntEnum):
 
 
 @unique
-class State(IntEnum):
+class PaymentState(IntEnum):
     """Numbers are the database's; those from 10 on are ends."""
 
     CLAIMED = 0
@@ -51,7 +51,7 @@ class State(IntEnum):
 
     @property
     def open(self) -> bool:
-        return self < State.FINAL
+        return self < PaymentState.FINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Record:
     """A payment as it is kept. transaction: whole, once it is SENT; before that, as it came."""
 
     message_hash: bytes
-    kind: Kind
-    state: State
+    kind: PaymentKind
+    state: PaymentState
     payer: bytes
     amount_base_units: int
     transaction: bytes
@@ -110,11 +110,11 @@ def next_step(
     record: Record, sighting: Sighting | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
 ) -> Step:
     """sighting None: the node does not know the signature. heights None: it did not say, so nothing ends for time."""
-    if record.state is State.CLAIMED:
+    if record.state is PaymentState.CLAIMED:
         return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
     if sighting is None:
         return _unseen(record, heights, now_ms)
-    if record.state is State.CREDITED:
+    if record.state is PaymentState.CREDITED:
         if not sighting.finalized:
             return Step.WAIT
         return Step.FINISH if sighting.error is None else Step.TAKE_BACK
@@ -123,7 +123,7 @@ def next_step(
         return Step.FAIL if sighting.finalized else Step.WAIT
     if not has_landed(sighting, wait_for_finalized):
         return Step.WAIT
-    return Step.CREDIT if record.kind is Kind.STANDARD else Step.FINISH
+    return Step.CREDIT if record.kind is PaymentKind.STANDARD else Step.FINISH
 
 
 def most_telling(record: Record, told: Sequence[Heights]) -> Heights | None:
@@ -146,7 +146,7 @@ def has_failed(sighting: Sighting) -> bool:
 def _unseen(record: Record, heights: Heights | None, now_ms: int) -> Step:
     if heights is None or heights.finalized <= record.last_valid_height:
         return Step.SEND_AGAIN
-    if record.state is State.SENT:
+    if record.state is PaymentState.SENT:
         # Should it have landed after all, unseen by a node without history, the deposits' own search credits it.
         return Step.FAIL
     # It was credited: only a node that could still show it proves by its silence that it is gone.

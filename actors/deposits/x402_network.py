@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from actors.deposits.x402_core import Heights, Sighting
-from actors.settlements import BlockhashHint
 from actors.units import base58_text
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+from actors.x402_types import BlockhashHint
 
 STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_000, 1_500

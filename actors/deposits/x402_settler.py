@@ -1,6 +1,6 @@
 """Settles one x402 payment while its payer waits: checked, claimed, tried, co-signed, sent, seen, credited.
 
-Implements: actors/settlements.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
+Implements: actors/x402_types.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
 and 52. The shell: it awaits and stores. Which transactions are payments is decided in x402_svm.py, whose fee the
 sponsor pays in x402_sponsoring.py, what becomes of a claimed payment in x402_core.py.
 
@@ -21,15 +21,23 @@ from solders.signature import Signature
 from actors.accounts.api import AccountsClient, DepositCredit, OwnerUnavailable
 from actors.clock import Clock
 from actors.deposits.transfers import transfer_index
-from actors.deposits.x402_core import BLOCKHASH_BLOCKS, Kind, Record, Sighting, State, has_failed, has_landed
+from actors.deposits.x402_core import (
+    BLOCKHASH_BLOCKS,
+    PaymentKind,
+    PaymentState,
+    Record,
+    Sighting,
+    has_failed,
+    has_landed,
+)
 from actors.deposits.x402_network import PaymentNetwork, Sent, Trial, Tried
 from actors.deposits.x402_sponsor import Sponsor
 from actors.deposits.x402_sponsoring import Budgets, Standing, Unsponsored, refusal, telling_address
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
 from actors.errors import Err
-from actors.settlements import BlockhashHint, Lack, NotSettled, Settled
 from actors.units import base58_text
+from actors.x402_types import BlockhashHint, Lack, NotSettled, Settled
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +51,7 @@ _BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SettlementLimits:
     wait_ms: int  # For the commitment; the payer's patience is 5 s in one official client.
     budgets: Budgets
     wait_for_finalized: bool
@@ -55,7 +63,7 @@ class Settler:
     def __init__(
         self,
         rules: Rules,
-        limits: Limits,
+        limits: SettlementLimits,
         sponsor: Sponsor | None,
         store: PaymentStore,
         network: PaymentNetwork,
@@ -86,14 +94,16 @@ class Settler:
     async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
         if self._sponsor is None:
             return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
-        return await self._settle(check_standard(transaction, self._rules, least_base_units), Kind.STANDARD, address)
+        return await self._settle(
+            check_standard(transaction, self._rules, least_base_units), PaymentKind.STANDARD, address
+        )
 
     async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
         if self._sponsor is None:
             return NotSettled(Lack.NOT_CONFIGURED, "settlement_not_configured", "this service settles no payments")
         found = check_relayed(transaction, self._rules)
         sponsored = isinstance(found, Payment) and found.sponsored
-        return await self._settle(found, Kind.SPONSORED if sponsored else Kind.SELF_PAID, address)
+        return await self._settle(found, PaymentKind.SPONSORED if sponsored else PaymentKind.SELF_PAID, address)
 
     async def drain(self) -> None:
         """Until every payment under way has its answer."""
@@ -102,7 +112,7 @@ class Settler:
 
     # --- one payment
 
-    async def _settle(self, payment: Payment | Unfit, kind: Kind, address: str) -> Settled | NotSettled:
+    async def _settle(self, payment: Payment | Unfit, kind: PaymentKind, address: str) -> Settled | NotSettled:
         if isinstance(payment, Unfit):
             return NotSettled(Lack.INVALID, payment.reason, payment.message)
         key = payment.message_hash
@@ -124,7 +134,7 @@ class Settler:
         signature = "" if record is None else base58_text(record.signature)
         return _duplicate(signature, str(payment.payer), "this payment is being settled right now", may_land=True)
 
-    async def _carry_out(self, payment: Payment, kind: Kind, address: str) -> Settled | NotSettled:
+    async def _carry_out(self, payment: Payment, kind: PaymentKind, address: str) -> Settled | NotSettled:
         give_up_at = self._clock.monotonic() + self._limits.wait_ms / 1000
         try:
             record = await self._claim(payment, kind, address)
@@ -135,7 +145,7 @@ class Settler:
             return record
         refused = self._judge_trial(await self._try(bytes(payment.transaction)), payment, kind)
         if refused is not None:
-            await self._move_quietly(replace(record, state=State.ABANDONED, reason=refused.reason))
+            await self._move_quietly(replace(record, state=PaymentState.ABANDONED, reason=refused.reason))
             return refused
         record = self._signed(record, payment)
         try:
@@ -158,7 +168,7 @@ class Settler:
             tried = await self._network.simulate(transaction)
         return tried
 
-    def _judge_trial(self, tried: Tried, payment: Payment, kind: Kind) -> NotSettled | None:
+    def _judge_trial(self, tried: Tried, payment: Payment, kind: PaymentKind) -> NotSettled | None:
         payer = str(payment.payer)
         match tried.trial:
             case Trial.GOOD:
@@ -166,7 +176,7 @@ class Settler:
             case Trial.NO_ANSWER:
                 return _unavailable("the node does not answer at the moment; nothing was signed or sent")
             case Trial.ALREADY_LANDED:
-                if kind is Kind.SELF_PAID:
+                if kind is PaymentKind.SELF_PAID:
                     return None  # Its payer sent it too; what became of it is looked up.
                 return _duplicate("", payer, "this payment has landed before")
             case Trial.NO_FEE_MONEY if payment.sponsored:
@@ -179,7 +189,7 @@ class Settler:
         message = f"the network would refuse this transaction: {tried.error}; nothing was signed or sent"
         return NotSettled(Lack.REJECTED, "transaction_simulation_failed", message, payer=payer)
 
-    async def _claim(self, payment: Payment, kind: Kind, address: str) -> Record | NotSettled:
+    async def _claim(self, payment: Payment, kind: PaymentKind, address: str) -> Record | NotSettled:
         """Record the payment as this process's to settle. Nothing is shown to a node before."""
         earlier = await self._store.find(payment.message_hash)
         if earlier is not None:
@@ -197,7 +207,7 @@ class Settler:
         record = Record(
             payment.message_hash,
             kind,
-            State.CLAIMED,
+            PaymentState.CLAIMED,
             bytes(payment.payer),
             payment.amount_base_units,
             bytes(payment.transaction),
@@ -215,7 +225,7 @@ class Settler:
             # Counted once more with this one: of those that came at once, none had seen the others before.
             refused = self._refused_sponsorship(await self._standing(payment, address), payment, claimed=True)
             if refused is not None:
-                await self._move_quietly(replace(record, state=State.ABANDONED, reason=refused.reason))
+                await self._move_quietly(replace(record, state=PaymentState.ABANDONED, reason=refused.reason))
                 return refused
         return record
 
@@ -249,12 +259,12 @@ class Settler:
             assert self._sponsor is not None, "a sponsored payment without a sponsor"
             whole = payment.signed_by_sponsor(self._sponsor.sign(payment.message))
         assert whole.signatures[0] != Signature.default(), "unsigned"
-        return replace(record, state=State.SENT, transaction=bytes(whole), signature=bytes(whole.signatures[0]))
+        return replace(record, state=PaymentState.SENT, transaction=bytes(whole), signature=bytes(whole.signatures[0]))
 
     async def _send_and_see(self, record: Record, give_up_at: float) -> Settled | NotSettled:
         sent = await self._network.send(record.transaction)
         if sent is Sent.REFUSED:
-            await self._move_quietly(replace(record, state=State.FAILED, reason="the node refused it"))
+            await self._move_quietly(replace(record, state=PaymentState.FAILED, reason="the node refused it"))
             return _rejected(record, "the network refused the transaction")
         while True:
             seen = await self._network.sightings([record.signature], history=False)
@@ -280,8 +290,8 @@ class Settler:
             record.payer,
             record.amount_base_units,
         )
-        if record.kind is not Kind.STANDARD:
-            await self._move_quietly(replace(record, state=State.FINAL))
+        if record.kind is not PaymentKind.STANDARD:
+            await self._move_quietly(replace(record, state=PaymentState.FINAL))
             return settled
         credit = DepositCredit(record.signature, TRANSFER_INDEX, record.amount_base_units, sighting.slot)
         try:
@@ -289,11 +299,11 @@ class Settler:
         except OwnerUnavailable:
             return _pending(record)
         if answer.refusal == Err.INVALID_REQUEST.name:  # Worth less than a credit, by the operator's rate.
-            await self._move_quietly(replace(record, state=State.FINAL, reason=answer.detail))
+            await self._move_quietly(replace(record, state=PaymentState.FINAL, reason=answer.detail))
             return settled
         if answer.refusal is not None or answer.body is None:
             return _pending(record)
-        await self._move_quietly(replace(record, state=State.CREDITED))
+        await self._move_quietly(replace(record, state=PaymentState.CREDITED))
         logger.info("payment %s of %d base units is credited", settled.signature, settled.amount_base_units)
         added, balance = int(answer.body["credits_added"]), int(answer.body["new_balance"])
         return replace(settled, credits_added=added, balance=balance, worth=_worth(answer.body, record))
@@ -323,11 +333,11 @@ def _duplicate(signature: str, payer: str, message: str, may_land: bool = False)
 
 def _taken_before(record: Record) -> NotSettled:
     ends = {
-        State.FAILED: "this payment was taken before and failed; make a new one",
-        State.ABANDONED: "this payment was taken before and never sent; make a new one",
+        PaymentState.FAILED: "this payment was taken before and failed; make a new one",
+        PaymentState.ABANDONED: "this payment was taken before and never sent; make a new one",
     }
     message = ends.get(record.state, "this payment was taken before; it is not settled twice")
-    may_land = record.state in (State.CLAIMED, State.SENT)
+    may_land = record.state in (PaymentState.CLAIMED, PaymentState.SENT)
     return _duplicate(base58_text(record.signature), base58_text(record.payer), message, may_land)
 
 

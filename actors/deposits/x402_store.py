@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_sponsoring import Standing
 from actors.storage import away_as
 
@@ -19,7 +19,7 @@ _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
     "slot, reason, fee_lost, source, newcomer, brought_by"
 )
-_LANDED = (State.CREDITED, State.FINAL)
+_LANDED = (PaymentState.CREDITED, PaymentState.FINAL)
 # The planner uses the small indexes of schema.sql: no part of this reads all payments of a wallet.
 _STANDING = """
 WITH lost AS (
@@ -114,7 +114,7 @@ class MemoryPaymentStore:
         return [self.records[key] for _, key in waiting[:limit]]
 
     async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
-        sponsored = [record for record in self.records.values() if record.kind is not Kind.SELF_PAID]
+        sponsored = [record for record in self.records.values() if record.kind is not PaymentKind.SELF_PAID]
         lost = sum(one.fee_lost and (one.payer == payer or one.source == source) for one in sponsored)
         landed = sum(one.payer == payer and one.state in _LANDED for one in self.records.values())
         recent = [one for one in sponsored if one.newcomer and one.created_at_ms >= hour_ms]
@@ -131,7 +131,7 @@ class MemoryPaymentStore:
             key
             for key, one in self.records.items()
             if not one.state.open
-            and one.created_at_ms < (unsigned_before_ms if one.state is State.ABANDONED else before_ms)
+            and one.created_at_ms < (unsigned_before_ms if one.state is PaymentState.ABANDONED else before_ms)
         ]
         for key in old:
             del self.records[key], self._look_at[key]
@@ -218,23 +218,27 @@ class PostgresPaymentStore:
                 "created_at_ms < CASE WHEN state = $3 THEN $2::bigint ELSE $1::bigint END",
                 before_ms,
                 unsigned_before_ms,
-                State.ABANDONED.value,
+                PaymentState.ABANDONED.value,
             )
         return int(done.rpartition(" ")[2])
 
 
 def _is_under_way(record: Record) -> bool:
-    return record.state < State.CREDITED
+    return record.state < PaymentState.CREDITED
 
 
 def _excludes(other: Record, record: Record) -> bool:
     """Whether this record may not be claimed while the other one is under way. Records from before sources were kept
     exclude nothing."""
-    if Kind.SELF_PAID in (other.kind, record.kind) or not _is_under_way(other) or not (other.source and record.source):
+    if (
+        PaymentKind.SELF_PAID in (other.kind, record.kind)
+        or not _is_under_way(other)
+        or not (other.source and record.source)
+    ):
         return False
     return other.payer == record.payer or other.source == record.source
 
 
 def _record(row: Any) -> Record:
-    kind, state, rest = Kind(row["kind"]), State(row["state"]), tuple(row)
+    kind, state, rest = PaymentKind(row["kind"]), PaymentState(row["state"]), tuple(row)
     return Record(rest[0], kind, state, *rest[3:])

@@ -24,9 +24,11 @@ from solders.signature import Signature
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-COMPUTE_BUDGET = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
-TOKEN = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
-TOKEN_2022 = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+from actors import addresses
+
+COMPUTE_BUDGET = Pubkey.from_string(addresses.COMPUTE_BUDGET_PROGRAM)
+TOKEN = Pubkey.from_string(addresses.TOKEN_PROGRAM)
+TOKEN_2022 = Pubkey.from_string(addresses.TOKEN_2022_PROGRAM)
 LIGHTHOUSE = Pubkey.from_string("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95")  # Wallets add its guards by themselves.
 MEMOS = frozenset(
     map(

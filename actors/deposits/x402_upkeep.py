@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.clock import Clock
-from actors.deposits.x402_core import Heights, Record, Sighting, State, Step, has_failed, most_telling, next_step
+from actors.deposits.x402_core import Heights, PaymentState, Record, Sighting, Step, has_failed, most_telling, next_step
 from actors.deposits.x402_network import PaymentNetwork
-from actors.deposits.x402_settler import TRANSFER_INDEX, Limits, Settler
+from actors.deposits.x402_settler import TRANSFER_INDEX, SettlementLimits, Settler
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.errors import Err
 from actors.units import base58_text
@@ -34,12 +34,12 @@ _KEEP_UNSIGNED_MS = 3_600_000  # Anybody can have such rows made; their blockhas
 _TAKEN_BACK = "the x402 payment did not become final on the chain"
 
 
-class Upkeep:
+class PaymentRecovery:
     """low_lamports: below it the sponsor's balance is reported as low."""
 
     def __init__(
         self,
-        limits: Limits,
+        limits: SettlementLimits,
         settler: Settler,
         store: PaymentStore,
         network: PaymentNetwork,
@@ -121,18 +121,24 @@ class Upkeep:
                 await self._settler.landed(record, sighting)
             case Step.FINISH:
                 slot = record.slot if sighting is None else sighting.slot
-                await self._keep(replace(record, state=State.FINAL, slot=slot))
+                await self._keep(replace(record, state=PaymentState.FINAL, slot=slot))
             case Step.FAIL:
                 reason = "never landed" if sighting is None else f"landed and failed: {sighting.error}"
                 logger.info("payment %s: %s", name, reason)
-                await self._keep(replace(record, state=State.FAILED, reason=reason, fee_lost=sighting is not None))
+                await self._keep(
+                    replace(record, state=PaymentState.FAILED, reason=reason, fee_lost=sighting is not None)
+                )
             case Step.TAKE_BACK:
                 await self._take_back(record, name)
             case Step.GIVE_UP:
                 logger.error("payment %s was credited, and this node cannot say any more whether it is final", name)
-                await self._keep(replace(record, state=State.UNPROVEN, reason="the node keeps too little history"))
+                await self._keep(
+                    replace(record, state=PaymentState.UNPROVEN, reason="the node keeps too little history")
+                )
             case Step.ABANDON:
-                await self._keep(replace(record, state=State.ABANDONED, reason="its settler ended before it signed"))
+                await self._keep(
+                    replace(record, state=PaymentState.ABANDONED, reason="its settler ended before it signed")
+                )
 
     async def _take_back(self, record: Record, name: str) -> None:
         try:
@@ -145,7 +151,7 @@ class Upkeep:
             return
         else:
             logger.warning("payment %s did not become final: its credits are taken back", name)
-        await self._keep(replace(record, state=State.TAKEN_BACK, reason=_TAKEN_BACK))
+        await self._keep(replace(record, state=PaymentState.TAKEN_BACK, reason=_TAKEN_BACK))
 
     async def _keep(self, record: Record) -> None:
         await self._store.move(record, self._clock.now_ms() + _LOOK_AGAIN_MS)

@@ -50,7 +50,7 @@ from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
-from actors.settlements import BlockhashHint, PaymentDesk
+from actors.x402_types import BlockhashHint, PaymentDesk
 
 logger = logging.getLogger(__name__)
 

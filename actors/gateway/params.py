@@ -16,6 +16,7 @@ import msgspec
 import orjson
 from solders.message import from_bytes_versioned
 
+from actors.addresses import TOKEN_PROGRAMS
 from actors.errors import Err, Refusal
 from actors.gateway import params_own
 from actors.gateway.params_values import (
@@ -57,7 +58,6 @@ _BLOCK_RANGE_MAX = 500_000
 _SAMPLES_MAX = 720
 _FEE_ACCOUNTS_MAX = 128
 _ACCOUNT_BYTES_MAX = 10 * 1024 * 1024  # An account is at most this long, so nobody needs the rent of a longer one.
-_TOKEN_PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 _VERSION_KEY = "maxSupportedTransactionVersion"
 _VERSION_MAX = 255
 
@@ -252,7 +252,7 @@ def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
         pubkey(wanted["mint"], "mint")
     else:
         pubkey(wanted["programId"], "programId")
-        one_of(*_TOKEN_PROGRAMS)(wanted["programId"], "programId")
+        one_of(*TOKEN_PROGRAMS)(wanted["programId"], "programId")
     if len(arguments) == 2:
         return _appended(raw, b'{"encoding":"base64"}')
     if arguments[2] is None:

@@ -2,7 +2,7 @@
 
 Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
 The door's side: it reads and writes headers and bodies. What a payment must be on the chain, and what becomes of it,
-is deposits' (the port is settlements.PaymentDesk).
+is deposits' (the port is x402_types.PaymentDesk).
 
 The payment decides whose account pays: credentials beside it are not looked at, since a client whose key has no credits
 would otherwise pay and be refused again.
@@ -28,7 +28,7 @@ from actors.gateway import headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.replies import Response
 from actors.gateway.terms import Terms
-from actors.settlements import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
+from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
 
 HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
 HEADERS = frozenset((HEADER_V2, HEADER_V1))

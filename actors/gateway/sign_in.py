@@ -22,8 +22,8 @@ import orjson
 from actors.calls import WalletProof
 from actors.config import PaymentsConfig
 from actors.identity.signatures import is_signed, parse_signature
-from actors.settlements import network_of
 from actors.units import parse_pubkey
+from actors.x402_types import network_of
 
 EXTENSION, HEADER = "sign-in-with-x", b"sign-in-with-x"
 NONCE_BYTES = 16

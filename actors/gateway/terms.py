@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 
 from actors.config import PaymentsConfig
-from actors.settlements import BlockhashHint, Network, mint_of, network_of
 from actors.units import usdc_text
+from actors.x402_types import BlockhashHint, Network, mint_of, network_of
 
 # The first is what clients take by default: $0.10 is within every client's own cap and worth the network's fee.
 AMOUNTS_BASE_UNITS = (100_000, 10_000, 1_000_000)

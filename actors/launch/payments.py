@@ -13,15 +13,15 @@ from actors.accounts.api import AccountsClient
 from actors.clock import Clock
 from actors.config import Config
 from actors.deposits.x402_network import PaymentNetwork
-from actors.deposits.x402_settler import Limits, Settler
+from actors.deposits.x402_recovery import PaymentRecovery
+from actors.deposits.x402_settler import SettlementLimits, Settler
 from actors.deposits.x402_sponsor import Sponsor, parse_key
 from actors.deposits.x402_sponsoring import Budgets
 from actors.deposits.x402_store import PostgresPaymentStore
 from actors.deposits.x402_svm import Rules
-from actors.deposits.x402_upkeep import Upkeep
-from actors.settlements import mint_of
 from actors.storage import checked_postgres
 from actors.upstream.replies import Node
+from actors.x402_types import mint_of
 
 _CONNECTIONS_MAX = 3
 
@@ -31,11 +31,11 @@ class Payments:
     """desk: what the doors ask."""
 
     desk: Settler
-    upkeep: Upkeep
+    recovery: PaymentRecovery
     pool: asyncpg.Pool
 
     async def close(self) -> None:
-        await self.upkeep.stop()
+        await self.recovery.stop()
         await self.desk.drain()
         await self.pool.close()
 
@@ -63,7 +63,7 @@ async def assemble_payments(
         payments.x402_unit_price_max,
         payments.x402_unit_limit_max,
     )
-    limits = Limits(
+    limits = SettlementLimits(
         payments.x402_wait_ms,
         Budgets(
             payments.x402_attempts_per_minute,
@@ -74,8 +74,8 @@ async def assemble_payments(
     )
     store, network = PostgresPaymentStore(pool), PaymentNetwork(node, singly)
     settler = Settler(rules, limits, sponsor, store, network, accounts, clock)
-    upkeep = Upkeep(
+    recovery = PaymentRecovery(
         limits, settler, store, network, accounts, clock, str(sponsor.pubkey), payments.sponsor_low_lamports
     )
-    upkeep.start()
-    return Payments(settler, upkeep, pool)
+    recovery.start()
+    return Payments(settler, recovery, pool)

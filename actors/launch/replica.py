@@ -122,7 +122,7 @@ class LivePages:
     def health(self) -> tuple[int, dict[str, Any]]:
         document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
         if self.payments is not None:
-            document |= endpoints.sponsor_fields(self.payments.upkeep.sponsor_low)
+            document |= endpoints.sponsor_fields(self.payments.recovery.sponsor_low)
         return endpoints.health_http_status(self._health), document
 
     def pricing(self) -> dict[str, Any]:

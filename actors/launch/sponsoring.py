@@ -27,9 +27,10 @@ from solders.system_program import TransferParams, transfer
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
+from actors import addresses
 from actors.config import Config, ConfigError, environment_name
 from actors.deposits.x402_sponsor import SALT_BYTES, SEED_BYTES, SponsorKeyError, key_text, parse_key, seal, unseal
-from actors.settlements import mint_of
+from actors.x402_types import mint_of
 
 KEY_FILE = "sponsor.json"
 EMBEDDED_LAMPORTS = 10_000_000_000
@@ -37,9 +38,9 @@ _FEE_LAMPORTS = 5_000  # Of a transaction with one signature.
 _NONCE_BYTES = 24
 _WAIT_STEPS, _WAIT_SECONDS = 60, 0.25
 _SECONDS = aiohttp.ClientTimeout(total=15)
-_SYSTEM_PROGRAM = Pubkey.from_string("11111111111111111111111111111111")
-_TOKEN_PROGRAM = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
-_ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+_SYSTEM_PROGRAM = Pubkey.from_string(addresses.SYSTEM_PROGRAM)
+_TOKEN_PROGRAM = Pubkey.from_string(addresses.TOKEN_PROGRAM)
+_ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string(addresses.ASSOCIATED_TOKEN_PROGRAM)
 _CREATE_IDEMPOTENT = b"\x01"
 
 

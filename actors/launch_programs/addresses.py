@@ -7,6 +7,8 @@ Pure constants. Not here: addresses that depend on a coin or a wallet (pdas.py).
 
 from solders.pubkey import Pubkey
 
+from actors import addresses
+
 
 def _keys(*texts: str) -> tuple[Pubkey, ...]:
     return tuple(Pubkey.from_string(text) for text in texts)
@@ -14,10 +16,10 @@ def _keys(*texts: str) -> tuple[Pubkey, ...]:
 
 ZERO_KEY = Pubkey.default()
 SYSTEM_PROGRAM = ZERO_KEY
-TOKEN_PROGRAM = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
-TOKEN_2022_PROGRAM = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+TOKEN_PROGRAM = Pubkey.from_string(addresses.TOKEN_PROGRAM)
+TOKEN_2022_PROGRAM = Pubkey.from_string(addresses.TOKEN_2022_PROGRAM)
 TOKEN_PROGRAMS = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
-ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+ASSOCIATED_TOKEN_PROGRAM = Pubkey.from_string(addresses.ASSOCIATED_TOKEN_PROGRAM)
 TOKEN_METADATA_PROGRAM = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
 RENT_SYSVAR = Pubkey.from_string("SysvarRent111111111111111111111111111111111")
 
@@ -26,8 +28,8 @@ PUMP_FEES = Pubkey.from_string("pfeeUxB6jkeY1Hxd7CsFCAjcbHA9rWtchMGdZ6VojVZ")
 PUMP_AMM = Pubkey.from_string("pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA")
 MAYHEM = Pubkey.from_string("MAyhSmzXzV1pTf7LsNkrNwkWKTo4ougAJ1PPg47MD4e")
 
-WSOL_MINT = Pubkey.from_string("So11111111111111111111111111111111111111112")
-USDC_MINT = Pubkey.from_string("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")  # Mainnet's.
+WSOL_MINT = Pubkey.from_string(addresses.WRAPPED_SOL_MINT)
+USDC_MINT = Pubkey.from_string(addresses.USDC_MAINNET_MINT)
 NATIVE_MINT_2022 = Pubkey.from_string("9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXejP")  # Never a valid quote.
 
 GLOBAL = Pubkey.from_string("4wTV1YmiEkRvAtNtsSGPtUrqRYQMe5SKy2uB4Jjaxnjf")

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import orjson
 
+from actors.addresses import TOKEN_PROGRAMS
 from actors.lookups import assets, history
-from actors.lookups.fan_out import Asker, Request, fault_text
-from actors.lookups.holdings import MINT_SLICE, TOKEN_PROGRAMS, Holding, Mint, read_holdings, read_mints
+from actors.lookups.fan_out import Asker, Questions, fault_text
+from actors.lookups.holdings import MINT_SLICE, Holding, Mint, read_holdings, read_mints
 from actors.method_requests import AssetsQuestion, HistoryQuestion
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
@@ -36,14 +37,14 @@ class LookupMethods:
 
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=AssetsQuestion)
-        request = self._asker.request(timeout_ms)
-        found = await holdings_of(request, asked.owner)
+        questions = self._asker.questions(timeout_ms)
+        found = await holdings_of(questions, asked.owner)
         if isinstance(found, NodeAnswer):
             return found
         slot, held = found
         grouped = assets.by_mint(held)
         page = assets.page_of(grouped, asked.page, asked.limit)
-        mints = await _mints(request, page.mints)
+        mints = await _mints(questions, page.mints)
         if isinstance(mints, NodeAnswer):
             return mints
         body = {
@@ -54,15 +55,15 @@ class LookupMethods:
             "limit": asked.limit,
             "items": [assets.asset(mint, grouped[mint], mints.get(mint)) for mint in page.mints],
         }
-        return replies.made(orjson.dumps(body), request.nodes)
+        return replies.made(orjson.dumps(body), questions.nodes)
 
     async def _history(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         asked = msgspec.json.decode(params, type=HistoryQuestion)
-        request = self._asker.request(timeout_ms)
+        questions = self._asker.questions(timeout_ms)
         bounds = {"before": asked.before, "until": asked.until}
         config = {"limit": asked.limit, "commitment": asked.commitment}
         config |= {name: signature for name, signature in bounds.items() if signature is not None}
-        listing = await request.ask("getSignaturesForAddress", asked.address, config)
+        listing = await questions.ask("getSignaturesForAddress", asked.address, config)
         if listing.kind is not AnswerKind.RESULT:
             return listing
         failures: list[NodeAnswer] = []
@@ -70,7 +71,7 @@ class LookupMethods:
         async def one(listed: dict[str, Any]) -> bytes | None:
             if failures:
                 return None  # The whole call has failed: the rest need not be asked.
-            made = await _entry(request, asked, listed)
+            made = await _entry(questions, asked, listed)
             if isinstance(made, NodeAnswer):
                 failures.append(made)
                 return None
@@ -78,22 +79,22 @@ class LookupMethods:
 
         answer = replies.GARBAGE
         try:
-            entries = await request.each(orjson.loads(listing.value()), one)
+            entries = await questions.each(orjson.loads(listing.value()), one)
             shown = [orjson.Fragment(entry) for entry in entries if entry is not None]
-            answer = replies.made(orjson.dumps({"transactions": shown, "count": len(shown)}), request.nodes)
+            answer = replies.made(orjson.dumps({"transactions": shown, "count": len(shown)}), questions.nodes)
         except* _MALFORMED:
             pass
         return failures[0] if failures else answer
 
 
-async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any]) -> bytes | NodeAnswer:
+async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str, Any]) -> bytes | NodeAnswer:
     """As JSON. Raises one of _MALFORMED where the line of the listing is none."""
     config = {
         "encoding": "jsonParsed",
         "commitment": asked.commitment,
         "maxSupportedTransactionVersion": VERSION_MAX,
     }
-    answer = await request.ask("getTransaction", listed["signature"], config)
+    answer = await questions.ask("getTransaction", listed["signature"], config)
     if answer.kind is AnswerKind.ERROR and answer.error_code == _UNSUPPORTED_VERSION_CODE:
         return orjson.dumps(history.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}."))
     if answer.kind is not AnswerKind.RESULT:
@@ -107,14 +108,14 @@ async def _entry(request: Request, asked: HistoryQuestion, listed: dict[str, Any
         return orjson.dumps(history.missing_entry(listed, _NOT_UNDERSTOOD))
 
 
-async def holdings_of(request: Request, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
+async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
     """(oldest slot looked at, token accounts of both token programs), or the answer that failed."""
     config = {"encoding": "jsonParsed"}
 
     async def of_program(program: str) -> NodeAnswer:
-        return await request.ask("getTokenAccountsByOwner", owner, {"programId": program}, config)
+        return await questions.ask("getTokenAccountsByOwner", owner, {"programId": program}, config)
 
-    answers = await request.each(TOKEN_PROGRAMS, of_program)
+    answers = await questions.each(TOKEN_PROGRAMS, of_program)
     for answer in answers:
         if answer.kind is not AnswerKind.RESULT:
             return answer
@@ -125,14 +126,14 @@ async def holdings_of(request: Request, owner: str) -> tuple[int, list[Holding]]
     return min(slot for slot, _ in read), [holding for _, held in read for holding in held]
 
 
-async def _mints(request: Request, addresses: tuple[str, ...]) -> dict[str, Mint | None] | NodeAnswer:
+async def _mints(questions: Questions, addresses: tuple[str, ...]) -> dict[str, Mint | None] | NodeAnswer:
     chunks = [addresses[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(addresses), ACCOUNTS_PER_CALL)]
 
     async def of_chunk(chunk: tuple[str, ...]) -> NodeAnswer:
-        return await request.ask("getMultipleAccounts", chunk, {"encoding": "base64", "dataSlice": MINT_SLICE})
+        return await questions.ask("getMultipleAccounts", chunk, {"encoding": "base64", "dataSlice": MINT_SLICE})
 
     found: dict[str, Mint | None] = {}
-    for chunk, answer in zip(chunks, await request.each(chunks, of_chunk), strict=True):
+    for chunk, answer in zip(chunks, await questions.each(chunks, of_chunk), strict=True):
         if answer.kind is not AnswerKind.RESULT:
             return answer
         try:

@@ -6,15 +6,16 @@ Pure. Says only what balances and instructions show; it guesses no intentions an
 
 from collections.abc import Sequence
 
+from actors import addresses
 from actors.lookups.transfers import SolTransfer, TokenTransfer
 
 NOT_FOUND = "The node lists this transaction and no longer keeps it."
 _SOL_DECIMALS = 9
 # Mints that everybody knows by name; any other is named by its address.
 _SYMBOLS = {
-    "So11111111111111111111111111111111111111112": "wrapped SOL",
-    "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v": "USDC",
-    "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU": "USDC",
+    addresses.WRAPPED_SOL_MINT: "wrapped SOL",
+    addresses.USDC_MAINNET_MINT: "USDC",
+    addresses.USDC_DEVNET_MINT: "USDC",
     "Es9vMFrzaCERmJfrF4H2FYD4KCoNky11McCe8BenwNYB": "USDT",
 }
 

@@ -37,12 +37,12 @@ class Asker:
         self._node = node
         self._places = asyncio.Semaphore(at_once_max)
 
-    def request(self, timeout_ms: int) -> "Request":
+    def questions(self, timeout_ms: int) -> "Questions":
         """All questions of one call, which has so long from now."""
-        return Request(self._node, self._places, asyncio.get_running_loop().time() + timeout_ms / 1000)
+        return Questions(self._node, self._places, asyncio.get_running_loop().time() + timeout_ms / 1000)
 
 
-class Request:
+class Questions:
     def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
         self._asked: set[str] = set()

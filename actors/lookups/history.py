@@ -7,6 +7,7 @@ Pure. The wire's field names of an entry appear only here.
 from collections.abc import Mapping
 from typing import Any
 
+from actors import addresses
 from actors.lookups import explanations
 from actors.lookups.transfers import (
     SolTransfer,
@@ -20,12 +21,12 @@ from actors.lookups.transfers import (
 
 # Programs that the node names only by their address.
 _NAMES = {
-    "ComputeBudget111111111111111111111111111111": "compute-budget",
+    addresses.COMPUTE_BUDGET_PROGRAM: "compute-budget",
     "BPFLoaderUpgradeab1e11111111111111111111111": "bpf-upgradeable-loader",
     "AddressLookupTab1e1111111111111111111111111": "address-lookup-table",
-    "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb": "spl-token-2022",
-    "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA": "spl-token",
-    "11111111111111111111111111111111": "system",
+    addresses.TOKEN_2022_PROGRAM: "spl-token-2022",
+    addresses.TOKEN_PROGRAM: "spl-token",
+    addresses.SYSTEM_PROGRAM: "system",
 }
 
 

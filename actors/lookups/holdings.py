@@ -11,7 +11,8 @@ from typing import Annotated
 import msgspec
 from solders.pubkey import Pubkey
 
-TOKEN_PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+from actors.addresses import TOKEN_PROGRAMS
+
 MINT_SLICE = {"offset": 0, "length": 45}  # Up to the decimals; a Token-2022 mint goes on with extensions.
 _SUPPLY_AT, _DECIMALS_AT = 36, 44
 _FROZEN = "frozen"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.lookups.holdings import TOKEN_PROGRAMS
+from actors.addresses import TOKEN_PROGRAMS
 
 # (program, instruction): the fields that name payer and payee; the amount is `lamports`.
 _SOL_MOVES = {

@@ -17,12 +17,12 @@ from actors.accounts.audit import Checkpoints
 from actors.accounts.checkpoint import Checkpoint
 from actors.accounts.core import decide_adjust, decide_key, decide_limits, decide_status
 from actors.accounts.deposits import decide_bonus, decide_deposit, decide_return, deposit_operation
-from actors.accounts.endpoints import base58_text
 from actors.accounts.facts import REFERRALS, Fact, chain, genesis
 from actors.accounts.ledger import Entry
 from actors.accounts.referrals import Referral
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write
+from actors.units import base58_text
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opening_group, settle, take
 from tests.accounts.test_audit import command
 from tests.accounts.test_store import SHARDS, posted

@@ -8,7 +8,7 @@ import pytest
 from actors.accounts.api import OwnerUnavailable
 from actors.deposits.actor import BATCH_MAX
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable
-from actors.deposits.core import Reason, Status
+from actors.deposits.core import FindingStatus, Reason
 from actors.deposits.store import DepositStore, Gap, MemoryDepositStore
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
@@ -30,7 +30,7 @@ async def test_a_backlog_is_credited_in_the_order_of_the_chain(world: World) -> 
         mine = [each.signature for each in sent if each.payments[0][0] == name]
         assert [signature for owner, signature in world.accounts.order if owner == pubkey] == mine
     totals = await world.store.totals(ACCOUNT.address)
-    assert (totals.waiting, totals.counts[Status.CREDITED], totals.gaps) == (0, len(sent), [])
+    assert (totals.waiting, totals.counts[FindingStatus.CREDITED], totals.gaps) == (0, len(sent), [])
 
 
 async def test_nothing_is_read_or_credited_twice_in_peace(world: World) -> None:
@@ -66,9 +66,9 @@ async def test_what_cannot_be_credited_is_listed_with_its_reason(world: World) -
     world.chain.pay(unexplained=77)
     await world.watcher().round()
     assert world.accounts.balances == {}
-    listed = await world.store.listing(ACCOUNT.address, Status.LISTED, 10, 0)
+    listed = await world.store.listing(ACCOUNT.address, FindingStatus.LISTED, 10, 0)
     assert [row.reason for row in listed] == [Reason.NO_TRANSFER, Reason.NO_WALLET, Reason.BELOW_MINIMUM]
-    (ignored,) = await world.store.listing(ACCOUNT.address, Status.IGNORED, 10, 0)
+    (ignored,) = await world.store.listing(ACCOUNT.address, FindingStatus.IGNORED, 10, 0)
     assert ignored.reason is Reason.FAILED
     assert world.chain.calls.count("getTransaction") == 3  # That one failed, the list says already.
 
@@ -111,7 +111,7 @@ async def test_a_transaction_that_was_cleaned_up_is_listed(world: World) -> None
     world.chain.first_slot = world.chain.slot + 1
     await watcher.round()
     (row,) = await world.store.find(ACCOUNT.address, sent.signature)
-    assert (row.status, row.reason) == (Status.LISTED, Reason.GONE)
+    assert (row.status, row.reason) == (FindingStatus.LISTED, Reason.GONE)
 
 
 async def test_what_one_node_has_cleaned_up_another_is_asked_for(world: World) -> None:
@@ -229,14 +229,14 @@ async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) ->
         await watcher.round()
     assert world.accounts.balances == {BOB: 1_000 * (2 * BATCH_MAX + 1)}
     totals = await world.store.totals(ACCOUNT.address)
-    assert (totals.waiting, totals.counts[Status.CREDITED]) == (2, 2 * BATCH_MAX)
+    assert (totals.waiting, totals.counts[FindingStatus.CREDITED]) == (2, 2 * BATCH_MAX)
     world.accounts.halted = set()
     await watcher.round()
     assert world.accounts.balances[ALICE] == 3_000 and world.accounts.balances[BOB] == 1_000 * (2 * BATCH_MAX + 1)
     mine = [signature for owner, signature in world.accounts.order if owner == ALICE]
     assert mine == [first.signature, both.signature]
     totals = await world.store.totals(ACCOUNT.address)
-    assert (totals.waiting, totals.counts[Status.CREDITED]) == (0, 2 * BATCH_MAX + 3)
+    assert (totals.waiting, totals.counts[FindingStatus.CREDITED]) == (0, 2 * BATCH_MAX + 3)
 
 
 async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> None:
@@ -285,20 +285,20 @@ async def test_a_deposit_that_was_taken_back_and_became_final_is_listed(world: W
     world.accounts.taken_back.add((sent.signature, 0))
     await world.watcher().round()
     (row,) = await world.store.find(ACCOUNT.address, sent.signature)
-    assert (row.status, row.reason) == (Status.LISTED, Reason.TAKEN_BACK)
+    assert (row.status, row.reason) == (FindingStatus.LISTED, Reason.TAKEN_BACK)
 
 
 async def test_an_operator_assigns_what_is_listed(world: World) -> None:
     world.chain.pay(("vault", 50_000), signed=False)
     watcher = world.watcher()
     await watcher.round()
-    (listed,) = await world.store.listing(ACCOUNT.address, Status.LISTED, 10, 0)
+    (listed,) = await world.store.listing(ACCOUNT.address, FindingStatus.LISTED, 10, 0)
     row = await watcher.assign(listed, BOB, "the customer proved it")
     assert not isinstance(row, str) and (row.pubkey, row.credits) == (BOB, 5_000)
     assert isinstance(await watcher.assign(listed, ALICE, "again"), str)
     assert world.accounts.balances == {BOB: 5_000}
     (kept,) = await world.store.find(ACCOUNT.address, listed.signature)
-    assert (kept.status, kept.pubkey, kept.note) == (Status.ASSIGNED, BOB, "the customer proved it")
+    assert (kept.status, kept.pubkey, kept.note) == (FindingStatus.ASSIGNED, BOB, "the customer proved it")
 
 
 def scene(world: World) -> None:
@@ -346,9 +346,13 @@ async def test_death_at_every_step_loses_and_repeats_nothing(
         assert world.accounts.balances == expected, at
         totals = await world.store.totals(ACCOUNT.address)
         assert (totals.waiting, totals.gaps) == (0, []), at
-        counts = (totals.counts[Status.CREDITED], totals.counts[Status.LISTED], totals.counts[Status.IGNORED])
+        counts = (
+            totals.counts[FindingStatus.CREDITED],
+            totals.counts[FindingStatus.LISTED],
+            totals.counts[FindingStatus.IGNORED],
+        )
         assert counts == (5 + deaths, 2, 1), at
-        rows = await world.store.listing(ACCOUNT.address, Status.CREDITED, 100, 0)
+        rows = await world.store.listing(ACCOUNT.address, FindingStatus.CREDITED, 100, 0)
         assert sum(row.credits for row in rows) == sum(expected.values()), at
         if not deaths:
             assert at == wire.steps  # Every step there is was died at.

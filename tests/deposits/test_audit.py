@@ -14,7 +14,7 @@ from actors.accounts.store import PostgresAccountStore
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits import audit
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.store import PostgresDepositStore
 from actors.events import NullSink
 from actors.identity.store import MemoryIdentityStore
@@ -59,7 +59,7 @@ async def world(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
     world.chain.pay(("bob", 10_000), unexplained=77)
     watcher = world.watcher()
     await watcher.round()
-    vault = [row for row in await store.listing(ACCOUNT.address, Status.LISTED, 10, 0) if row.amount == 70_000]
+    vault = [row for row in await store.listing(ACCOUNT.address, FindingStatus.LISTED, 10, 0) if row.amount == 70_000]
     await watcher.assign(vault[0], BOB, "the customer proved it")
     yield world
     await shard.stop()

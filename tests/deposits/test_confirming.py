@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.deposits.confirming import LOOKS_MAX, Part
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.store import MemoryDepositStore
 from actors.errors import Err, Refusal
 from tests.deposits.world import ACCOUNT, World, key_of
@@ -67,7 +67,7 @@ async def test_a_listed_one_says_why_and_is_kept(world: World) -> None:
         outcome, _ = await world.confirming().confirm(sent.signature)
         assert isinstance(outcome, Refusal) and "below the minimum" in outcome.detail
     (row,) = await world.store.find(ACCOUNT.address, sent.signature)
-    assert row.status is Status.LISTED
+    assert row.status is FindingStatus.LISTED
 
 
 async def test_an_assigned_one_is_its_accounts(world: World) -> None:

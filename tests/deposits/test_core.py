@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
-from actors.deposits.core import REMAINDER_INDEX, Reason, Status, failed, finding_of, gone, judge
+from actors.deposits.core import REMAINDER_INDEX, FindingStatus, Reason, failed, finding_of, gone, judge
 from tests.deposits.token_making import Shop, open_plain, pay, token_account
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, key_of, text_of
 
@@ -72,7 +72,7 @@ def test_more_than_there_is_cannot_be_read() -> None:
 @pytest.mark.parametrize("answer", [{}, {"meta": {"err": None}}, {"slot": -1, "meta": None}, {"slot": "x"}])
 def test_what_cannot_be_read_is_listed_and_raises_nothing(answer: dict[str, Any]) -> None:
     (row,) = judge(answer, b"s" * 64, ACCOUNT, MINIMUM).findings
-    assert (row.status, row.reason) == (Status.LISTED, Reason.UNREADABLE)
+    assert (row.status, row.reason) == (FindingStatus.LISTED, Reason.UNREADABLE)
 
 
 def test_the_deposit_wallets_own_money_is_listed(shop: Shop) -> None:
@@ -80,7 +80,7 @@ def test_the_deposit_wallets_own_money_is_listed(shop: Shop) -> None:
     shop.run([shop.pay(100_000)])
     turned = shop.run([pay(100_000, shop.till, shop.till, shop.keeper.pubkey())], shop.keeper)
     (row,) = judge(shop.fetch(turned), b"s" * 64, shop.account, MINIMUM).findings
-    assert (row.status, row.reason) == (Status.IGNORED, Reason.NOTHING_CAME)
+    assert (row.status, row.reason) == (FindingStatus.IGNORED, Reason.NOTHING_CAME)
     other = Keypair()
     shop.run(open_plain(shop.wallet, other.pubkey(), shop.keeper.pubkey()), other)
     shop.run([pay(50_000, shop.purse, other.pubkey(), shop.wallet)])
@@ -101,15 +101,15 @@ def test_another_account_of_the_wallet_is_none(shop: Shop) -> None:
     friend = shop.node.wallet(10**9, 1)
     signature = shop.run([pay(10_000, shop.purse, token_account(friend.pubkey()), shop.wallet)])
     (row,) = judge(shop.fetch(signature), b"s" * 64, shop.account, MINIMUM).findings
-    assert (row.status, row.reason) == (Status.IGNORED, Reason.NOTHING_CAME)
+    assert (row.status, row.reason) == (FindingStatus.IGNORED, Reason.NOTHING_CAME)
 
 
 def test_what_is_known_without_reading_is_told_alike() -> None:
     (lost,), (bad,) = gone(b"s" * 64, 7).findings, failed(b"s" * 64, 7, None).findings
     assert (lost.status, lost.reason, bad.status, bad.reason) == (
-        Status.LISTED,
+        FindingStatus.LISTED,
         Reason.GONE,
-        Status.IGNORED,
+        FindingStatus.IGNORED,
         Reason.FAILED,
     )
 
@@ -122,7 +122,7 @@ def test_no_base_unit_is_lost_or_made(payments: list[tuple[str, int]], unexplain
     creditable = sum(each.amount for each in judgment.creditable)
     grown = sum(amount for _, amount in payments) + unexplained
     assert creditable <= max(grown, 0)
-    listed = sum(row.amount for row in judgment.findings if row.status is Status.LISTED)
+    listed = sum(row.amount for row in judgment.findings if row.status is FindingStatus.LISTED)
     if unexplained >= 0:
         assert creditable + listed == grown
     names = [each.index for each in judgment.creditable] + [row.index for row in judgment.findings]
@@ -132,6 +132,6 @@ def test_no_base_unit_is_lost_or_made(payments: list[tuple[str, int]], unexplain
 def test_a_finding_keeps_what_explains_it() -> None:
     sent = FakeChain().make(("alice", 10_000))
     (transfer,) = judge(sent.told(7), sent.signature, ACCOUNT, MINIMUM).creditable
-    row = finding_of(transfer, sent.signature, 7, None, Status.CREDITED, Reason.NONE)
+    row = finding_of(transfer, sent.signature, 7, None, FindingStatus.CREDITED, Reason.NONE)
     assert (row.amount, row.authority, row.source, row.slot) == (10_000, text_of(key_of("alice")), "Source", 7)
     assert replace(row, note="x").index == transfer.index

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
-from actors.deposits.core import Finding, Reason, Status
+from actors.deposits.core import Finding, FindingStatus, Reason
 from actors.deposits.crediting import Credit, Crediting
 from actors.deposits.transfers import Transfer
 from tests.deposits.world import FakeAccounts, key_of, text_of
@@ -16,7 +16,7 @@ def credit(number: int, name: str = "alice", amount: int = 10_000) -> Credit:
 
 
 def listed(number: int, amount: int = 10_000) -> Finding:
-    return Finding(bytes([number]) * 64, 0, 1, None, Status.LISTED, Reason.NO_WALLET, amount)
+    return Finding(bytes([number]) * 64, 0, 1, None, FindingStatus.LISTED, Reason.NO_WALLET, amount)
 
 
 async def test_results_come_in_the_order_asked_for() -> None:
@@ -52,14 +52,14 @@ async def test_each_is_told_of_by_itself() -> None:
 
 async def test_what_is_worth_less_than_a_credit_is_listed() -> None:
     (row,) = await Crediting(FakeAccounts()).credit([credit(1, amount=9)])
-    assert (row.finding.status, row.finding.reason, row.added) == (Status.LISTED, Reason.BELOW_ONE_CREDIT, 0)
+    assert (row.finding.status, row.finding.reason, row.added) == (FindingStatus.LISTED, Reason.BELOW_ONE_CREDIT, 0)
 
 
 async def test_what_was_assigned_to_another_is_told_as_theirs() -> None:
     accounts = FakeAccounts()
     await Crediting(accounts).assign(listed(1), BOB, "why")
     (row,) = await Crediting(accounts).credit([credit(1)])
-    assert (row.finding.status, row.finding.pubkey, row.added, row.balance) == (Status.ASSIGNED, BOB, 0, 0)
+    assert (row.finding.status, row.finding.pubkey, row.added, row.balance) == (FindingStatus.ASSIGNED, BOB, 0, 0)
 
 
 async def test_an_assignment_that_cannot_be_is_told_in_a_sentence() -> None:

@@ -10,7 +10,7 @@ from actors.clock import ManualClock
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain, signature_of
 from actors.deposits.confirming import Confirming, Part
-from actors.deposits.core import Reason, Status
+from actors.deposits.core import FindingStatus, Reason
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import MemoryDepositStore
 from actors.devnode.chain.chain import ForkEnd, Source
@@ -48,7 +48,7 @@ class Till:
     async def confirm(self, signature: str) -> Any:
         return (await self.confirming.confirm(signature_of(signature)))[0]
 
-    async def reasons(self, status: Status) -> list[Reason]:
+    async def reasons(self, status: FindingStatus) -> list[Reason]:
         rows = await self.store.listing(self.shop.account.address, status, 50, 0)
         return [row.reason for row in rows][::-1]
 
@@ -112,7 +112,7 @@ async def test_nothing_that_is_faked_earns_a_credit(till: Till) -> None:
     await till.watcher.round()
     assert till.accounts.balances == {}
     listed = [Reason.NO_WALLET, Reason.BALANCE_DIFFERS, Reason.BELOW_MINIMUM, Reason.NO_TRANSFER]
-    assert await till.reasons(Status.LISTED) == listed
+    assert await till.reasons(FindingStatus.LISTED) == listed
 
 
 async def test_what_is_forked_out_earns_nothing_until_it_is_final(till: Till) -> None:

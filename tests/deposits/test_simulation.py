@@ -16,7 +16,7 @@ from actors.accounts.ledger import EntryType
 from actors.deposits.actor import AWAY
 from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
-from actors.deposits.core import Status
+from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import MemoryDepositStore
 from actors.errors import Refusal
@@ -216,7 +216,7 @@ class Simulation:
         assert self.credited() == owed(self.world.chain), self.seed
         totals = await self.world.store.totals(ACCOUNT.address)
         assert (totals.waiting, totals.gaps) == (0, []), self.seed
-        rows = await self.world.store.listing(ACCOUNT.address, Status.CREDITED, 10_000, 0)
+        rows = await self.world.store.listing(ACCOUNT.address, FindingStatus.CREDITED, 10_000, 0)
         explained: Counter[bytes] = Counter()
         for row in rows:
             assert row.pubkey is not None
@@ -239,5 +239,5 @@ async def test_the_simulation_is_not_idle() -> None:
     simulation = Simulation(1)
     await simulation.run()
     totals = (await simulation.world.store.totals(ACCOUNT.address)).counts
-    assert all(totals[status] for status in (Status.CREDITED, Status.LISTED, Status.IGNORED))
+    assert all(totals[status] for status in (FindingStatus.CREDITED, FindingStatus.LISTED, FindingStatus.IGNORED))
     assert sum(simulation.credited().values()) > 10_000

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from actors.deposits.chain import Seen
-from actors.deposits.core import Finding, Reason, Status
+from actors.deposits.core import Finding, FindingStatus, Reason
 from actors.deposits.store import Aside, Cursor, DepositStore, Gap
 
 ACCOUNT, OTHER = "account", "other"
@@ -13,8 +13,8 @@ def seen(number: int, slot: int, failed: bool = False) -> Seen:
     return Seen(bytes([number]) * 64, slot, None if failed else 1_700_000_000, failed)
 
 
-def finding(number: int, index: int = 0, status: Status = Status.LISTED, slot: int = 5) -> Finding:
-    reason = Reason.BELOW_MINIMUM if status is Status.LISTED else Reason.NONE
+def finding(number: int, index: int = 0, status: FindingStatus = FindingStatus.LISTED, slot: int = 5) -> Finding:
+    reason = Reason.BELOW_MINIMUM if status is FindingStatus.LISTED else Reason.NONE
     return Finding(bytes([number]) * 64, index, slot, None, status, reason, 9_999, "source", "authority")
 
 
@@ -61,7 +61,7 @@ async def test_what_is_recorded_leaves_the_inbox_with_it(deposit_store: DepositS
 
 async def test_what_was_credited_stays_as_it_is(deposit_store: DepositStore) -> None:
     """A listed transfer may be credited later; a credited one is never anything else again."""
-    credited = replace(finding(1, status=Status.CREDITED), pubkey=b"p" * 32, credits=999)
+    credited = replace(finding(1, status=FindingStatus.CREDITED), pubkey=b"p" * 32, credits=999)
     await deposit_store.record(ACCOUNT, [finding(1)], [], 0)
     await deposit_store.record(ACCOUNT, [credited], [], 0)
     await deposit_store.record(ACCOUNT, [finding(1)], [], 0)
@@ -70,21 +70,21 @@ async def test_what_was_credited_stays_as_it_is(deposit_store: DepositStore) -> 
 
 async def test_an_assignment_is_made_once(deposit_store: DepositStore) -> None:
     await deposit_store.record(ACCOUNT, [finding(1)], [], 0)
-    assigned = replace(finding(1), status=Status.ASSIGNED, pubkey=b"p" * 32, credits=999, note="proved it")
+    assigned = replace(finding(1), status=FindingStatus.ASSIGNED, pubkey=b"p" * 32, credits=999, note="proved it")
     await deposit_store.assign(ACCOUNT, assigned, 0)
     await deposit_store.assign(ACCOUNT, replace(assigned, pubkey=b"q" * 32), 0)
     (row,) = await deposit_store.find(ACCOUNT, bytes([1]) * 64)
-    assert (row.status, row.pubkey, row.note) == (Status.ASSIGNED, b"p" * 32, "proved it")
+    assert (row.status, row.pubkey, row.note) == (FindingStatus.ASSIGNED, b"p" * 32, "proved it")
     assert row.reason is Reason.BELOW_MINIMUM  # Why it had to be assigned stays known.
 
 
 async def test_listings_are_newest_first_and_by_status(deposit_store: DepositStore) -> None:
     rows = [finding(number, slot=number) for number in (1, 2, 3)]
-    await deposit_store.record(ACCOUNT, [*rows, finding(4, status=Status.IGNORED, slot=4)], [], 0)
+    await deposit_store.record(ACCOUNT, [*rows, finding(4, status=FindingStatus.IGNORED, slot=4)], [], 0)
     assert [row.slot for row in await deposit_store.listing(ACCOUNT, None, 10, 0)] == [4, 3, 2, 1]
-    assert [row.slot for row in await deposit_store.listing(ACCOUNT, Status.LISTED, 2, 1)] == [2, 1]
+    assert [row.slot for row in await deposit_store.listing(ACCOUNT, FindingStatus.LISTED, 2, 1)] == [2, 1]
     counts = (await deposit_store.totals(ACCOUNT)).counts
-    assert (counts[Status.LISTED], counts[Status.IGNORED], counts[Status.CREDITED]) == (3, 1, 0)
+    assert (counts[FindingStatus.LISTED], counts[FindingStatus.IGNORED], counts[FindingStatus.CREDITED]) == (3, 1, 0)
 
 
 async def test_what_steps_aside_lets_others_pass_and_comes_back_in_its_place(deposit_store: DepositStore) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
+from actors.addresses import TOKEN_PROGRAM
 from actors.deposits.transfers import (
-    TOKEN_PROGRAM,
     Transfer,
     Unreadable,
     deposit_account,

@@ -10,10 +10,10 @@ from actors.deposits.x402_core import (
     ABANDON_MS,
     PROVABLE_MS,
     Heights,
-    Kind,
+    PaymentKind,
+    PaymentState,
     Record,
     Sighting,
-    State,
     Step,
     has_failed,
     has_landed,
@@ -21,8 +21,10 @@ from actors.deposits.x402_core import (
     next_step,
 )
 
-RECORD = Record(b"h" * 32, Kind.STANDARD, State.SENT, b"p" * 32, 100_000, b"tx", b"s" * 64, 1_000, 0, slot=500)
-CREDITED = replace(RECORD, state=State.CREDITED)
+RECORD = Record(
+    b"h" * 32, PaymentKind.STANDARD, PaymentState.SENT, b"p" * 32, 100_000, b"tx", b"s" * 64, 1_000, 0, slot=500
+)
+CREDITED = replace(RECORD, state=PaymentState.CREDITED)
 PROCESSED = Sighting(501, None, confirmed=False, finalized=False)
 CONFIRMED = Sighting(501, None, confirmed=True, finalized=False)
 FINAL = Sighting(501, None, confirmed=True, finalized=True)
@@ -56,7 +58,7 @@ def test_steps(record, sighting, heights, step):
     assert next_step(record, sighting, heights, False, 0) is step
 
 
-@pytest.mark.parametrize("kind", [Kind.SPONSORED, Kind.SELF_PAID])
+@pytest.mark.parametrize("kind", [PaymentKind.SPONSORED, PaymentKind.SELF_PAID])
 def test_relayed_payments_are_never_credited_here(kind):
     """Their payer confirms the deposit."""
     record = replace(RECORD, kind=kind)
@@ -89,7 +91,7 @@ def test_no_proof_is_made_of_two_nodes():
 
 def test_a_claim_whose_settler_died_is_abandoned_in_time():
     """It was never signed, so it was never sent."""
-    claimed = replace(RECORD, state=State.CLAIMED, signature=b"")
+    claimed = replace(RECORD, state=PaymentState.CLAIMED, signature=b"")
     assert next_step(claimed, None, LATE, False, ABANDON_MS - 1) is Step.WAIT
     assert next_step(claimed, None, LATE, False, ABANDON_MS) is Step.ABANDON
 
@@ -107,8 +109,8 @@ heights = st.none() | st.builds(Heights, st.integers(0, 2_000), st.integers(0, 9
 
 
 @given(
-    kind=st.sampled_from(list(Kind)),
-    state=st.sampled_from([State.CLAIMED, State.SENT, State.CREDITED]),
+    kind=st.sampled_from(list(PaymentKind)),
+    state=st.sampled_from([PaymentState.CLAIMED, PaymentState.SENT, PaymentState.CREDITED]),
     sighting=sightings,
     height=heights,
     wait=st.booleans(),
@@ -118,12 +120,17 @@ def test_no_step_moves_money_on_a_guess(kind, state, sighting, height, wait, now
     """Credited only when seen without an error; taken back only when seen to fail for good, or out of time."""
     step = next_step(replace(RECORD, kind=kind, state=state), sighting, height, wait, now)
     if step is Step.CREDIT:
-        assert sighting is not None and sighting.error is None and kind is Kind.STANDARD and state is State.SENT
+        assert (
+            sighting is not None
+            and sighting.error is None
+            and kind is PaymentKind.STANDARD
+            and state is PaymentState.SENT
+        )
     if step is Step.TAKE_BACK:
-        assert state is State.CREDITED
+        assert state is PaymentState.CREDITED
         if sighting is None:
             assert height is not None and height.finalized > RECORD.last_valid_height
         else:
             assert sighting.finalized and sighting.error is not None
     if step is Step.SEND_AGAIN:
-        assert state is not State.CLAIMED and sighting is None
+        assert state is not PaymentState.CLAIMED and sighting is None

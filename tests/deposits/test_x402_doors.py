@@ -20,7 +20,7 @@ from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits.x402_svm import LIGHTHOUSE
 from actors.gateway.door_http import Dependencies, HttpDoor
 from actors.identity.store import MemoryIdentityStore
-from actors.settlements import mint_of
+from actors.x402_types import mint_of
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import InProcessAccounts, Pages
 

@@ -5,9 +5,9 @@ import pytest
 
 from actors.deposits.x402_core import Heights, Sighting
 from actors.deposits.x402_network import PaymentNetwork, Sent, Trial
-from actors.settlements import BlockhashHint
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from actors.x402_types import BlockhashHint
 
 NOTHING = (replies.TIMED_OUT, replies.UNREACHABLE, replies.GARBAGE, replies.OVERSIZED)
 

@@ -10,13 +10,13 @@ import pytest
 from solders.hash import Hash
 
 from actors.deposits import transfers
-from actors.deposits.x402_core import Sighting, State
+from actors.deposits.x402_core import PaymentState, Sighting
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
 from actors.deposits.x402_store import MemoryPaymentStore
 from actors.devnode.encoding.addresses import USDC_MINT
-from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
+from actors.x402_types import Lack, NotSettled, Settled
 
 from .x402_world import USDC, FailingPayments, PaymentWorld, a_payment_world, with_limits
 
@@ -138,7 +138,7 @@ async def test_a_payment_is_claimed_before_a_node_sees_it(world):
     world.node.call = looking
     assert isinstance(await world.settler.pay(world.standard(), 10_000, ""), Settled)
     assert kept["getLatestBlockhash"] == [], "asked before, and says nothing of the payment"
-    assert (kept["simulateTransaction"], kept["sendTransaction"]) == ([State.CLAIMED], [State.SENT])
+    assert (kept["simulateTransaction"], kept["sendTransaction"]) == ([PaymentState.CLAIMED], [PaymentState.SENT])
 
 
 async def test_a_payer_without_the_money_is_refused_unsigned(world):
@@ -147,7 +147,7 @@ async def test_a_payer_without_the_money_is_refused_unsigned(world):
     found = await world.settler.pay(raw, 10_000, "")
     assert lack(found) is Lack.REJECTED and found.reason == "insufficient_funds"
     (record,) = world.store.records.values()
-    assert (record.state, record.reason, world.sponsor.signed) == (State.ABANDONED, "insufficient_funds", [])
+    assert (record.state, record.reason, world.sponsor.signed) == (PaymentState.ABANDONED, "insufficient_funds", [])
     simulated = world.node.count("simulateTransaction")
     again = await world.new_settler().pay(raw, 10_000, "")
     assert lack(again) is Lack.DUPLICATE and not again.may_land
@@ -236,7 +236,7 @@ async def test_a_transaction_that_the_node_refuses_is_closed(world):
     found = await world.settler.pay(world.standard(), 10_000, "")
     assert lack(found) is Lack.REJECTED
     (record,) = world.store.records.values()
-    assert record.state is State.FAILED
+    assert record.state is PaymentState.FAILED
     world.node.before.clear()
     sent = world.node.count("sendTransaction")
     await world.rounds(2)
@@ -260,7 +260,7 @@ async def test_a_payment_that_fails_on_the_chain_earns_nothing(world):
     assert world.accounts.credits == []
     await world.rounds(3)
     (record,) = world.store.records.values()
-    assert record.state is State.FAILED and world.accounts.credits == []
+    assert record.state is PaymentState.FAILED and world.accounts.credits == []
 
 
 async def test_an_owner_that_is_away_credits_later(world):
@@ -278,14 +278,14 @@ async def test_what_was_given_up_as_never_signed_is_not_sent(tmp_path):
     class Slow(MemoryPaymentStore):
         async def claim(self, record, look_at_ms):
             done = await super().claim(record, look_at_ms)
-            await super().move(replace(record, state=State.ABANDONED), look_at_ms)
+            await super().move(replace(record, state=PaymentState.ABANDONED), look_at_ms)
             return done
 
     world = await a_payment_world(tmp_path, store=Slow())
     assert lack(await world.settler.pay(world.standard(), 10_000, "")) is Lack.UNAVAILABLE
     assert world.node.count("sendTransaction") == 0
     (kept,) = world.store.records.values()
-    assert kept.state is State.ABANDONED
+    assert kept.state is PaymentState.ABANDONED
     await world.close()
 
 

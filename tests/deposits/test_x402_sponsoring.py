@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from solders.instruction import Instruction
 
 from actors.deposits.x402_sponsoring import Budgets, Standing, Unsponsored, refusal, telling_address
-from actors.settlements import Lack, NotSettled, Settled
 from actors.upstream import replies
+from actors.x402_types import Lack, NotSettled, Settled
 
 from .x402_world import USDC, a_payment_world, with_limits
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_sponsoring import Standing
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable, PostgresPaymentStore
 from actors.storage import connect_postgres
 from tests.databases import as_role
 
-RECORD = Record(b"h" * 32, Kind.STANDARD, State.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
+RECORD = Record(b"h" * 32, PaymentKind.STANDARD, PaymentState.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
 
 
 def record(number: int, **changes) -> Record:
@@ -43,7 +43,7 @@ async def test_a_payment_is_claimed_once(store):
 async def test_a_move_changes_how_far_it_has_come(store):
     """What was claimed (payer, amount, kind) stays."""
     await store.claim(RECORD, 0)
-    moved = replace(RECORD, state=State.SENT, transaction=b"whole", signature=b"s" * 64, slot=7, reason="why")
+    moved = replace(RECORD, state=PaymentState.SENT, transaction=b"whole", signature=b"s" * 64, slot=7, reason="why")
     await store.move(replace(moved, payer=b"q" * 32, amount_base_units=1), 0)
     assert await store.find(RECORD.message_hash) == moved
 
@@ -52,25 +52,31 @@ async def test_a_late_word_moves_nothing_back(store):
     """Whoever looked before somebody else moved it on must not undo that: a credited payment that is taken for a sent
     one would never be taken back, and one that was given up as never sent must not be sent."""
     for come, late in [
-        (State.SENT, State.CLAIMED),
-        (State.CREDITED, State.SENT),
-        (State.TAKEN_BACK, State.CREDITED),
-        (State.FINAL, State.TAKEN_BACK),
-        (State.ABANDONED, State.SENT),
+        (PaymentState.SENT, PaymentState.CLAIMED),
+        (PaymentState.CREDITED, PaymentState.SENT),
+        (PaymentState.TAKEN_BACK, PaymentState.CREDITED),
+        (PaymentState.FINAL, PaymentState.TAKEN_BACK),
+        (PaymentState.ABANDONED, PaymentState.SENT),
     ]:
         await store.claim(RECORD, 0)
         assert await store.move(replace(RECORD, state=come, signature=b"s" * 64), 0)
         assert not await store.move(replace(RECORD, state=late, transaction=b"other"), 0)
         kept = await store.find(RECORD.message_hash)
         assert (kept.state, kept.signature, kept.transaction) == (come, b"s" * 64, b"half")
-        await store.move(replace(kept, state=State.FAILED), 0)
+        await store.move(replace(kept, state=PaymentState.FAILED), 0)
         await store.forget(RECORD.created_at_ms + 1, RECORD.created_at_ms + 1)
 
 
 async def test_due_payments_are_given_to_one_at_a_time(store):
     """Until their lease ends; ended ones never."""
     for number, (state, look_at) in enumerate(
-        [(State.SENT, 10), (State.CREDITED, 20), (State.SENT, 31), (State.FINAL, 1), (State.FAILED, 1)]
+        [
+            (PaymentState.SENT, 10),
+            (PaymentState.CREDITED, 20),
+            (PaymentState.SENT, 31),
+            (PaymentState.FINAL, 1),
+            (PaymentState.FAILED, 1),
+        ]
     ):
         await store.claim(record(number, state=state), look_at)
     first, second = await asyncio.gather(store.due(30, 60, 10), store.due(30, 60, 10))
@@ -82,7 +88,7 @@ async def test_due_payments_are_given_to_one_at_a_time(store):
 async def test_at_most_so_many_are_given(store):
     """The longest waiting first."""
     for number in range(5):
-        await store.claim(record(number, state=State.SENT), 5 - number)
+        await store.claim(record(number, state=PaymentState.SENT), 5 - number)
     assert {one.message_hash[0] for one in await store.due(10, 20, 2)} == {3, 4}
 
 
@@ -96,14 +102,14 @@ async def test_one_sponsored_payment_of_a_payer_and_of_a_source_is_under_way(sto
         replace(others[0], payer=b"q" * 32),
         replace(others[1], source=b"t" * 32),
     )
-    for state in (State.SENT, State.SENT, State.CREDITED):
+    for state in (PaymentState.SENT, PaymentState.SENT, PaymentState.CREDITED):
         assert not await store.claim(other_payer, 0) and not await store.claim(other_source, 0)
         assert await store.move(replace(claimed, state=state, fee_lost=True), 0)
     assert await store.claim(other_payer, 0)
     assert not await store.claim(replace(others[2], payer=b"z" * 32), 0), "the token account is the same"
-    assert await store.move(replace(other_payer, state=State.ABANDONED), 0)
+    assert await store.move(replace(other_payer, state=PaymentState.ABANDONED), 0)
     assert await store.claim(others[2], 0)
-    assert await store.claim(replace(others[3], kind=Kind.SELF_PAID), 0), "it costs the sponsor nothing"
+    assert await store.claim(replace(others[3], kind=PaymentKind.SELF_PAID), 0), "it costs the sponsor nothing"
     assert await store.claim(replace(others[4], payer=b"q" * 32, source=b"t" * 32), 0)
 
 
@@ -112,7 +118,7 @@ async def test_attempts_are_counted_by_payer_and_time(store):
     await store.claim(record(1, created_at_ms=100), 0)
     await store.claim(record(2, created_at_ms=200), 0)
     await store.claim(record(3, created_at_ms=200, payer=b"q" * 32), 0)
-    await store.claim(record(4, created_at_ms=200, kind=Kind.SELF_PAID), 0)
+    await store.claim(record(4, created_at_ms=200, kind=PaymentKind.SELF_PAID), 0)
     found = [(await standing(store, minute_ms=minute_ms)).attempts for minute_ms in (100, 101, 201)]
     assert found == [2, 1, 0]
     assert (await standing(store, payer=b"z" * 32)).attempts == 0
@@ -121,26 +127,28 @@ async def test_attempts_are_counted_by_payer_and_time(store):
 async def test_failures_stay_with_the_wallet_and_its_token_account(store):
     """Open or ended, of any age, paid for by the sponsor; what a payer pays for is its own loss."""
     await store.claim(record(1, source=b"s" * 32), 0)
-    await store.move(record(1, state=State.SENT, fee_lost=True), 0)
-    await store.claim(record(2, payer=b"q" * 32, source=b"t" * 32, kind=Kind.SELF_PAID), 0)
-    await store.move(record(2, state=State.FAILED, fee_lost=True), 0)
+    await store.move(record(1, state=PaymentState.SENT, fee_lost=True), 0)
+    await store.claim(record(2, payer=b"q" * 32, source=b"t" * 32, kind=PaymentKind.SELF_PAID), 0)
+    await store.move(record(2, state=PaymentState.FAILED, fee_lost=True), 0)
     for mine in ({}, {"payer": b"z" * 32}, {"source": b"z" * 32}):
         assert (await standing(store, **{"source": b"s" * 32, **mine})).lost == 1
     assert (await standing(store, payer=b"q" * 32, source=b"t" * 32)).lost == 0
-    await store.move(record(1, state=State.FAILED, fee_lost=True), 0)
+    await store.move(record(1, state=PaymentState.FAILED, fee_lost=True), 0)
     assert (await standing(store)).lost == 1
 
 
 async def test_landed_payments_are_counted_as_far_as_they_matter(store):
     """Of the wallet alone, of either kind: one where nothing was lost, and one more than was lost."""
     assert (await standing(store)).landed == 0 and (await standing(store)).is_newcomer
-    for number, state in enumerate([State.CREDITED, State.FINAL, State.FINAL, State.TAKEN_BACK, State.ABANDONED]):
-        await store.claim(record(number, state=state, kind=Kind(number % 3)), 0)
+    for number, state in enumerate(
+        [PaymentState.CREDITED, PaymentState.FINAL, PaymentState.FINAL, PaymentState.TAKEN_BACK, PaymentState.ABANDONED]
+    ):
+        await store.claim(record(number, state=state, kind=PaymentKind(number % 3)), 0)
     assert (await standing(store)).landed == 1
-    await store.claim(record(7, state=State.FAILED, fee_lost=True), 0)
+    await store.claim(record(7, state=PaymentState.FAILED, fee_lost=True), 0)
     assert ((await standing(store)).landed, (await standing(store)).lost) == (2, 1)
     for number in (8, 9, 10):
-        await store.claim(record(number, state=State.FAILED, fee_lost=True), 0)
+        await store.claim(record(number, state=PaymentState.FAILED, fee_lost=True), 0)
     assert ((await standing(store)).landed, (await standing(store)).lost) == (3, 4)
     assert (await standing(store, payer=b"q" * 32)).landed == 0
 
@@ -148,11 +156,15 @@ async def test_landed_payments_are_counted_as_far_as_they_matter(store):
 async def test_newcomers_are_counted_together_and_by_address(store):
     """Failures of the last hour; under an address also what is under way, as it may fail yet. No address: none."""
     newcomers = {"newcomer": True, "brought_by": "9.9.9.9"}
-    await store.claim(record(1, payer=b"1" * 32, created_at_ms=100, state=State.FAILED, fee_lost=True, **newcomers), 0)
-    await store.claim(record(2, payer=b"2" * 32, created_at_ms=200, state=State.SENT, **newcomers), 0)
-    await store.claim(record(3, payer=b"3" * 32, created_at_ms=200, state=State.SENT, fee_lost=True, newcomer=True), 0)
-    await store.claim(record(4, payer=b"4" * 32, created_at_ms=200, state=State.FINAL, **newcomers), 0)
-    await store.claim(record(5, payer=b"5" * 32, created_at_ms=200, state=State.FAILED, fee_lost=True), 0)
+    await store.claim(
+        record(1, payer=b"1" * 32, created_at_ms=100, state=PaymentState.FAILED, fee_lost=True, **newcomers), 0
+    )
+    await store.claim(record(2, payer=b"2" * 32, created_at_ms=200, state=PaymentState.SENT, **newcomers), 0)
+    await store.claim(
+        record(3, payer=b"3" * 32, created_at_ms=200, state=PaymentState.SENT, fee_lost=True, newcomer=True), 0
+    )
+    await store.claim(record(4, payer=b"4" * 32, created_at_ms=200, state=PaymentState.FINAL, **newcomers), 0)
+    await store.claim(record(5, payer=b"5" * 32, created_at_ms=200, state=PaymentState.FAILED, fee_lost=True), 0)
 
     async def counted(address: str, hour_ms: int) -> tuple[int, int]:
         found = await standing(store, address=address, hour_ms=hour_ms)
@@ -170,12 +182,12 @@ async def standing(store: PaymentStore, **about) -> Standing:
 async def test_old_ends_are_forgotten_and_what_is_open_never(store):
     """Hostile input 24: the memory of duplicates is bounded, and no payment under way falls out of it. Payments that
     were never signed cost their senders nothing, so they are kept for a shorter time."""
-    await store.claim(record(1, state=State.FINAL, created_at_ms=10), 0)
-    await store.claim(record(2, state=State.CREDITED, created_at_ms=10), 0)
-    await store.claim(record(3, state=State.FAILED, created_at_ms=99), 0)
-    await store.claim(record(4, state=State.ABANDONED, created_at_ms=99), 0)
-    await store.claim(record(5, state=State.CLAIMED, created_at_ms=10), 0)
-    await store.claim(record(6, state=State.ABANDONED, created_at_ms=300), 0)
+    await store.claim(record(1, state=PaymentState.FINAL, created_at_ms=10), 0)
+    await store.claim(record(2, state=PaymentState.CREDITED, created_at_ms=10), 0)
+    await store.claim(record(3, state=PaymentState.FAILED, created_at_ms=99), 0)
+    await store.claim(record(4, state=PaymentState.ABANDONED, created_at_ms=99), 0)
+    await store.claim(record(5, state=PaymentState.CLAIMED, created_at_ms=10), 0)
+    await store.claim(record(6, state=PaymentState.ABANDONED, created_at_ms=300), 0)
     assert await store.forget(50, 200) == 2
     kept = [number for number in range(1, 7) if await store.find(record(number).message_hash) is not None]
     assert kept == [2, 3, 5, 6]

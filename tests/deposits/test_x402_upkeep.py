@@ -8,10 +8,10 @@ import base58
 import msgspec
 import pytest
 
-from actors.deposits.x402_core import Kind, Record, State
+from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_network import PaymentNetwork
-from actors.settlements import Settled
 from actors.upstream import replies
+from actors.x402_types import Settled
 
 from .x402_world import USDC, ChainNode, PaymentWorld, a_payment_world
 
@@ -37,9 +37,9 @@ async def pay(world: PaymentWorld) -> Settled:
 async def test_a_credited_payment_ends_final(world):
     """And then nobody asks about it any more."""
     await pay(world)
-    assert the_record(world).state is State.CREDITED
+    assert the_record(world).state is PaymentState.CREDITED
     await world.rounds()
-    assert the_record(world).state is State.FINAL
+    assert the_record(world).state is PaymentState.FINAL
     asked = len(world.node.asked)
     await world.rounds(3)
     assert len(world.node.asked) == asked
@@ -52,10 +52,10 @@ async def test_a_payment_that_never_becomes_final_is_taken_back(world):
     world.forget(settled.signature)
     await world.rounds(3)
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
-    assert the_record(world).state is State.CREDITED
+    assert the_record(world).state is PaymentState.CREDITED
     world.chain.beat(320)
     await world.rounds(3)
-    assert the_record(world).state is State.TAKEN_BACK
+    assert the_record(world).state is PaymentState.TAKEN_BACK
     assert await world.accounts.balance(world.payer.pubkey()) == 0
     entries = await world.shard._store.entries(bytes(world.payer.pubkey()), 0, 10, False)
     assert [entry.amount for entry in entries] == [-10_000, 10_000]
@@ -77,7 +77,7 @@ async def test_a_node_with_little_history_takes_nothing_back(tmp_path):
     world.forget(settled.signature)
     world.chain.beat(700)
     await world.rounds(2)
-    assert the_record(world).state is State.UNPROVEN
+    assert the_record(world).state is PaymentState.UNPROVEN
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
     await world.close()
 
@@ -88,11 +88,11 @@ async def test_a_silent_node_ends_nothing(world):
     world.chain.beat(400)
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
     await world.rounds(2)
-    assert the_record(world).state is State.CREDITED
+    assert the_record(world).state is PaymentState.CREDITED
     world.node.before = {"getBlockHeight": replies.UNREACHABLE}
     world.forget(base58.b58encode(the_record(world).signature).decode())
     await world.rounds(2)
-    assert the_record(world).state is State.CREDITED
+    assert the_record(world).state is PaymentState.CREDITED
 
 
 async def test_a_pool_that_lost_sight_takes_nothing_back(world):
@@ -102,9 +102,9 @@ async def test_a_pool_that_lost_sight_takes_nothing_back(world):
     world.forget(settled.signature)
     world.chain.beat(320)
     world.network = PaymentNetwork(world.node, [knowing, ChainNode(world.chain)])
-    world.upkeep = world.new_upkeep()
+    world.recovery = world.new_recovery()
     await world.rounds(2)
-    assert the_record(world).state is State.FINAL
+    assert the_record(world).state is PaymentState.FINAL
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000
 
 
@@ -124,7 +124,7 @@ async def test_a_failure_seen_by_the_follow_up_counts_as_a_lost_fee(world):
     world.node.before.clear()
     assert not the_record(world).fee_lost
     await world.rounds(2)
-    assert (the_record(world).state, the_record(world).fee_lost) == (State.FAILED, True)
+    assert (the_record(world).state, the_record(world).fee_lost) == (PaymentState.FAILED, True)
 
 
 async def test_an_owner_that_is_away_is_asked_again(world):
@@ -134,10 +134,10 @@ async def test_an_owner_that_is_away_is_asked_again(world):
     world.chain.beat(320)
     world.accounts.down = True
     await world.rounds(2)
-    assert the_record(world).state is State.CREDITED
+    assert the_record(world).state is PaymentState.CREDITED
     world.accounts.down = False
     await world.rounds(2)
-    assert the_record(world).state is State.TAKEN_BACK
+    assert the_record(world).state is PaymentState.TAKEN_BACK
     assert await world.accounts.balance(world.payer.pubkey()) == 0
 
 
@@ -147,7 +147,7 @@ async def test_a_payment_that_never_landed_fails_and_earns_nothing(world):
     await world.settler.pay(world.standard(), 10_000, "")
     world.chain.beat(320)
     await world.rounds(2)
-    assert the_record(world).state is State.FAILED
+    assert the_record(world).state is PaymentState.FAILED
     assert world.accounts.credits == []
 
 
@@ -216,16 +216,16 @@ def _revive(world: PaymentWorld) -> None:
     for holder in (world.store, world.network, world.accounts):
         for name in ("claim", "simulate", "move", "send", "sightings", "credit_deposit"):
             holder.__dict__.pop(name, None)
-    world.upkeep = world.new_upkeep(world.new_settler())
+    world.recovery = world.new_recovery(world.new_settler())
 
 
 async def test_two_replicas_carry_one_payment_once(world):
     """A payment that is due is given to one of them."""
     await pay(world)
-    other = world.new_upkeep(world.new_settler())
+    other = world.new_recovery(world.new_settler())
     world.clock.advance(40)
     world.chain.finalize()
-    assert sorted(await asyncio.gather(world.upkeep.carry_on(), other.carry_on())) == [0, 1]
+    assert sorted(await asyncio.gather(world.recovery.carry_on(), other.carry_on())) == [0, 1]
 
 
 async def test_relayed_payments_are_finished_too(world):
@@ -235,28 +235,28 @@ async def test_relayed_payments_are_finished_too(world):
     world.node.before.clear()
     await world.rounds(2)
     record = the_record(world)
-    assert (record.kind, record.state) == (Kind.SPONSORED, State.FINAL)
+    assert (record.kind, record.state) == (PaymentKind.SPONSORED, PaymentState.FINAL)
     assert world.accounts.credits == []
 
 
 async def test_a_low_sponsor_is_reported(world, caplog):
     """Once in the log of the operator, and for as long as it lasts to whoever asks."""
-    await world.upkeep.look_at_balance()
-    assert world.upkeep.sponsor_lamports == 10**9 and not world.upkeep.sponsor_low
+    await world.recovery.look_at_balance()
+    assert world.recovery.sponsor_lamports == 10**9 and not world.recovery.sponsor_low
     world.chain.land(world.chain.transfer(world.sponsor_keys, world.payer.pubkey(), 960_000_000))
     world.chain.finalize()
-    await world.upkeep.look_at_balance()
-    await world.upkeep.look_at_balance()
-    assert world.upkeep.sponsor_low
+    await world.recovery.look_at_balance()
+    await world.recovery.look_at_balance()
+    assert world.recovery.sponsor_low
     assert [record.levelname for record in caplog.records if "is low" in record.message] == ["ERROR"]
 
 
 async def test_an_unanswered_look_keeps_the_last_word(world):
     """A silent node is no reason to alarm, nor to stop."""
-    await world.upkeep.look_at_balance()
+    await world.recovery.look_at_balance()
     world.node.before["getBalance"] = replies.TIMED_OUT
-    await world.upkeep.look_at_balance()
-    assert world.upkeep.sponsor_lamports == 10**9
+    await world.recovery.look_at_balance()
+    assert world.recovery.sponsor_lamports == 10**9
 
 
 async def test_the_watcher_and_the_settler_credit_a_transfer_once(world):

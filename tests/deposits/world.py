@@ -13,13 +13,14 @@ import base58
 import orjson
 
 from actors.accounts.api import Answer, DepositCredit
+from actors.addresses import TOKEN_PROGRAM
 from actors.clock import ManualClock
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
-from actors.deposits.transfers import TOKEN_PROGRAM, DepositAccount, deposit_account
+from actors.deposits.transfers import DepositAccount, deposit_account
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

@@ -18,12 +18,12 @@ from actors.accounts.memory import MemoryAccountStore
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits.x402_core import Record
 from actors.deposits.x402_network import PaymentNetwork
-from actors.deposits.x402_settler import Limits, Settler
+from actors.deposits.x402_recovery import PaymentRecovery
+from actors.deposits.x402_settler import SettlementLimits, Settler
 from actors.deposits.x402_sponsor import Sponsor
 from actors.deposits.x402_sponsoring import Budgets
 from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Rules
-from actors.deposits.x402_upkeep import Upkeep
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.events import NullSink
 from actors.identity.store import MemoryIdentityStore
@@ -34,7 +34,7 @@ from tests.devnode.local_node import LocalNode
 
 from .x402_making import half_signed, memo, message_of, transfer_checked
 
-LIMITS = Limits(wait_ms=3_500, budgets=Budgets(20, 60, 5), wait_for_finalized=False)
+LIMITS = SettlementLimits(wait_ms=3_500, budgets=Budgets(20, 60, 5), wait_for_finalized=False)
 USDC = 1_000_000
 
 
@@ -127,7 +127,11 @@ class PaymentWorld:
     """sleep of the settler seals a slot, so time passes on the chain as it waits. payer has SOL and 10 USDC."""
 
     def __init__(
-        self, folder: Path, limits: Limits = LIMITS, store: PaymentStore | None = None, retention_slots: int = 2_000
+        self,
+        folder: Path,
+        limits: SettlementLimits = LIMITS,
+        store: PaymentStore | None = None,
+        retention_slots: int = 2_000,
     ) -> None:
         self.chain = LocalNode(folder, retention_slots)
         self.clock = self.chain.clock
@@ -154,7 +158,7 @@ class PaymentWorld:
         )
         self.accounts = Accounts(self.shard)
         self.settler = self.new_settler()
-        self.upkeep = self.new_upkeep()
+        self.recovery = self.new_recovery()
 
     def new_settler(self) -> Settler:
         """Another replica's, or a restarted one's: it shares what is stored."""
@@ -163,9 +167,9 @@ class PaymentWorld:
             self.sleep,
         )
 
-    def new_upkeep(self, settler: Settler | None = None) -> Upkeep:
+    def new_recovery(self, settler: Settler | None = None) -> PaymentRecovery:
         parts = (settler or self.settler, self.store, self.network, self.accounts, self.clock)
-        return Upkeep(self.limits, *parts, str(self.sponsor.pubkey), 50_000_000, self.sleep)  # type: ignore[arg-type]
+        return PaymentRecovery(self.limits, *parts, str(self.sponsor.pubkey), 50_000_000, self.sleep)  # type: ignore[arg-type]
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -176,7 +180,7 @@ class PaymentWorld:
         for _ in range(count):
             self.clock.advance(seconds)
             self.chain.finalize()
-            await self.upkeep.carry_on()
+            await self.recovery.carry_on()
 
     def standard(
         self,
@@ -248,7 +252,7 @@ async def a_payment_world(folder: Path, **settings: Any) -> PaymentWorld:
     return world
 
 
-def with_limits(**changes: Any) -> Limits:
+def with_limits(**changes: Any) -> SettlementLimits:
     """changes: of limits, or of the budgets in them."""
     budgets = {name: changes.pop(name) for name in list(changes) if hasattr(LIMITS.budgets, name)}
     return replace(LIMITS, budgets=replace(LIMITS.budgets, **budgets), **changes)

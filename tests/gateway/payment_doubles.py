@@ -7,7 +7,7 @@ from typing import Any
 import base58
 import orjson
 
-from actors.settlements import BlockhashHint, NotSettled, Settled
+from actors.x402_types import BlockhashHint, NotSettled, Settled
 
 from .world import DEPOSIT_WALLET, SPONSOR, Wallet, World
 
@@ -16,7 +16,7 @@ HINT = BlockhashHint("11111111111111111111111111111111", 321)
 
 
 class Desk:
-    """settlements.PaymentDesk: credits `payer` through the real owner of accounts, or answers `lack`."""
+    """x402_types.PaymentDesk: credits `payer` through the real owner of accounts, or answers `lack`."""
 
     def __init__(self) -> None:
         self.world: World | None = None

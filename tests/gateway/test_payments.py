@@ -9,7 +9,7 @@ import pytest
 from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
 from actors.gateway.payments import HEADER_V1, HEADER_V2, Offered, read_offer
-from actors.settlements import Lack, NotSettled
+from actors.x402_types import Lack, NotSettled
 
 from .payment_doubles import HINT, Desk, accepted, header_v1, header_v2, receipt
 from .world import DEPOSIT_WALLET, SPONSOR, World, a_world, call, constant

@@ -5,7 +5,7 @@ import orjson
 
 from actors.config import PaymentsConfig
 from actors.gateway import terms
-from actors.settlements import BlockhashHint
+from actors.x402_types import BlockhashHint
 
 WALLET, SPONSOR = "So11111111111111111111111111111111111111112", "11111111111111111111111111111111"
 PAYMENTS = PaymentsConfig(network="devnet", deposit_wallet=WALLET, sponsor_pubkey=SPONSOR)

@@ -24,8 +24,8 @@ from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.gateway.pipeline import Node
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
-from actors.settlements import PaymentDesk
 from actors.units import VIRTUAL_SHARDS, VirtualShard
+from actors.x402_types import PaymentDesk
 
 from .doubles import ScriptedNode
 

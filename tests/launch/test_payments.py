@@ -15,8 +15,8 @@ from actors.devnode.encoding.addresses import USDC_MINT
 from actors.launch import sponsoring
 from actors.launch.migrations import migrate_all
 from actors.launch.payments import Payments, assemble_payments
-from actors.settlements import Settled
 from actors.upstream.replies import NodeAnswer, judge
+from actors.x402_types import Settled
 from tests.deposits.x402_making import half_signed, memo, message_of, standard, transfer_checked
 from tests.deposits.x402_world import Accounts
 from tests.devnode.conftest import StartDevnode, start_devnode  # noqa: F401 - a fixture.
@@ -113,6 +113,6 @@ async def test_a_payment_outlives_the_replica_that_took_it(
         repeat = await again.desk.pay(raw, 100_000, "")
         assert not isinstance(repeat, Settled) and repeat.reason == "duplicate_settlement"
         assert repeat.signature == found.signature
-        await again.upkeep.look_at_balance()
-        assert again.upkeep.sponsor_lamports and not again.upkeep.sponsor_low
+        await again.recovery.look_at_balance()
+        assert again.recovery.sponsor_lamports and not again.recovery.sponsor_low
         await again.close()

@@ -84,7 +84,7 @@ class Sponsor:
     """As much of the payments as health asks."""
 
     def __init__(self, low: bool) -> None:
-        self.upkeep, self.sponsor_low = self, low
+        self.recovery, self.sponsor_low = self, low
 
 
 async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:

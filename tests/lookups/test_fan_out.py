@@ -18,8 +18,8 @@ def node() -> PortedNode:
 async def test_answers_come_in_order_and_some_at_a_time():
     """A history of a hundred does not take a hundred connections."""
     ported = node()
-    request = Asker(ported, 100).request(5_000)
-    answers = await request.each(range(50), lambda number: request.ask("m", number))
+    questions = Asker(ported, 100).questions(5_000)
+    answers = await questions.each(range(50), lambda number: questions.ask("m", number))
     assert [answer.value() for answer in answers] == [b"%d" % number for number in range(50)]
     assert ported.at_once_max == CALLS_PER_REQUEST
 
@@ -28,8 +28,8 @@ async def test_all_requests_together_leave_room():
     """The bound of the process holds across requests."""
     ported = node()
     asker = Asker(ported, 3)
-    requests = [asker.request(5_000) for _ in range(4)]
-    await asyncio.gather(*(r.each(range(10), lambda number, r=r: r.ask("m", number)) for r in requests))
+    all_questions = [asker.questions(5_000) for _ in range(4)]
+    await asyncio.gather(*(r.each(range(10), lambda number, r=r: r.ask("m", number)) for r in all_questions))
     assert ported.at_once_max == 3
     assert len(ported.calls) == 40
 
@@ -37,10 +37,10 @@ async def test_all_requests_together_leave_room():
 async def test_a_question_gets_what_is_left_of_the_time():
     """And none is asked once the time is up."""
     ported = node()
-    request = Asker(ported, 1).request(2_000)
-    await request.ask("m", 1)
+    questions = Asker(ported, 1).questions(2_000)
+    await questions.ask("m", 1)
     assert 0 < ported.calls[0][2] <= 2_000
-    late = Asker(ported, 1).request(0)
+    late = Asker(ported, 1).questions(0)
     assert await late.ask("m", 1) is replies.TIMED_OUT
     assert len(ported.calls) == 1
 
@@ -49,12 +49,12 @@ async def test_what_is_too_much_to_read_is_not_read():
     """One answer, and all answers to one call: whoever owns a hundred thousand token accounts holds up nobody else."""
     ported = PortedNode(interfere=lambda method, params: node_result("x" * params[0]))
     asker = Asker(ported, 1)
-    assert await asker.request(5_000).ask("m", fan_out.ANSWER_BYTES_MAX) is replies.OVERSIZED
-    request = asker.request(60_000)
+    assert await asker.questions(5_000).ask("m", fan_out.ANSWER_BYTES_MAX) is replies.OVERSIZED
+    questions = asker.questions(60_000)
     piece = fan_out.ANSWER_BYTES_MAX - 1_000
-    answers = [await request.ask("m", piece) for _ in range(5)]
+    answers = [await questions.ask("m", piece) for _ in range(5)]
     assert [answer is replies.OVERSIZED for answer in answers] == [False] * 4 + [True]
-    assert (await request.ask("m", 10)).kind is AnswerKind.RESULT
+    assert (await questions.ask("m", 10)).kind is AnswerKind.RESULT
 
 
 async def test_waiting_for_room_ends_with_the_time():
@@ -67,9 +67,9 @@ async def test_waiting_for_room_ends_with_the_time():
             return node_result(1)
 
     asker = Asker(Slow(), 1)
-    first = asyncio.create_task(asker.request(60_000).ask("m", 1))
+    first = asyncio.create_task(asker.questions(60_000).ask("m", 1))
     await asyncio.sleep(0)
-    assert await asker.request(1).ask("m", 1) is replies.TIMED_OUT
+    assert await asker.questions(1).ask("m", 1) is replies.TIMED_OUT
     gate.set()
     assert (await first).value() == b"1"
 
@@ -85,8 +85,8 @@ async def test_a_caller_who_leaves_takes_all_questions_along():
                 busy.set()
             await never.wait()
 
-    request = Asker(Silent(), 100).request(60_000)
-    task = asyncio.create_task(request.each(range(20), lambda number: request.ask("m", number)))
+    questions = Asker(Silent(), 100).questions(60_000)
+    task = asyncio.create_task(questions.each(range(20), lambda number: questions.ask("m", number)))
     await busy.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -99,9 +99,9 @@ async def test_the_nodes_that_answered_are_named():
     """For the diagnostic header; one that did not answer has no part in the answer."""
     names = iter(["b", "a", "b", ""])
     ported = PortedNode(interfere=lambda *_: replies.made(b"1", next(names)))
-    request = Asker(ported, 1).request(5_000)
-    await request.each(range(4), lambda number: request.ask("m", number))
-    assert request.nodes == "a, b"
+    questions = Asker(ported, 1).questions(5_000)
+    await questions.each(range(4), lambda number: questions.ask("m", number))
+    assert questions.nodes == "a, b"
 
 
 def test_every_failure_has_its_words():

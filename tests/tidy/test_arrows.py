@@ -6,7 +6,8 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("units", "clock", "errors", "config", "settlements", "calls", "catalog", "method_requests", "events"),
+    *("addresses", "units", "clock", "errors", "config"),
+    *("x402_types", "calls", "catalog", "method_requests", "events"),
     *("hosting", "http_server"),
     *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
     "telemetry",

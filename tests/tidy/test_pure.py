@@ -21,7 +21,7 @@ IMPURE = {
     *("actors.datadir", "actors.ports"),
 }
 # Shared files without rules of their own to protect them: vocabulary.
-PURE_SHARED = {"units", "errors", "settlements", "calls", "catalog", "method_requests", "events"}
+PURE_SHARED = {"addresses", "units", "errors", "x402_types", "calls", "catalog", "method_requests", "events"}
 # The rules of a context live here, whatever the docstring says.
 PURE_NAMES = {
     *("core", "credits", "ratelimit", "nonces", "referrals", "ledger", "account"),

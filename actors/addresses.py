@@ -1,0 +1,17 @@
+"""Addresses of programs and mints that more than one context names, as base58 text.
+
+Implements: facts of the chain; each address is written here once. Pure constants.
+Not here: addresses that one context alone needs, and those of the launch platform (launch_programs/addresses.py).
+devnode keeps its own, because it stands for a node and shares no code with the product.
+"""
+
+SYSTEM_PROGRAM = "11111111111111111111111111111111"
+COMPUTE_BUDGET_PROGRAM = "ComputeBudget111111111111111111111111111111"
+TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"  # noqa: S105 - an address, not a secret.
+TOKEN_2022_PROGRAM = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"  # noqa: S105 - an address, not a secret.
+TOKEN_PROGRAMS = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
+ASSOCIATED_TOKEN_PROGRAM = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"  # noqa: S105 - an address, not a secret.
+
+WRAPPED_SOL_MINT = "So11111111111111111111111111111111111111112"
+USDC_MAINNET_MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+USDC_DEVNET_MINT = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
