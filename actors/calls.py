@@ -8,7 +8,8 @@ from enum import IntEnum, unique
 
 import msgspec
 
-OPERATION_BYTES = 16  # 8 random bytes of the edge process, then a counter: unique without asking anyone.
+EDGE_BYTES = 8  # Random bytes that a process at the edge chooses when it starts; they name it.
+OPERATION_BYTES = EDGE_BYTES + 8  # The edge, then its counter: unique without asking anyone.
 
 
 class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
@@ -130,5 +131,5 @@ def operation_at(operation: bytes, index: int) -> bytes:
     """Operation id of item `index` of a request: the counter half moves on, the edge half stays."""
     if index == 0:
         return operation
-    counter = int.from_bytes(operation[8:], "big") + index
-    return operation[:8] + counter.to_bytes(8, "big")
+    counter = int.from_bytes(operation[EDGE_BYTES:], "big") + index
+    return operation[:EDGE_BYTES] + counter.to_bytes(OPERATION_BYTES - EDGE_BYTES, "big")

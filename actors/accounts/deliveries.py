@@ -9,9 +9,8 @@ the customer's favour.
 Pure. Of one owner, in memory: an owner that dies at the same moment as an edge forgets this, and those charges stay.
 """
 
-from actors.calls import SettleRequest
+from actors.calls import EDGE_BYTES, SettleRequest
 
-EDGE_BYTES = 8  # The first half of every operation id names the edge (calls.py).
 UNDELIVERED_MAX = 100_000  # Of one edge; more than it can have in flight. Beyond it the oldest are taken as delivered.
 
 

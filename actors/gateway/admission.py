@@ -33,7 +33,7 @@ class Plan(msgspec.Struct, frozen=True):
     sends: bool  # The node acts on it even when nobody waits for the answer.
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class AdmittedCall(msgspec.Struct, frozen=True):
     id: bytes
     plan: Plan
     params: bytes
@@ -50,13 +50,13 @@ PLANS: MappingProxyType[str, Plan] = MappingProxyType(
 )
 
 
-def admit(call: Call) -> Admitted | Refusal:
+def admit(call: Call) -> AdmittedCall | Refusal:
     """METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS where it may not be tried."""
     plan = PLANS.get(call.method)
     if plan is None:
         return _why_not(call.method)
     checked = params.check(call.method, call.arguments, call.params)
-    return checked if isinstance(checked, Refusal) else Admitted(call.id, plan, checked)
+    return checked if isinstance(checked, Refusal) else AdmittedCall(call.id, plan, checked)
 
 
 def _why_not(method: str) -> Refusal:

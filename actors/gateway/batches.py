@@ -22,7 +22,7 @@ import msgspec
 from actors.accounts.api import OwnerUnavailable
 from actors.calls import HoldItem, HoldReply
 from actors.errors import Err
-from actors.gateway.admission import Admitted
+from actors.gateway.admission import AdmittedCall
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +40,17 @@ class Granted(msgspec.Struct, frozen=True):
 
 # (items, public key once the account is known) and (call, what its hold gave, its place in that hold).
 Hold = Callable[[tuple[HoldItem, ...], bytes | None], Awaitable[Granted]]
-CarryOut = Callable[[Admitted, Granted, int], Awaitable[_R]]
-GiveUp = Callable[[Admitted, Granted, int], None]
+CarryOut = Callable[[AdmittedCall, Granted, int], Awaitable[_R]]
+GiveUp = Callable[[AdmittedCall, Granted, int], None]
 
 
-class Batch(Generic[_R]):
+class BatchRun(Generic[_R]):
     """ends: after run(), for each call what it came to, or the name of the Err that refused it.
 
     give_up: told of each call that was held and never begun, as its caller left in that very moment.
     """
 
-    def __init__(self, calls: Sequence[Admitted], hold: Hold, carry_out: CarryOut[_R], give_up: GiveUp) -> None:
+    def __init__(self, calls: Sequence[AdmittedCall], hold: Hold, carry_out: CarryOut[_R], give_up: GiveUp) -> None:
         self._calls, self._hold, self._carry_out, self._give_up = calls, hold, carry_out, give_up
         self.ends: list[_R | str] = [Err.INTERNAL_ERROR.name] * len(calls)
         self._waiting: deque[int] = deque()

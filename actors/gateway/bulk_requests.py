@@ -15,7 +15,7 @@ from actors.calls import HoldItem
 from actors.catalog import BulkRow
 from actors.errors import Err, Refusal
 from actors.gateway import jsonrpc, params_values
-from actors.gateway.admission import Admitted, Plan
+from actors.gateway.admission import AdmittedCall, Plan
 from actors.method_requests import BulkQuestion, encoded
 
 ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in catalog.BULK})
@@ -27,14 +27,14 @@ _CHECKS: dict[str, Callable[[Any, str], None]] = {
 }
 
 
-def admit(body: bytes, row: BulkRow) -> Admitted | Refusal:
+def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
     """INVALID_REQUEST with the index of the first bad entry, or what the pipeline needs to hold, ask and settle."""
     items = _listed(body, row)
     if isinstance(items, Refusal):
         return items
     ceiling = row.credits_per_item * len(items)
     plan = Plan(row.name, ceiling, row.timeout_ms, (HoldItem(row.name, ceiling),), sends=False)
-    return Admitted(jsonrpc.NO_ID, plan, encoded(BulkQuestion(items)))
+    return AdmittedCall(jsonrpc.NO_ID, plan, encoded(BulkQuestion(items)))
 
 
 def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:

@@ -11,7 +11,7 @@ from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Refusal
 from actors.gateway import bulk_requests, headers, jsonrpc, replies
-from actors.gateway.admission import Admitted
+from actors.gateway.admission import AdmittedCall
 from actors.gateway.answers import served_by
 from actors.gateway.departures import while_there
 from actors.gateway.entrance import Entrance
@@ -52,7 +52,7 @@ class BulkDoor:
             return response
         row = bulk_requests.ROWS[path]
         # No payment is taken for a list that is refused whoever asks.
-        payable = looks.pays and isinstance(bulk_requests.admit(body, row), Admitted)
+        payable = looks.pays and isinstance(bulk_requests.admit(body, row), AdmittedCall)
         paid = await self._pay(scope, path, request_id) if payable else None
         if isinstance(paid, Response):
             return paid

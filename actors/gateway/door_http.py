@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.accounts.api import AccountsClient
-from actors.calls import SettleRequest
+from actors.calls import EDGE_BYTES, SettleRequest
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
@@ -26,7 +26,7 @@ from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.entrance import Entrance
 from actors.gateway.paid_requests import refused_for_free, within
 from actors.gateway.payments import Paid, PaymentDoor, Refuse
-from actors.gateway.pipeline import EDGE_BYTES, Node, Pipeline, Replies
+from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.replies import Response
 from actors.gateway.requests import (
@@ -50,6 +50,7 @@ from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
+from actors.upstream.replies import Node
 from actors.x402_types import BlockhashHint, PaymentDesk
 
 logger = logging.getLogger(__name__)

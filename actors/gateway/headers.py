@@ -9,10 +9,9 @@ A request's own X-Request-Id is neither echoed nor logged: ids are made here, so
 import functools
 
 from actors.calls import Figures
+from actors.events import LOW_BALANCE_CREDITS
 
 HeaderList = list[tuple[bytes, bytes]]
-
-LOW_CREDITS = 1_000  # Interface, "Limits": below it the low-credit flag is set.
 
 JSON_CONTENT = (b"content-type", b"application/json")
 _LOW = (b"x-credits-low", b"true")
@@ -54,7 +53,7 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
     left = reset - now
     if credits_remaining is not None:
         headers.append((b"x-credits-remaining", b"%d" % credits_remaining))
-        if credits_remaining < LOW_CREDITS:
+        if credits_remaining < LOW_BALANCE_CREDITS:
             headers.append(_LOW)
     headers += (
         limit,

@@ -5,21 +5,17 @@ A shell without rules: a table from name to handler over a `Node`, and itself on
 kinds alike. Handlers are handed in as ports, so the contexts that have them never meet the doors.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from actors.gateway.pipeline import Node
-from actors.upstream.replies import NodeAnswer
-
-# (bytes of the parameters as the rules of params.py let them through, milliseconds for all of the work).
-Handler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
+from actors.upstream.replies import MethodHandler, Node, NodeAnswer
 
 
 class OwnMethods:
     """A handler raises nothing: what goes wrong is a kind of answer, and outcomes.py says what that costs."""
 
-    def __init__(self, node: Node, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, node: Node, handlers: Mapping[str, MethodHandler]) -> None:
         self._node, self._handlers = node, MappingProxyType(dict(handlers))
 
     def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:

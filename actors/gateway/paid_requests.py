@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.errors import Err, Refusal
-from actors.gateway.admission import Admitted, admit
+from actors.gateway.admission import AdmittedCall, admit
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.pipeline import Replies, Reply
 
@@ -29,7 +29,7 @@ def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Repli
     return Replies(refused, None, None)
 
 
-def within(calls: Sequence[Call | BadCall | Admitted], credits: int) -> list[Any]:
+def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list[Any]:
     """The calls that a payment of so many credits buys; in place of the others, a refusal for want of credits.
 
     Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
@@ -46,7 +46,7 @@ def within(calls: Sequence[Call | BadCall | Admitted], credits: int) -> list[Any
     return bought
 
 
-def _price(call: Call | BadCall | Admitted) -> int:
+def _price(call: Call | BadCall | AdmittedCall) -> int:
     """The most that it can cost; 0 where it is refused for free."""
     verdict = admit(call) if isinstance(call, Call) else call
-    return verdict.plan.ceiling if isinstance(verdict, Admitted) else 0
+    return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0

@@ -11,12 +11,12 @@ ended by it whatever happens to the caller; a request that is cancelled ends cal
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import (
+    EDGE_BYTES,
     Figures,
     HoldItem,
     HoldReply,
@@ -32,14 +32,13 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.abandoned import Abandoned, ended
-from actors.gateway.admission import Admitted, admit
-from actors.gateway.batches import Batch, Granted
+from actors.gateway.admission import AdmittedCall, admit
+from actors.gateway.batches import BatchRun, Granted
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Caller
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.replies import Node, NodeAnswer
 
-EDGE_BYTES = 8
 _RELEASED = int(Outcome.RELEASED)
 _SHED = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many calls in flight here")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
@@ -50,12 +49,6 @@ _HOLD_DETAILS = {
     Err.AUTH_FAILED: "the credential is unknown, replaced or expired",
     Err.METHOD_NOT_ALLOWED: "this account is suspended",
 }
-
-
-class Node(Protocol):
-    """What answers calls: upstream.api.Nodes, or methods of our own over it."""
-
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer: ...
 
 
 class Reply(msgspec.Struct):
@@ -116,13 +109,13 @@ class Pipeline:
         self._in_flight_max = in_flight_max
         self._abandoned = Abandoned(accounts, clock)
 
-    async def single(self, proof: Proof, call: Call | BadCall | Admitted, caller: Caller | None = None) -> Replies:
+    async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, caller: Caller | None = None) -> Replies:
         """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
 
         call: also admitted already, by a door whose work is not in the catalog and has a price of its own.
         """
-        if isinstance(call, Admitted):
-            admitted: Admitted | Refusal = call
+        if isinstance(call, AdmittedCall):
+            admitted: AdmittedCall | Refusal = call
         else:
             admitted = admit(call) if type(call) is Call else call.refusal  # type: ignore[union-attr]
         if isinstance(admitted, Refusal):
@@ -153,7 +146,7 @@ class Pipeline:
     async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], caller: Caller | None = None) -> Replies:
         """All calls under one hold, worked on at once, each with its own verdict and charge; replies in order."""
         verdicts = [admit(call) if isinstance(call, Call) else call.refusal for call in calls]
-        admitted = [verdict for verdict in verdicts if isinstance(verdict, Admitted)]
+        admitted = [verdict for verdict in verdicts if isinstance(verdict, AdmittedCall)]
         replies: list[Reply | None] = [
             Reply(call.id, None, verdict) if isinstance(verdict, Refusal) else None
             for call, verdict in zip(calls, verdicts, strict=True)
@@ -216,7 +209,7 @@ class Pipeline:
             self._abandoned.hold(request)
             raise
 
-    async def _carry_out_all(self, proof: Proof, admitted: Sequence[Admitted], caller: Caller | None) -> Replies:
+    async def _carry_out_all(self, proof: Proof, admitted: Sequence[AdmittedCall], caller: Caller | None) -> Replies:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
 
         async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
@@ -228,15 +221,15 @@ class Pipeline:
                 figures.append((message, held.figures))
             return Granted(operation, held, held_at)
 
-        async def carry_out(item: Admitted, granted: Granted, index: int) -> Reply:
+        async def carry_out(item: AdmittedCall, granted: Granted, index: int) -> Reply:
             operation = operation_at(granted.operation, index)
             return await self._carry_out(item, operation, granted.held, granted.held_at, caller)
 
-        def give_up(item: Admitted, granted: Granted, index: int) -> None:
+        def give_up(item: AdmittedCall, granted: Granted, index: int) -> None:
             operation = operation_at(granted.operation, index)
             self._abandoned.call(_release_of(item, operation, granted.held, granted.held_at))
 
-        batch = Batch(admitted, hold, carry_out, give_up)
+        batch = BatchRun(admitted, hold, carry_out, give_up)
         try:
             held = await batch.run()
         except asyncio.CancelledError:
@@ -256,7 +249,7 @@ class Pipeline:
         return Replies(ends, None, newest, max(known)[1])
 
     async def _carry_out(
-        self, admitted: Admitted, operation: bytes, held: HoldReply, held_at: int, caller: Caller | None
+        self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, caller: Caller | None
     ) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan = admitted.plan
@@ -308,7 +301,7 @@ class Pipeline:
             raise
         return Reply(raw_id, answer if refusal is None else None, refusal, remaining, None, message)
 
-    async def _send(self, admitted: Admitted, settle: SettleRequest) -> NodeAnswer:
+    async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
         """As a call, but when the caller leaves the send goes on, and is settled, without it."""
         plan = admitted.plan
         call = asyncio.ensure_future(self._node.call(plan.method, admitted.params, plan.timeout_ms))
@@ -335,6 +328,6 @@ def _whole(held: HoldReply) -> Replies:
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
 
 
-def _release_of(admitted: Admitted, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+def _release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
     plan = admitted.plan
     return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED, held_at)

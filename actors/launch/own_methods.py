@@ -6,10 +6,10 @@ Implements: design, section 3 (siblings never meet; here they are handed to each
 from actors.config import Config
 from actors.fees.endpoints import FeeMethods
 from actors.gateway.own_methods import OwnMethods
-from actors.gateway.pipeline import Node
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
+from actors.upstream.replies import Node
 
 
 def with_own_methods(node: Node, config: Config) -> Node:

@@ -15,11 +15,11 @@ import redis.exceptions
 from actors import hosting, telemetry
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
+from actors.calls import EDGE_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
-from actors.gateway.pipeline import EDGE_BYTES
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
 from actors.launch.own_methods import with_own_methods

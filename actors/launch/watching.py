@@ -11,11 +11,11 @@ from typing import Any
 from actors.accounts.api import AccountsClient
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.accounts.host import fingerprint
+from actors.calls import EDGE_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.deposits.api import DepositsClient
 from actors.deposits.host import place_watcher
-from actors.gateway.pipeline import EDGE_BYTES
 from actors.upstream.api import Nodes
 from actors.upstream.replies import Node
 

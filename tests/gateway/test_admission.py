@@ -2,7 +2,7 @@ import pytest
 
 from actors.catalog import METHODS, Availability
 from actors.errors import Err
-from actors.gateway.admission import FORBIDDEN, PLANS, Admitted, admit
+from actors.gateway.admission import FORBIDDEN, PLANS, AdmittedCall, admit
 from actors.gateway.jsonrpc import Call
 
 
@@ -23,7 +23,7 @@ def test_row_37_every_plan_has_a_whole_price_above_zero():
 def test_row_37_the_price_is_pinned_in_the_plan():
     """Hostile input 37: what is held for a call is what its plan said, whatever tables say later."""
     admitted = admit(call("getSlot"))
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedCall)
     assert admitted.plan is PLANS["getSlot"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.catalog import BULK
 from actors.errors import Err, Refusal
-from actors.gateway.admission import Admitted
+from actors.gateway.admission import AdmittedCall
 from actors.gateway.bulk_requests import ROWS, admit
 from actors.method_requests import BulkQuestion
 
@@ -30,7 +30,7 @@ def body(row, items):
 def test_a_list_is_one_hold_of_its_items_prices(row):
     """Interface: 1, 5 and 5 credits an item; one hold for all."""
     admitted = admit(body(row, [one_of(row)]), row)
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedCall)
     assert admitted.plan.ceiling == row.credits_per_item
     (item,) = admitted.plan.items
     assert (item.method, item.ceiling) == (row.name, row.credits_per_item)
@@ -49,7 +49,7 @@ def test_the_paths_and_prices_are_the_published_ones():
 def test_an_item_that_occurs_twice_is_held_once():
     """It is answered once as well."""
     admitted = admit(body(TOKENS, [OTHER, KEY, OTHER]), TOKENS)
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedCall)
     assert admitted.plan.ceiling == 10
     assert msgspec.json.decode(admitted.params, type=BulkQuestion).items == (OTHER, KEY)
 
@@ -57,7 +57,7 @@ def test_an_item_that_occurs_twice_is_held_once():
 @pytest.mark.parametrize("row", BULK, ids=lambda row: row.name)
 def test_a_list_has_its_length(row):
     """Longer is refused before billing, and so is empty."""
-    assert isinstance(admit(body(row, [one_of(row)] * row.items_max), row), Admitted)
+    assert isinstance(admit(body(row, [one_of(row)] * row.items_max), row), AdmittedCall)
     for length in (0, row.items_max + 1):
         refusal = admit(body(row, [one_of(row)] * length), row)
         assert isinstance(refusal, Refusal)
@@ -100,4 +100,4 @@ def test_a_body_that_is_no_list_is_refused(sent):
 @given(sent=st.binary(max_size=200), row=st.sampled_from(BULK))
 def test_no_body_raises(sent, row):
     """Whatever is sent is a list or a refusal."""
-    assert isinstance(admit(sent, row), Admitted | Refusal)
+    assert isinstance(admit(sent, row), AdmittedCall | Refusal)

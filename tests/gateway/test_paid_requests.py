@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
 from actors.gateway import bulk_requests, jsonrpc
-from actors.gateway.admission import Admitted, admit
+from actors.gateway.admission import AdmittedCall, admit
 from actors.gateway.paid_requests import NOT_BOUGHT, refused_for_free, within
 
 CHEAP = b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
@@ -59,4 +59,4 @@ def test_no_mixture_of_calls_costs_more_than_its_payment(credits, kinds):
     """Hostile input 51: whatever is admitted of what is left, its prices add up to at most the credits."""
     bought = within(parsed(b"[%b]" % b",".join(kinds)), credits)
     verdicts = [admit(call) for call in bought if isinstance(call, jsonrpc.Call)]
-    assert sum(verdict.plan.ceiling for verdict in verdicts if isinstance(verdict, Admitted)) <= credits
+    assert sum(verdict.plan.ceiling for verdict in verdicts if isinstance(verdict, AdmittedCall)) <= credits

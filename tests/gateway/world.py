@@ -21,10 +21,10 @@ from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.events import NullSink
 from actors.gateway.door_http import Dependencies, HttpDoor, build_app
-from actors.gateway.pipeline import Node
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
 from actors.units import VIRTUAL_SHARDS, VirtualShard
+from actors.upstream.replies import Node
 from actors.x402_types import PaymentDesk
 
 from .doubles import ScriptedNode
