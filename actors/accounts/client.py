@@ -27,6 +27,7 @@ from actors.calls import (
     HoldReply,
     HoldRequest,
     KeyProof,
+    Outcome,
     Proof,
     ProvenProof,
     SessionProof,
@@ -241,7 +242,8 @@ class ShardedAccounts:
         if isinstance(request.proof, WalletProof | ProvenProof):
             for index, item in enumerate(request.items):
                 operation = operation_at(request.operation, index)
-                void = SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, 3, 0)
+                released = int(Outcome.RELEASED)
+                void = SettleRequest(operation, request.proof.pubkey, 0, item.method, item.ceiling, 0, released, 0)
                 self._void_in_background(void, _FORGET_TRIES)
 
     async def _void(self, request: SettleRequest, tries: int | None) -> None:
