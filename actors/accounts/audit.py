@@ -21,8 +21,8 @@ from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
 from actors.accounts.books import database
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
-from actors.accounts.deposits import ASSIGN, OPERATION_BYTES, RETURN
-from actors.accounts.facts import REFERRALS, Link, name_of
+from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
+from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
@@ -70,7 +70,7 @@ _ACROSS = {
     ),
     "a transfer was assigned that is not among those received": (
         "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
-        f" WHERE l.type = {EntryType.ADJUSTMENT:d} AND length(l.operation_id) = {len(ASSIGN) + OPERATION_BYTES}"
+        f" WHERE l.type = {EntryType.ADJUSTMENT:d} AND length(l.operation_id) = {len(ASSIGN) + DEPOSIT_OPERATION_BYTES}"
         f" AND substr(l.operation_id, 1, {len(ASSIGN)}) = '\\x{ASSIGN.hex()}' AND NOT EXISTS ("
         f"SELECT FROM account_deposits d WHERE d.operation = substr(l.operation_id, {len(ASSIGN) + 1})"
         " AND d.pubkey = l.pubkey AND d.assigned)"
@@ -103,7 +103,7 @@ _ACROSS = {
 
 
 @dataclass(slots=True)
-class Report:
+class LedgerReport:
     accounts: int = 0
     entries: Counter[int] = field(default_factory=Counter)  # By type.
     credits: Counter[int] = field(default_factory=Counter)
@@ -156,10 +156,10 @@ class Checkpoints:
     key: bytes = b""
 
 
-async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None = None) -> Report:
+async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None = None) -> LedgerReport:
     """Recompute everything. The connection should have no statement timeout. Raises checkpoint.CheckpointError."""
     wanted = checkpoints or Checkpoints()
-    report = Report(checkpoint_at=None if wanted.earlier is None else wanted.earlier.at)
+    report = LedgerReport(checkpoint_at=None if wanted.earlier is None else wanted.earlier.at)
     now = await connection.fetchval("SELECT extract(epoch FROM now())::bigint")
     writer = None if wanted.later is None else CheckpointWriter(wanted.later, wanted.key, now)
     try:
@@ -174,7 +174,7 @@ async def audit(connection: asyncpg.Connection, checkpoints: Checkpoints | None 
 
 
 async def _audit(
-    connection: asyncpg.Connection, earlier: Checkpoint | None, writer: CheckpointWriter | None, report: Report
+    connection: asyncpg.Connection, earlier: Checkpoint | None, writer: CheckpointWriter | None, report: LedgerReport
 ) -> None:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         # In the order of the primary keys, so that the database streams instead of sorting.
@@ -201,7 +201,7 @@ async def _audit(
             await _audit_account(row, entries, batches, link, report)
             _add_gone(gone, report)
             if writer is not None:
-                writer.account(row["pubkey"], Link(row["seq"], row["head_hash"]))
+                writer.account(row["pubkey"], ChainLink(row["seq"], row["head_hash"]))
         for rows, what in ((entries, "entries"), (batches, "batches")):
             for pubkey in await rows.of(_PAST_ALL, lambda _: None):
                 report.add(pubkey, [f"it has {what} and no account"])
@@ -214,13 +214,13 @@ async def _audit(
                 report.add(row[0], [f"{what}: {row[1].hex()}"])
 
 
-def _add_gone(pubkeys: list[bytes], report: Report) -> None:
+def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:
     for pubkey in pubkeys:
         report.add(pubkey, ["the account was there at the checkpoint, and is gone"])
 
 
 async def _audit_facts(
-    connection: asyncpg.Connection, then: Mapping[int, Link], writer: CheckpointWriter | None, report: Report
+    connection: asyncpg.Connection, then: Mapping[int, ChainLink], writer: CheckpointWriter | None, report: LedgerReport
 ) -> None:
     async for pubkey, faults in audit_facts.differing_rows(connection):
         report.add(pubkey, faults) if pubkey else report.note(name_of(REFERRALS), faults)
@@ -230,7 +230,7 @@ async def _audit_facts(
             writer.shard(shard, link)
 
 
-async def _audit_deposits(connection: asyncpg.Connection, report: Report) -> None:
+async def _audit_deposits(connection: asyncpg.Connection, report: LedgerReport) -> None:
     """Credits granted equal USDC received times the rate; _ACROSS has the same for each single transfer."""
     row = await connection.fetchrow(
         "SELECT COALESCE(sum(base_units), 0)::bigint, COALESCE(sum(credits), 0)::bigint,"
@@ -243,7 +243,9 @@ async def _audit_deposits(connection: asyncpg.Connection, report: Report) -> Non
         report.note("all", [f"credits granted for deposits: {granted}, by what was received {report.earned}"])
 
 
-async def _audit_account(row: Any, entries: _Rows, batches: _Rows, then: Link | None, report: Report) -> None:
+async def _audit_account(
+    row: Any, entries: _Rows, batches: _Rows, then: ChainLink | None, report: LedgerReport
+) -> None:
     pubkey: bytes = row["pubkey"]
     recount = Recount(pubkey, then=then)
     left: dict[int, int] = {}
@@ -279,7 +281,7 @@ async def _audit_account(row: Any, entries: _Rows, batches: _Rows, then: Link | 
         report.add(pubkey, [f"it stands in shard {row['virtual_shard']}, which is not its own"])
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: LedgerReport, console: Console) -> None:
     table = Table("type", "entries", "credits", title=f"{report.accounts} accounts")
     for kind in EntryType:
         table.add_row(kind.name.lower(), str(report.entries[kind]), str(report.credits[kind]))
@@ -308,7 +310,7 @@ def show(report: Report, console: Console) -> None:
     )
 
 
-async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> Report:
+async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> LedgerReport:
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
         try:

@@ -10,13 +10,13 @@ from typing import Any
 
 import asyncpg
 
-from actors.accounts.facts import Fact, Kind, Link, ShardRecount, differences, genesis
+from actors.accounts.facts import ChainLink, Fact, FactKind, ShardRecount, differences, genesis
 
 _ROWS_AHEAD = 2_000
 _FACTS = "SELECT virtual_shard, seq, kind, pubkey, body, hash FROM account_facts ORDER BY virtual_shard, seq"
 
 
-def _compared(kind: Kind, key: str, table: str, stored_key: str, stored: str, where: str = "") -> str:
+def _compared(kind: FactKind, key: str, table: str, stored_key: str, stored: str, where: str = "") -> str:
     """Rows and the newest facts about them that differ. key and stored_key: of a fact and of a row, as JSON."""
     return (
         "SELECT COALESCE(f.pubkey, t.pubkey) AS pubkey, COALESCE(f.key, t.key) #>> '{}' AS key,"  # noqa: S608 - ours.
@@ -32,7 +32,7 @@ def _compared(kind: Kind, key: str, table: str, stored_key: str, stored: str, wh
 # Name of a row in the audit's sentences, and how to find the rows that differ.
 _COMPARED = {
     "the account": _compared(
-        Kind.ACCOUNT,
+        FactKind.ACCOUNT,
         "'0'::jsonb",
         "accounts",
         "'0'::jsonb",
@@ -41,7 +41,7 @@ _COMPARED = {
         " 'requests_per_second', requests_per_second, 'concurrency', concurrency)",
     ),
     "batch {key}": _compared(
-        Kind.BATCH,
+        FactKind.BATCH,
         "body -> 'id'",
         "credit_batches",
         "to_jsonb(id)",
@@ -49,7 +49,7 @@ _COMPARED = {
         " 'expires_at', expires_at)",
     ),
     "deposit {key}": _compared(
-        Kind.DEPOSIT,
+        FactKind.DEPOSIT,
         "body -> 'operation'",
         "account_deposits",
         "to_jsonb(encode(operation, 'hex'))",
@@ -58,7 +58,7 @@ _COMPARED = {
         " 'assigned', assigned)",
     ),
     "return of deposit {key}": _compared(
-        Kind.RETURN,
+        FactKind.RETURN,
         "body -> 'operation'",
         "account_deposits",
         "to_jsonb(encode(operation, 'hex'))",
@@ -67,7 +67,7 @@ _COMPARED = {
         "WHERE returned_ms IS NOT NULL OR taken IS NOT NULL OR uncollected IS NOT NULL",
     ),
     "referral code {key}": _compared(
-        Kind.REFERRAL,
+        FactKind.REFERRAL,
         "body -> 'code'",
         "(SELECT *, ''::bytea AS pubkey FROM referral_codes) AS codes",
         "to_jsonb(code)",
@@ -90,14 +90,14 @@ def _parsed(text: str | None) -> Any:
 
 
 async def chains(
-    connection: asyncpg.Connection, then: Mapping[int, Link]
-) -> AsyncIterator[tuple[int, Link, list[str]]]:
+    connection: asyncpg.Connection, then: Mapping[int, ChainLink]
+) -> AsyncIterator[tuple[int, ChainLink, list[str]]]:
     """Each shard that has or had facts: its newest fact, and sentences on the faults of its chain.
 
     then: each shard's newest fact when a checkpoint was written.
     """
     rows = await connection.fetch("SELECT virtual_shard, seq, hash FROM account_fact_heads")
-    newest = {shard: Link(seq, hash_) for shard, seq, hash_ in rows}
+    newest = {shard: ChainLink(seq, hash_) for shard, seq, hash_ in rows}
     recounts = {shard: ShardRecount(shard, then.get(shard)) for shard in newest.keys() | then.keys()}
     async for *fact, stored_hash in connection.cursor(_FACTS, prefetch=_ROWS_AHEAD):
         recount = recounts.get(fact[0])
@@ -105,5 +105,5 @@ async def chains(
             recount = recounts[fact[0]] = ShardRecount(fact[0])
         recount.feed(Fact(*fact), stored_hash)
     for shard, recount in sorted(recounts.items()):
-        link = newest.get(shard, Link(0, genesis(shard)))
+        link = newest.get(shard, ChainLink(0, genesis(shard)))
         yield shard, link, recount.close(link)

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.accounts.facts import Link
+from actors.accounts.facts import ChainLink
 
 KEY_BYTES = 32
 _FIRST, _LAST = "ledger-gateway checkpoint 1", "hmac-sha256"
@@ -57,11 +57,11 @@ class CheckpointWriter:
             raise CheckpointError(f"{path} cannot be written: {error.strerror}; give another file") from None
         self._line(f"{_FIRST} {at}")
 
-    def account(self, pubkey: bytes, link: Link) -> None:
+    def account(self, pubkey: bytes, link: ChainLink) -> None:
         """In the order of the public keys, before all shards."""
         self._line(f"account {pubkey.hex()} {link.seq} {link.hash.hex()}")
 
-    def shard(self, number: int, link: Link) -> None:
+    def shard(self, number: int, link: ChainLink) -> None:
         self._line(f"shard {number} {link.seq} {link.hash.hex()}")
 
     def finish(self) -> None:
@@ -86,7 +86,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, key: bytes) -> None:
         """Raises CheckpointError."""
-        self.shards: dict[int, Link] = {}
+        self.shards: dict[int, ChainLink] = {}
         self._path = path
         try:
             self.at = self._verify(key)
@@ -95,7 +95,7 @@ class Checkpoint:
         self._accounts = self._read_accounts()
         self._next = next(self._accounts, None)
 
-    def link_of(self, pubkey: bytes) -> tuple[Link | None, list[bytes]]:
+    def link_of(self, pubkey: bytes) -> tuple[ChainLink | None, list[bytes]]:
         """The newest entry of this account then; and public keys passed over, which were there then.
 
         Asked in the order of the public keys, each once.
@@ -131,7 +131,7 @@ class Checkpoint:
             raise ValueError("its signature is not by this key, or it was changed")
         return at
 
-    def _read_accounts(self) -> Iterator[tuple[bytes, Link]]:
+    def _read_accounts(self) -> Iterator[tuple[bytes, ChainLink]]:
         with self._path.open("rb") as file:
             for line in file:
                 words = line.decode("ascii").split()
@@ -139,5 +139,5 @@ class Checkpoint:
                     yield bytes.fromhex(words[1]), _link(words)
 
 
-def _link(words: list[str]) -> Link:
-    return Link(int(words[2]), bytes.fromhex(words[3]))
+def _link(words: list[str]) -> ChainLink:
+    return ChainLink(int(words[2]), bytes.fromhex(words[3]))

@@ -23,7 +23,7 @@ from actors.units import UNITS_PER_USDC, usdc_text
 
 BPS = 10_000
 INDEX_MAX = 2**32 - 1
-OPERATION_BYTES = SIGNATURE_BYTES + 4
+DEPOSIT_OPERATION_BYTES = SIGNATURE_BYTES + 4
 ASSIGN, RETURN = b"assign:", b"return:"  # What their entries' operations begin with, before the deposit's own.
 
 

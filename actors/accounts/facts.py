@@ -16,7 +16,7 @@ REFERRALS = -1  # Stands in place of a shard in the facts about referral codes.
 
 
 @unique
-class Kind(StrEnum):
+class FactKind(StrEnum):
     """Words are the database's."""
 
     ACCOUNT = "account"  # Opened, or its profile changed.
@@ -48,7 +48,7 @@ def name_of(shard: int) -> str:
     return "referral codes" if shard == REFERRALS else f"shard {shard}"
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """The newest link of a chain: a fact of a shard, or an entry of an account."""
 
     seq: int
@@ -61,10 +61,10 @@ FAULTS_MAX = 10  # Of one shard: after these the rest says nothing new.
 class ShardRecount:
     """The chain of one shard, recomputed from its facts alone. They are fed one by one and not kept."""
 
-    def __init__(self, shard: int, then: Link | None = None) -> None:
+    def __init__(self, shard: int, then: ChainLink | None = None) -> None:
         """then: the newest fact when a checkpoint was written."""
         self._shard, self._then = shard, then
-        self._newest = Link(0, genesis(shard))
+        self._newest = ChainLink(0, genesis(shard))
         self._faults: list[str] = []
 
     def feed(self, fact: Fact, stored_hash: bytes) -> None:
@@ -75,11 +75,11 @@ class ShardRecount:
             self._fault(f"fact {fact.seq} breaks the hash chain: it is not what was written, or stands elsewhere")
         if self._shard != (virtual_shard(routing_bytes(fact.pubkey)) if fact.pubkey else REFERRALS):
             self._fault(f"fact {fact.seq} is about an account of another shard")
-        self._newest = Link(fact.seq, stored_hash)
+        self._newest = ChainLink(fact.seq, stored_hash)
         if self._then is not None and self._then.seq == fact.seq and self._then.hash != stored_hash:
             self._fault(f"fact {fact.seq} has another hash than at the checkpoint: the chain was written anew")
 
-    def close(self, newest: Link) -> list[str]:
+    def close(self, newest: ChainLink) -> list[str]:
         """Compare with the newest fact that the shard's own row names."""
         if newest != self._newest:
             self._fault(f"its newest fact is said to be number {newest.seq}, and is number {self._newest.seq}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from actors.accounts import ledger
 from actors.accounts.credits import read_parcels
-from actors.accounts.facts import Link
+from actors.accounts.facts import ChainLink
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.writes import Head
 
@@ -30,7 +30,7 @@ class Recount:
     batches: dict[int, int] = field(default_factory=dict)  # Number to what is left; a spent one is dropped.
     last_batch: int = 0
     faults: list[str] = field(default_factory=list)
-    then: Link | None = None  # The newest entry when a checkpoint was written.
+    then: ChainLink | None = None  # The newest entry when a checkpoint was written.
 
     def __post_init__(self) -> None:
         self.head = ledger.genesis(self.pubkey)

@@ -49,7 +49,7 @@ async def filled(pool: asyncpg.Pool) -> None:
     await store.close()
 
 
-async def audited(pool: asyncpg.Pool) -> audit.Report:
+async def audited(pool: asyncpg.Pool) -> audit.LedgerReport:
     async with pool.acquire() as connection:
         return await audit.audit(connection)
 
@@ -151,7 +151,7 @@ def test_a_running_instances_folder_can_be_audited(data_dir: DataDir, postgres_s
 
 def test_an_empty_report_is_shown() -> None:
     console = Console(record=True, width=100)
-    audit.show(audit.Report(), console)
+    audit.show(audit.LedgerReport(), console)
     assert "adds up" in console.export_text()
 
 

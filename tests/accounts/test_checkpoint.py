@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
-from actors.accounts.facts import Link
+from actors.accounts.facts import ChainLink
 
 KEY = b"k" * 32
 ONE, TWO, THREE = (bytes([number]) * 32 for number in (1, 2, 3))
@@ -14,10 +14,10 @@ ONE, TWO, THREE = (bytes([number]) * 32 for number in (1, 2, 3))
 
 def written(path: Path, key: bytes = KEY) -> Path:
     writer = CheckpointWriter(path, key, 1_700_000_000)
-    writer.account(ONE, Link(5, b"one"))
-    writer.account(THREE, Link(0, b"three"))
-    writer.shard(-1, Link(1, b"codes"))
-    writer.shard(7, Link(9, b"seven"))
+    writer.account(ONE, ChainLink(5, b"one"))
+    writer.account(THREE, ChainLink(0, b"three"))
+    writer.shard(-1, ChainLink(1, b"codes"))
+    writer.shard(7, ChainLink(9, b"seven"))
     writer.finish()
     return path
 
@@ -25,10 +25,10 @@ def written(path: Path, key: bytes = KEY) -> Path:
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     read = Checkpoint(written(tmp_path / "file"), KEY)
     assert read.at == 1_700_000_000
-    assert read.shards == {-1: Link(1, b"codes"), 7: Link(9, b"seven")}
-    assert read.link_of(ONE) == (Link(5, b"one"), [])
+    assert read.shards == {-1: ChainLink(1, b"codes"), 7: ChainLink(9, b"seven")}
+    assert read.link_of(ONE) == (ChainLink(5, b"one"), [])
     assert read.link_of(TWO) == (None, [])
-    assert read.link_of(THREE) == (Link(0, b"three"), [])
+    assert read.link_of(THREE) == (ChainLink(0, b"three"), [])
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -80,7 +80,7 @@ def test_one_that_is_not_finished_leaves_the_earlier_one(tmp_path: Path) -> None
     path = written(tmp_path / "file")
     before = path.read_bytes()
     writer = CheckpointWriter(path, KEY, 2)
-    writer.account(ONE, Link(6, b"one"))
+    writer.account(ONE, ChainLink(6, b"one"))
     writer.discard()
     assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["file"]
     with pytest.raises(CheckpointError, match="cannot be written"):
