@@ -40,7 +40,7 @@ class RayGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RayHead:
     """The two processes without which nothing of Ray answers; calls to it then hang for a minute and end this one."""
 
     address: str
@@ -118,7 +118,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
     }
 
 
-def start_ray(environment: Mapping[str, str]) -> Head:
+def start_ray(environment: Mapping[str, str]) -> RayHead:
     """A Ray of our own on this machine. Nothing of a Ray that already runs here is touched."""
     os.environ.update(environment)
     os.environ.pop("RAY_ADDRESS", None)
@@ -141,7 +141,7 @@ def start_ray(environment: Mapping[str, str]) -> Head:
         ) from error
     head = tuple(child for child in psutil.Process().children() if _program(child) in _HEAD)
     assert len(head) == len(_HEAD), head
-    return Head(str(context.address_info["gcs_address"]), head)
+    return RayHead(str(context.address_info["gcs_address"]), head)
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
@@ -173,7 +173,7 @@ def run_application(application: Any) -> None:
 
 
 def stop_ray(
-    head: Head | None, on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool
+    head: RayHead | None, on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool
 ) -> None:
     """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force.
 
@@ -191,7 +191,7 @@ def stop_ray(
     end_processes(list({*before, *_below(kept_pids)}))
 
 
-def _let_calls_end(head: Head) -> None:
+def _let_calls_end(head: RayHead) -> None:
     from ray import serve
 
     try:

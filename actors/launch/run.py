@@ -124,7 +124,7 @@ class _Run:
         self._began = self._clock.monotonic()
         self._config, self._data, self._supervisor = config, data, supervisor
         self._screen, self._stop, self._options, self._parts = screen, stop, options, parts
-        self._head: cluster.Head | None = None
+        self._head: cluster.RayHead | None = None
         self._application_runs = False
         self._secrets = wallets.load_or_make(data.folder("secrets"))
         self._embedded_chain = config.upstream.node_url is None

@@ -68,7 +68,7 @@ def test_what_asks_a_ray_that_dies_is_given_up() -> None:
     """Rule: a call into a Ray that is gone hangs for a minute and then ends the process: it is not waited for."""
     never = threading.Event()
     children = [_sleeping(), _sleeping()]
-    head = cluster.Head("address", tuple(psutil.Process(child.pid) for child in children))
+    head = cluster.RayHead("address", tuple(psutil.Process(child.pid) for child in children))
     try:
         assert head.lives()
         assert head.during(lambda: 7) == 7
@@ -95,7 +95,7 @@ def _raise(error: Exception) -> None:
 def test_with_a_ray_that_is_gone_the_rest_is_ended_and_nothing_is_asked() -> None:
     """Rule: stopping ends all that we started, and spares what is not Ray's."""
     gone, worker, database = _sleeping(), _sleeping(), _sleeping()
-    head = cluster.Head("address", (psutil.Process(gone.pid),))
+    head = cluster.RayHead("address", (psutil.Process(gone.pid),))
     said: list[str] = []
     _ended(gone)
     others = [child.pid for child in psutil.Process().children() if child.pid not in (worker.pid, database.pid)]
