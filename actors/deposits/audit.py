@@ -41,7 +41,7 @@ class AuditFailed(Exception):
 
 
 @dataclass(slots=True)
-class Report:
+class DepositsReport:
     transfers: int = 0  # Into the deposit account, final.
     received: int = 0  # Base units, by them.
     credited: int = 0  # Base units of those that became credits, assigned ones included.
@@ -60,9 +60,9 @@ class Report:
             self.faults.append((base58_text(signature), fault))
 
 
-async def audit(connection: asyncpg.Connection, node: Node, start_slot: int = 0) -> Report:
+async def audit(connection: asyncpg.Connection, node: Node, start_slot: int = 0) -> DepositsReport:
     """Every account that was ever watched. Raises AuditFailed and ChainUnavailable."""
-    report = Report()
+    report = DepositsReport()
     chain = DepositChain(node)
     await connection.execute("CREATE TEMPORARY TABLE deposits_seen (operation bytea PRIMARY KEY)")
     first_slot, read_until = await chain.first_slot(), 0
@@ -91,7 +91,7 @@ async def _audit_account(
     account: DepositAccount,
     start_slot: int,
     read_slot: int,
-    report: Report,
+    report: DepositsReport,
 ) -> None:
     before: bytes | None = None
     while True:
@@ -105,7 +105,11 @@ async def _audit_account(
 
 
 async def _audit_some(
-    connection: asyncpg.Connection, chain: DepositChain, account: DepositAccount, some: Sequence[Seen], report: Report
+    connection: asyncpg.Connection,
+    chain: DepositChain,
+    account: DepositAccount,
+    some: Sequence[Seen],
+    report: DepositsReport,
 ) -> None:
     told = await asyncio.gather(*(chain.transaction(seen.signature) for seen in some))
     names = [seen.signature for seen in some]
@@ -153,7 +157,7 @@ def _compare(
     account: DepositAccount,
     credited: dict[bytes, Any],
     listed: set[tuple[bytes, int]],
-    report: Report,
+    report: DepositsReport,
 ) -> None:
     """One transaction of the chain with what the books have of it."""
     brought = 0
@@ -183,7 +187,7 @@ def _compare(
     report.unexplained += max(0, grown - brought)
 
 
-async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_until: int, report: Report) -> None:
+async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_until: int, report: DepositsReport) -> None:
     """What is in the books and was not met on the chain."""
     async with connection.transaction():
         async for row in connection.cursor(
@@ -202,7 +206,7 @@ async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_unti
     report.taken_back = await connection.fetchval("SELECT COALESCE(sum(taken), 0)::bigint FROM account_deposits")
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: DepositsReport, console: Console) -> None:
     table = Table("", "USDC", "credits", title=f"{report.transfers} transfers on the chain")
     table.add_row("received by transfers", usdc_text(report.received), "")
     table.add_row("credited", usdc_text(report.credited), str(report.credits))
@@ -228,7 +232,7 @@ def show(report: Report, console: Console) -> None:
     console.print("`python -m actors.accounts.audit`. Never edit the books: a correction is a new entry.")
 
 
-async def run(postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int) -> Report:
+async def run(postgres_url: str | None, data_dir: Path, node_url: str, start_slot: int) -> DepositsReport:
     nodes = Nodes(UpstreamConfig(node_url=node_url, cache_bytes_max=0), SystemClock(), lambda *_: None)
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "deposits audit"})

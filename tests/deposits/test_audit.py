@@ -66,7 +66,7 @@ async def world(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
     await pool.close()
 
 
-async def audited(world: Any) -> audit.Report:
+async def audited(world: Any) -> audit.DepositsReport:
     connection = await asyncpg.connect(world.url)
     try:
         return await audit.audit(connection, world.chain)
