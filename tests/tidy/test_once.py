@@ -1,0 +1,59 @@
+"""One name, one thing; one fact, one place."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+
+from actors.units import parse_pubkey
+from tests.tidy.sources import Source, product
+
+# Ratchet: names that several classes had when the rule came. A name leaves the list when one class has it; none joins.
+# Outside devnode, with the number of classes:
+SHARED_NAMES = {"Answer": 2, "Entry": 2}
+# Of classes of devnode that share a name with another class of devnode:
+SHARED_NAMES_OF_DEVNODE = {
+    "Entry": 2,
+    "Fault": 2,
+    "Hub": 2,
+    "Landed": 3,
+    "Refused": 2,
+    "Streams": 2,
+    "Subscription": 2,
+}
+DEVNODE = "actors/devnode/"
+
+
+def outside() -> list[Source]:
+    return [s for s in product() if not s.path.startswith(DEVNODE) and not s.stem.endswith("_pb2")]
+
+
+def several(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """Public names that more than one class has, each with the files of those classes."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(source.path)
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    """House style, 2: one word, one meaning. A reader who searches for a name finds one class."""
+    found = several(outside())
+    assert {name: len(paths) for name, paths in found.items()} == SHARED_NAMES, found
+
+
+def test_a_class_name_stands_for_one_thing_in_devnode() -> None:
+    """devnode is a program of its own, so its names may be those of the product, and once within it."""
+    found = several(s for s in product() if s.path.startswith(DEVNODE))
+    assert {name: len(paths) for name, paths in found.items()} == SHARED_NAMES_OF_DEVNODE, found
+
+
+def test_an_address_of_the_chain_is_written_once() -> None:
+    """An address in two files is one day changed in one of them. devnode shares no code, so it has its own."""
+    places = defaultdict(set)
+    for source in outside():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and parse_pubkey(node.value):
+                places[node.value].add(source.path)
+    assert {address: paths for address, paths in places.items() if len(paths) > 1} == {}
