@@ -1,11 +1,11 @@
-"""Priority fees from recent slots: which slots count, and what each level of urgency pays.
+"""Priority fees from recent slots: the slots that count, and the fee of each level of urgency.
 
 Implements: interface specification, "suggestPriorityFee" (percentiles, 150-slot window, paid-slot rule, basis).
 Pure, and in whole micro-lamports per compute unit.
 
-A slot's value is what the node says of it: the lowest price that got into the block or, of accounts, the lowest that
-got their write lock; 0 where nobody had to pay. Percentiles are therefore over slots, not over transactions, and a
-global window in which most values are 0 is normal.
+The node gives one fee for each slot: the lowest price that got a transaction into the block or, where accounts are
+named, the lowest that got their write lock. It is 0 where no price was needed. So percentiles are over slots, not over
+transactions, and in a window over all accounts most fees are usually 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ from enum import Enum, unique
 from types import MappingProxyType
 
 WINDOW_SLOTS = 150
-PAID_SLOTS_MIN = 3  # Fewer paid slots say more about who paid than about what it takes.
+PAID_SLOTS_MIN = 3  # Fewer paid slots show what single senders chose to pay, not the price of inclusion.
 LEVELS: Mapping[str, int] = MappingProxyType({"low": 25, "medium": 50, "high": 75, "veryHigh": 90})
 URGENCIES: Mapping[str, int] = MappingProxyType({"low": 25, "medium": 50, "high": 75, "critical": 90})
-# The names and percentiles of the estimate that wallets already read.
+# Names and percentiles of getPriorityFeeEstimate as wallets already read it.
 ESTIMATE_LEVELS: Mapping[str, int] = MappingProxyType(
     {"min": 0, "low": 25, "medium": 50, "high": 75, "veryHigh": 95, "unsafeMax": 100}
 )
@@ -31,7 +31,7 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """fees: ascending, of the slots that count. sampled, paid: slots in the window, and those with a fee above 0."""
+    """fees: ascending, of the slots that count. sampled: slots in the window. paid: slots with a fee above 0."""
 
     fees: tuple[int, ...]
     sampled: int
@@ -40,9 +40,9 @@ class Sample:
 
 
 def in_window(slots: Iterable[tuple[int, int]], window_slots: int) -> list[int]:
-    """The fees of the last `window_slots` slots of (slot, fee) pairs, in any order; the newest named slot is the last.
+    """The fees of the last `window_slots` slots. slots: (slot, fee) pairs in any order; the window ends at the highest.
 
-    Skipped slots have no pair. A node's 150 entries may reach further back than 150 slots: those do not count.
+    Skipped slots have no pair, so a node's 150 entries may reach further back than 150 slots. Older ones do not count.
     """
     fees = dict(slots)
     if not fees:
@@ -52,7 +52,7 @@ def in_window(slots: Iterable[tuple[int, int]], window_slots: int) -> list[int]:
 
 
 def sample(fees: Sequence[int], paid_slots_only: bool) -> Sample:
-    """paid_slots_only: leave out slots in which nobody paid, unless fewer than PAID_SLOTS_MIN remain."""
+    """paid_slots_only: leave out slots with a fee of 0, unless fewer than PAID_SLOTS_MIN remain."""
     paid = sorted(fee for fee in fees if fee > 0)
     if paid_slots_only and len(paid) >= PAID_SLOTS_MIN:
         return Sample(tuple(paid), len(fees), len(paid), Basis.PAID_SLOTS)
@@ -60,9 +60,9 @@ def sample(fees: Sequence[int], paid_slots_only: bool) -> Sample:
 
 
 def nearest_rank(ascending: Sequence[int], percent: int) -> int:
-    """The smallest value that at least `percent` of 100 of all values do not exceed; 0 gives the smallest of all.
+    """The percentile by nearest rank: the smallest value that at least `percent` % of all values do not exceed.
 
-    Always a value that occurred, so nothing is rounded.
+    Always one of the values, so nothing is rounded. A percent of 0 gives the smallest.
     """
     assert ascending and 0 <= percent <= 100, (len(ascending), percent)
     rank = (percent * len(ascending) + 99) // 100  # Rounded up, in integers.

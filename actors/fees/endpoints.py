@@ -1,9 +1,9 @@
-"""suggestPriorityFee and getPriorityFeeEstimate: one question to the node, and the shape of the reply.
+"""suggestPriorityFee and getPriorityFeeEstimate: one call to the node, and the shape of the reply.
 
 Implements: interface specification, "suggestPriorityFee" and its result; getPriorityFeeEstimate in the shape that
 wallets already read.
-A shell: it asks a node through a port. A node that fails, or has no slot to show yet, is a failed answer, never zero.
-Whether parameters are good is settled before (gateway/params_own.py).
+A shell: it asks a node through a port. When the node fails or has no slots yet, the answer is a failure, never a fee of
+zero. Parameters are checked before (gateway/params_own.py).
 """
 
 import msgspec
@@ -23,7 +23,7 @@ class _SlotFee(msgspec.Struct):
 
 
 class _Window(msgspec.Struct, frozen=True):
-    """node: the name of the node that said so."""
+    """node: the name of the node that gave these fees."""
 
     fees: list[int]
     node: str
@@ -37,7 +37,7 @@ class FeeMethods:
         self._node = node
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """By the name of the method; params are a question of actors/method_requests.py."""
+        """Handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
         return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
 
     async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -55,7 +55,7 @@ class FeeMethods:
         return replies.made(orjson.dumps(estimate(asked, window.fees)), window.node)
 
     async def _window(self, accounts: tuple[str, ...], slots: int, timeout_ms: int) -> _Window | NodeAnswer:
-        """What the node said of at least one slot; else the answer that says why not."""
+        """The fees of at least one slot; or the failed answer, where the node gave none."""
         params = orjson.dumps([list(accounts)] if accounts else [])
         answer = await self._node.call("getRecentPrioritizationFees", params, timeout_ms)
         if answer.kind is not AnswerKind.RESULT:
@@ -68,7 +68,7 @@ class FeeMethods:
             return replies.GARBAGE
         fees = core.in_window(((entry.slot, entry.fee) for entry in entries), slots)
         if not fees:
-            return replies.UNREACHABLE  # A node that has not yet seen a slot is not there yet.
+            return replies.UNREACHABLE  # A node without a single slot has just started.
         return _Window(fees, answer.node)
 
 

@@ -1,11 +1,11 @@
-"""Bulk look-ups: each item by itself, what failed beside what was found.
+"""Bulk look-ups: each item succeeds or fails by itself.
 
 Implements: interface specification, "Bulk endpoints"; decisions, "bulk list length" and the shapes below it.
-A shell. Items arrive checked and each once (gateway/bulk_requests.py); prices are the catalog's, and what an answer
-costs is gateway/outcomes.py's: an item under `results` is paid for, one under `errors` is not.
+A shell. gateway/bulk_requests.py has checked the items and removed repeated ones. Prices are in the catalog, and
+gateway/outcomes.py decides the charge: an item under `results` is paid for, one under `errors` is not.
 
-Balances are what the single call answers without configuration; transactions are given from `confirmed` on, in every
-version there is.
+Balances are those of the single call without configuration. Transactions are given from `confirmed` on, in every
+version.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ class BulkLookups:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """By the name that the catalog has for the look-up; params are a BulkQuestion."""
+        """Handlers by the look-up's name in the catalog. Each takes a BulkQuestion as JSON."""
         return {
             "bulk/getBalances": self._balances,
             "bulk/getTokenBalances": self._token_balances,
@@ -37,7 +37,7 @@ class BulkLookups:
         }
 
     async def _balances(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """A hundred addresses a question; when one fails, so do its hundred."""
+        """A hundred addresses in one call to the node; when it fails, all hundred are errors."""
         items, questions = _asked(params), self._asker.questions(timeout_ms)
         chunks = [items[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(items), ACCOUNTS_PER_CALL)]
 
@@ -66,7 +66,7 @@ class BulkLookups:
         return _sorted_out(await questions.each(items, of_owner), questions)
 
     async def _transactions(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """The node's own bytes for each, null where it has none; absent counts as answered."""
+        """The node's own bytes for each, or null where it has no such transaction. Null is a result too."""
         items, questions = _asked(params), self._asker.questions(timeout_ms)
 
         async def of_signature(signature: str) -> dict[str, Any]:

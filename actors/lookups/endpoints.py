@@ -1,10 +1,9 @@
-"""getAssetsByOwner and getTransactionHistory: what the node is asked for them, and how a failure ends them.
+"""getAssetsByOwner and getTransactionHistory: the calls to the node, and how a failed one ends them.
 
 Implements: interface specification, JSON-RPC gateway rule 5 and "getTransactionHistory".
-A shell: the shapes are assets.py's and history.py's. Whether parameters are good is settled before
-(gateway/params_own.py).
+A shell: assets.py and history.py make the replies. Parameters are checked before (gateway/params_own.py).
 
-A call that could not be answered whole is not answered: the first failed question is its answer, and costs nothing.
+A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """
 
 from typing import Any
@@ -21,8 +20,8 @@ from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, MethodHandler, NodeAnswer
 
 ACCOUNTS_PER_CALL = 100  # getMultipleAccounts takes no more.
-VERSION_MAX = 1  # Legacy, v0 and v1: all that there is.
-_UNSUPPORTED_VERSION_CODE = -32015  # Says something of one transaction, where other errors speak of the node.
+VERSION_MAX = 1  # The newest version: legacy, v0 and v1 exist.
+_UNSUPPORTED_VERSION_CODE = -32015  # About one transaction; other errors are about the node.
 _NOT_UNDERSTOOD = "It cannot be shown: the node's form of it is not understood."
 _MALFORMED = (KeyError, TypeError, IndexError, ValueError, AttributeError, msgspec.DecodeError)
 
@@ -32,7 +31,7 @@ class LookupMethods:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """By the name of the method; params are a question of actors/method_requests.py."""
+        """Handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
         return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
 
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -70,7 +69,7 @@ class LookupMethods:
 
         async def one(listed: dict[str, Any]) -> bytes | None:
             if failures:
-                return None  # The whole call has failed: the rest need not be asked.
+                return None  # The whole call has failed, so the remaining transactions are not fetched.
             made = await _entry(questions, asked, listed)
             if isinstance(made, NodeAnswer):
                 failures.append(made)
@@ -88,7 +87,7 @@ class LookupMethods:
 
 
 async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str, Any]) -> bytes | NodeAnswer:
-    """As JSON. Raises one of _MALFORMED where the line of the listing is none."""
+    """One entry as JSON. Raises one of _MALFORMED when this line of the listing is malformed."""
     config = {
         "encoding": "jsonParsed",
         "commitment": asked.commitment,
@@ -104,12 +103,12 @@ async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str,
         return orjson.dumps(history.missing_entry(listed))
     try:
         return orjson.dumps(history.entry(asked.address, listed, transaction))
-    except _MALFORMED:  # One transaction that nobody foresaw must not hide all others.
+    except _MALFORMED:  # One transaction of an unknown form must not hide all others.
         return orjson.dumps(history.missing_entry(listed, _NOT_UNDERSTOOD))
 
 
 async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
-    """(oldest slot looked at, token accounts of both token programs), or the answer that failed."""
+    """(slot of the older answer, token accounts of both token programs), or the failed answer."""
     config = {"encoding": "jsonParsed"}
 
     async def of_program(program: str) -> NodeAnswer:

@@ -1,7 +1,7 @@
-"""One transaction in words: a summary of what is in it, and one sentence on what it did for somebody.
+"""One transaction in words: a summary of its transfers, and one sentence about its effect on one address.
 
 Implements: interface specification, "getTransactionHistory result" (`summary`, `explanation`).
-Pure. Says only what balances and instructions show; it guesses no intentions and knows few names.
+Pure. Says only what balances and instructions show; it does not guess intentions.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from actors.lookups.transfers import SolTransfer, TokenTransfer
 
 NOT_FOUND = "The node lists this transaction and no longer keeps it."
 _SOL_DECIMALS = 9
-# Mints that everybody knows by name; any other is named by its address.
+# Names of well-known mints; any other mint is named by its address.
 _SYMBOLS = {
     addresses.WRAPPED_SOL_MINT: "wrapped SOL",
     addresses.USDC_MAINNET_MINT: "USDC",
@@ -25,7 +25,7 @@ def short(address: str) -> str:
 
 
 def decimal_text(amount: int, decimals: int | None) -> str:
-    """Base units as a decimal number, by integer arithmetic alone; as they are where the decimals are unknown."""
+    """Base units as a decimal number, by integer arithmetic alone. Unchanged where the decimals are unknown."""
     if not decimals:
         return str(amount)
     whole, part = divmod(amount, 10**decimals)
@@ -52,9 +52,9 @@ def explanation(
     programs: Sequence[str],
     failed: bool,
 ) -> str:
-    """Seen from `address` where it gave or got something, else from who paid."""
+    """The effect on `address`, or on the payer of the fee where `address` gave and got nothing."""
     if failed:
-        return f"It failed: nothing moved but the fee of {decimal_text(fee_lamports, 9)} SOL, paid by {short(payer)}."
+        return f"It failed: nothing moved but the fee of {decimal_text(fee_lamports, _SOL_DECIMALS)} SOL, paid by {short(payer)}."
     for subject in (address, payer):
         moved = _moved(subject, sol, tokens)
         if moved is not None:
@@ -64,17 +64,17 @@ def explanation(
 
 
 def _moved(subject: str, sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> str | None:
-    """What this account gave and got in sum; None: nothing."""
-    change: dict[_What, int] = {}
+    """The sum that this account gave and got, in words. None: nothing."""
+    change: dict[_Asset, int] = {}
     others: set[str] = set()
-    for give, take, what, amount in _flows(sol, tokens):
+    for give, take, asset, amount in _flows(sol, tokens):
         if subject in give and subject in take:
             continue
         if subject in give or subject in take:
-            change[what] = change.get(what, 0) + (amount if subject in take else -amount)
+            change[asset] = change.get(asset, 0) + (amount if subject in take else -amount)
             others |= {other for other in (take if subject in give else give)[:1] if other}
-    gave = [_amount_text(what, -amount) for what, amount in change.items() if amount < 0]
-    got = [_amount_text(what, amount) for what, amount in change.items() if amount > 0]
+    gave = [_amount_text(asset, -amount) for asset, amount in change.items() if amount < 0]
+    got = [_amount_text(asset, amount) for asset, amount in change.items() if amount > 0]
     if gave and got:
         return f"{short(subject)} gave {_listed(gave)} and got {_listed(got)}."
     if gave:
@@ -84,9 +84,9 @@ def _moved(subject: str, sol: Sequence[SolTransfer], tokens: Sequence[TokenTrans
     return None
 
 
-_Side = tuple[str, ...]  # The owner first, then the token account.
-_What = tuple[str, int | None]  # Name and decimals.
-_Flow = tuple[_Side, _Side, _What, int]
+_Side = tuple[str, ...]  # One side of a transfer: the owner, then the token account.
+_Asset = tuple[str, int | None]  # Name and decimals.
+_Flow = tuple[_Side, _Side, _Asset, int]
 
 
 def _flows(sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> list[_Flow]:
@@ -95,10 +95,10 @@ def _flows(sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> list[
     ]
     for token in tokens:
         name = "an unknown token" if token.mint is None else _SYMBOLS.get(token.mint, short(token.mint))
-        what = (name, token.decimals)
+        asset = (name, token.decimals)
         give = _side(token.source, token.source_account)
         take = _side(token.destination, token.destination_account)
-        flows.append((give, take, what, token.amount))
+        flows.append((give, take, asset, token.amount))
     return flows
 
 
@@ -106,8 +106,8 @@ def _side(*names: str | None) -> _Side:
     return tuple(name for name in names if name is not None)
 
 
-def _amount_text(what: _What, amount: int) -> str:
-    name, decimals = what
+def _amount_text(asset: _Asset, amount: int) -> str:
+    name, decimals = asset
     units = " base units of" if decimals is None else ""
     return f"{decimal_text(amount, decimals)}{units} {name}"
 
@@ -122,5 +122,5 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""

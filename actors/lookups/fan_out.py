@@ -1,7 +1,7 @@
-"""Many questions to a node for one call: some at a time, all within the call's time.
+"""Many calls to a node for one call of a client: a few at a time, all within its time.
 
 Implements: decisions 3.5 (item by item, concurrently, never a batch).
-A shell. What is asked, and what the answers mean, is elsewhere in this context.
+A shell. Other modules of this context choose the calls and read the answers.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ import orjson
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
-# What is put together here is read value by value, in the loop that all callers share: 16 MB of token accounts take a
-# quarter of a second. An exchange's wallet has more of them than this.
+# Answers are parsed value by value on the event loop that all callers share: 16 MB of token accounts take a quarter of
+# a second. The wallet of an exchange can have more than that.
 ANSWER_BYTES_MAX = 16 << 20
-REQUEST_BYTES_MAX = 64 << 20  # Of all answers to one call, which are in memory together.
-CALLS_PER_REQUEST = 8  # A history of 100 is then 13 rounds, and 64 callers at once do not take every connection.
+REQUEST_BYTES_MAX = 64 << 20  # All answers to one call of a client; they are in memory at the same time.
+CALLS_PER_REQUEST = 8  # A history of 100 takes 13 rounds, and 64 callers do not take every connection.
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -31,18 +31,20 @@ _WITHOUT_ANSWER = {
 
 
 class Asker:
-    """One per process. at_once_max: questions under way for all requests together, so that plain calls have room."""
+    """One per process. at_once_max: calls under way for all clients together; the rest are left to plain calls."""
 
     def __init__(self, node: Node, at_once_max: int) -> None:
         self._node = node
         self._places = asyncio.Semaphore(at_once_max)
 
     def questions(self, timeout_ms: int) -> "Questions":
-        """All questions of one call, which has so long from now."""
+        """The calls to the node for one call of a client. They must end within timeout_ms from now."""
         return Questions(self._node, self._places, asyncio.get_running_loop().time() + timeout_ms / 1000)
 
 
 class Questions:
+    """The calls to the node that answer one call of a client."""
+
     def __init__(self, node: Node, places: asyncio.Semaphore, give_up_at: float) -> None:
         self._node, self._places, self._give_up_at = node, places, give_up_at
         self._asked: set[str] = set()
@@ -50,11 +52,11 @@ class Questions:
 
     @property
     def nodes(self) -> str:
-        """The names of the nodes that answered so far."""
+        """The names of the nodes that have answered so far, for the X-Node header."""
         return ", ".join(sorted(self._asked))
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
-        """Raises nothing. TIMED_OUT: the time was up before there was room; OVERSIZED: it is too much to read."""
+        """Raises nothing. TIMED_OUT: no place was free in time. OVERSIZED: the answer is too large to be read here."""
         try:
             async with asyncio.timeout_at(self._give_up_at):
                 await self._places.acquire()
@@ -75,7 +77,7 @@ class Questions:
         return answer
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
-        """What work gives for each item, in order; CALLS_PER_REQUEST of them at a time."""
+        """The result of `work` for each item, in the order of the items; CALLS_PER_REQUEST run at a time."""
         numbered = list(enumerate(items))
         waiting = iter(numbered)
         results: dict[int, _Result] = {}
@@ -91,7 +93,7 @@ class Questions:
 
 
 def fault_text(answer: NodeAnswer) -> str:
-    """Why this is no result, for the client."""
+    """The reason why there is no result, for the client."""
     assert answer.kind is not AnswerKind.RESULT
     if answer.kind is AnswerKind.ERROR:
         return f"the node says: {answer.error_message} ({answer.error_code})"

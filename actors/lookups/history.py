@@ -1,7 +1,7 @@
-"""One entry of a transaction history, from its line in the listing and, where the node has it, the transaction itself.
+"""One entry of a transaction history, from its line in the listing and the transaction, where the node has it.
 
 Implements: interface specification, "getTransactionHistory result".
-Pure. The wire's field names of an entry appear only here.
+Pure. The field names of an entry appear only here.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from actors.lookups.transfers import (
     token_transfers,
 )
 
-# Programs that the node names only by their address.
+# Names of programs that the node gives only as an address.
 _NAMES = {
     addresses.COMPUTE_BUDGET_PROGRAM: "compute-budget",
     "BPFLoaderUpgradeab1e11111111111111111111111": "bpf-upgradeable-loader",
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 def missing_entry(listed: Mapping[str, Any], reason: str = explanations.NOT_FOUND) -> dict[str, Any]:
-    """Of a transaction that the node lists and cannot give."""
+    """The entry of a transaction that the node lists but does not give."""
     return {
         "signature": listed["signature"],
         "found": False,

@@ -1,7 +1,7 @@
-"""Token accounts and mints as a node shows them, read into what this context works with.
+"""Token accounts and mints as a node shows them, read into the types of this context.
 
-Implements: `jsonParsed` token accounts and the bytes of mints (facts about both are the token programs' own layouts).
-Pure. Raises msgspec.DecodeError or ValueError for anything that is not of the form; callers take that for garbage.
+Implements: `jsonParsed` token accounts, and the byte layouts of token accounts and mints (the token programs' own).
+Pure. Raises msgspec.DecodeError or ValueError for anything else; callers treat that as garbage.
 """
 
 import base64
@@ -20,7 +20,7 @@ _FROZEN = "frozen"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One token account. amount: base units. decimals, ui_amount_string: None where the node could not tell."""
+    """One token account. amount: base units. decimals, ui_amount_string: None where the node does not give them."""
 
     mint: str
     token_account: str
@@ -39,7 +39,7 @@ class Mint:
 
 
 _Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
-# Signed, as JSON numbers beyond that are not ours to write; there are far fewer lamports.
+# The most that orjson writes as a number is 64 bits; there are far fewer lamports than this.
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
@@ -105,18 +105,18 @@ def read_holdings(result: bytes) -> tuple[int, list[Holding]]:
 
 
 def read_mints(result: bytes) -> list[Mint | None]:
-    """Of a getMultipleAccounts with base64 and MINT_SLICE, in order; None: no mint there."""
+    """The mints of a getMultipleAccounts with base64 and MINT_SLICE, in order. None: this address is no mint."""
     return [_mint(account) for account in _ACCOUNTS.decode(result).value]
 
 
 def read_lamports(result: bytes) -> list[int]:
-    """Of a getMultipleAccounts, in order; an account that does not exist has none."""
+    """The lamports of a getMultipleAccounts, in order. An account that does not exist has 0."""
     return [0 if account is None else account.lamports for account in _ACCOUNTS.decode(result).value]
 
 
 def _holding(row: _Row) -> Holding:
     data, program = row.account.data, row.account.owner
-    if isinstance(data, list):  # The node could not parse it, for want of its mint; the fixed part is always there.
+    if isinstance(data, list):  # The node could not parse it because its mint is gone; the fixed part is always there.
         return _unparsed(row.pubkey, program, base64.b64decode(data[0], validate=True))
     info = data.parsed.info
     held = info.tokenAmount
@@ -134,7 +134,7 @@ def _holding(row: _Row) -> Holding:
 
 
 def _unparsed(address: str, program: str, data: bytes) -> Holding:
-    """The layout that both token programs begin with: mint, owner, amount, optional delegate, state."""
+    """Read the fields that accounts of both token programs begin with: mint, owner, amount, delegate, state."""
     if len(data) < 109:
         raise ValueError("too short for a token account")
     delegate = str(Pubkey(data[76:108])) if data[72:76] != bytes(4) else None

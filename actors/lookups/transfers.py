@@ -1,13 +1,13 @@
-"""Who gave what to whom in one transaction: SOL and tokens, from its instructions and balances.
+"""The transfers of SOL and tokens in one transaction, from its instructions and balances.
 
 Implements: interface specification, "getTransactionHistory result" (`token_transfers`, `sol_transfers`).
-Pure. Takes a getTransaction result with jsonParsed; raises KeyError, TypeError, IndexError or ValueError for anything
-else, which callers take for garbage.
+Pure. Takes a getTransaction result with jsonParsed. Raises KeyError, TypeError, IndexError or ValueError for anything
+else; callers treat that as garbage.
 
-Instructions say who gave to whom; balances say what came of it. Instructions are followed in the order in which they
-ran, and what the balances show beyond them (programs that move lamports themselves, withheld fees, instructions the
-node cannot read) becomes a transfer with one side unknown, unless exactly two such sides fit together. So everything
-listed always adds up to the change of every balance, less the fee.
+Instructions name sender and receiver; balances show the result. Instructions are followed in the order in which they
+ran. A change of balance that they do not explain (a program moved lamports itself, a fee was withheld, the node cannot
+read an instruction) becomes a transfer with one side unknown, unless exactly two such changes cancel out. So the listed
+transfers always add up to the change of every balance, less the fee.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.addresses import TOKEN_PROGRAMS
 
-# (program, instruction): the fields that name payer and payee; the amount is `lamports`.
+# (program, instruction): the fields that name sender and receiver; the amount is in `lamports`.
 _SOL_MOVES = {
     ("system", "transfer"): ("source", "destination"),
     ("system", "transferWithSeed"): ("source", "destination"),
@@ -26,6 +26,7 @@ _SOL_MOVES = {
     ("stake", "withdraw"): ("stakeAccount", "destination"),
     ("vote", "withdraw"): ("voteAccount", "destination"),
 }
+# Instruction: the kind of transfer, and the fields that name the two token accounts.
 _TOKEN_MOVES = {
     "transfer": ("transfer", "source", "destination"),
     "transferChecked": ("transfer", "source", "destination"),
@@ -42,7 +43,7 @@ _DECIMALS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class SolTransfer:
-    """source, destination: None where it cannot be told."""
+    """source, destination: None where unknown."""
 
     source: str | None
     destination: str | None
@@ -53,7 +54,7 @@ class SolTransfer:
 class TokenTransfer:
     """kind: transfer, mint, burn, or balance_change where only one side is known.
 
-    source, destination: the owners of the token accounts beside them.
+    source, destination: the owners of source_account and destination_account. None: unknown.
     """
 
     kind: str
@@ -71,7 +72,7 @@ def account_keys(transaction: Mapping[str, Any]) -> list[str]:
 
 
 def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Outer and inner ones, in the order in which they began."""
+    """Outer and inner instructions, in the order in which they began."""
     inner = {group["index"]: group["instructions"] for group in transaction["meta"].get("innerInstructions") or ()}
     for index, instruction in enumerate(transaction["transaction"]["message"]["instructions"]):
         yield instruction
@@ -79,7 +80,7 @@ def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def parsed(instruction: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """(type, info) where the node could read it; a memo's text is no such thing."""
+    """(type, info), or None where the node did not parse the instruction into fields, as with a memo."""
     body = instruction.get("parsed")
     if not isinstance(body, dict) or not isinstance(body.get("info"), dict):
         return None
@@ -87,7 +88,7 @@ def parsed(instruction: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | No
 
 
 def sol_transfers(transaction: Mapping[str, Any]) -> list[SolTransfer]:
-    """The fee is not among them."""
+    """All transfers of SOL except the fee."""
     meta, keys = transaction["meta"], account_keys(transaction)
     running = dict(zip(keys, meta["preBalances"], strict=True))
     running[keys[0]] -= meta["fee"]
@@ -104,7 +105,7 @@ def sol_transfers(transaction: Mapping[str, Any]) -> list[SolTransfer]:
 
 
 def _sol_move(instruction: Mapping[str, Any], running: Mapping[str, int]) -> tuple[str, str, int] | None:
-    """Payer, payee and lamports."""
+    """Sender, receiver and lamports; None where the instruction moves no SOL."""
     known = parsed(instruction)
     if known is None:
         return None
@@ -116,6 +117,7 @@ def _sol_move(instruction: Mapping[str, Any], running: Mapping[str, int]) -> tup
 
 
 def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | None, int]]:
+    """Changes of balance that no instruction explains, as (source, destination, amount)."""
     changed = [(key, amount) for key, amount in rest.items() if amount]
     if len(changed) == 2 and changed[0][1] == -changed[1][1]:
         giver, taker = sorted(changed, key=lambda pair: pair[1])
@@ -126,7 +128,7 @@ def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | No
 
 
 def _decimals_of(value: Any) -> int:
-    """One byte on the chain; more would make ours the work of writing the number down."""
+    """The decimals of a mint: one byte on the chain. A larger number could make amounts of any length."""
     if type(value) is not int or not 0 <= value <= _DECIMALS_MAX:
         raise ValueError("not a mint's decimals")
     return value
@@ -134,7 +136,7 @@ def _decimals_of(value: Any) -> int:
 
 @dataclass(slots=True)
 class _TokenAccounts:
-    """What is known of each token account while the instructions run."""
+    """The state of each token account while the instructions are followed."""
 
     mints: dict[str, str]
     owners: dict[str, str]
@@ -159,7 +161,7 @@ def token_transfers(transaction: Mapping[str, Any]) -> list[TokenTransfer]:
 
 
 def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dict[str, int]]:
-    """As they were before, and the amounts afterwards."""
+    """The token accounts before the transaction, and their amounts after it."""
     meta, keys = transaction["meta"], account_keys(transaction)
     accounts = _TokenAccounts({}, {}, {}, {})
     amounts: list[dict[str, int]] = [{}, {}]
@@ -181,7 +183,9 @@ def _token_step(kind: str, info: Mapping[str, Any], accounts: _TokenAccounts) ->
     elif kind.startswith("initializeMint"):
         accounts.decimals[info["mint"]] = _decimals_of(info["decimals"])
     elif kind == "closeAccount":
-        accounts.running.pop(info["account"], None)  # Of wrapped SOL: its lamports are among the SOL transfers.
+        accounts.running.pop(
+            info["account"], None
+        )  # The account held wrapped SOL; its lamports are among the SOL transfers.
     move = _TOKEN_MOVES.get(kind)
     return [] if move is None else [_token_move(move, info, accounts)]
 

@@ -1,21 +1,21 @@
 """The health of the service: starting, ok or degraded, from what probes and stores say.
 
 Implements: interface specification, "Service health"; decisions, "health transitions".
-Pure: fed by the shell after every probe of a node and whenever a store's state changes. What the clients get to read
-is endpoints.py; how a node is probed is upstream's.
+Pure: the shell calls it after every probe of a node and after every look at the stores. The documents that clients
+read are made in endpoints.py; probing is part of upstream.
 
-The primary node is every node with a weight: each of them is counted on for its share of the calls, so one that fails
-is a service that is not whole, and whoever takes over its share is its fallback. Nodes of weight 0 are nothing but
-fallback, and may fail without being missed.
+Every node with a weight above 0 is a primary node. Each takes a share of the calls, so the service is degraded when one
+of them fails, and the node that takes over its calls is its fallback. A node of weight 0 is only a fallback: its
+failure changes nothing.
 
 | From          | To       | When                                                                                    |
 |---------------|----------|-----------------------------------------------------------------------------------------|
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
-| any           | starting | the ledger cannot commit: no paid call is admitted that could not be recorded           |
-| starting, ok  | degraded | of a primary node 3 failed probes in a row or a lag above the limit (or it says itself  |
-|               |          | that it is behind), or Redis, relay or stream source down                               |
-| degraded      | ok       | 3 good probes in a row of every primary node: answered, no lag, all else up at the time |
-| starting      | ok       | nothing of the above holds; a start has no bad record to live down                      |
+| any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
+| starting, ok  | degraded | a primary node failed 3 probes in a row, lags above the limit, or says that it is       |
+|               |          | behind; or Redis, the relay or the stream source is down                                |
+| degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
+| starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from enum import Enum, unique
 
 from actors.upstream.core import Probe
 
-PROBES_IN_A_ROW = 3  # Decisions: as many failed ones degrade as good ones restore.
+PROBES_IN_A_ROW = 3  # Decisions: so many failed probes degrade the service, and so many good ones restore it.
 
 
 @unique
@@ -35,7 +35,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the service stands on, as last seen. None: not configured, so not missed."""
+    """The services that this one needs, as last seen. None: not configured, and so not needed."""
 
     ledger_committing: bool  # PostgreSQL is reachable and its last commit succeeded.
     redis_reachable: bool
@@ -53,7 +53,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What a node said last; None: it has not said."""
+    """The latest figures that a node gave. None: it has not given this one."""
 
     slot: int | None = None
     block_height: int | None = None
@@ -62,7 +62,7 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """One node, as its probes show it."""
+    """The state of one node, from its probes."""
 
     name: str = ""
     is_primary: bool = True
@@ -90,7 +90,7 @@ class NodeHealth:
 
     @property
     def is_well(self) -> bool:
-        """Whether calls can be expected to be answered, and from the tip of the chain."""
+        """Whether the node answers and is not behind the chain."""
         return self.is_answering and not self.lagging
 
 
@@ -100,10 +100,10 @@ class Health:
     status: Status = Status.STARTING
     services: Services = Services(ledger_committing=False, redis_reachable=False)
     nodes: tuple[NodeHealth, ...] = (NodeHealth(),)
-    stores_were_reachable: bool = False  # All at once, at least once.
+    stores_were_reachable: bool = False  # All stores at the same time, at least once since the start.
 
     def after_probe(self, probe: Probe, best_known_slot: int | None, name: str = "") -> "Health":
-        """The health once a node was probed. best_known_slot: highest slot that any source has named."""
+        """The health after a probe of a node. best_known_slot: highest slot that any source has named."""
         lagging = probe.behind or (
             probe.slot is not None and best_known_slot is not None and best_known_slot - probe.slot > self.lag_slots_max
         )
@@ -114,7 +114,7 @@ class Health:
         return replace(self, nodes=nodes)._judged()
 
     def after_services(self, services: Services) -> "Health":
-        """The health once stores and sources were looked at. Looking again changes nothing."""
+        """The health after a look at stores and sources. A second look with the same result changes nothing."""
         seen = replace(
             self,
             services=services,
@@ -129,7 +129,7 @@ class Health:
 
     @property
     def node_healthy(self) -> bool:
-        """Whether every primary node answers, and from the tip of the chain."""
+        """Whether every primary node answers and is not behind the chain."""
         return all(node.is_well for node in self.primaries)
 
     @property
@@ -140,12 +140,12 @@ class Health:
 
     @property
     def figures(self) -> NodeFigures:
-        """Of the primary node that has come furthest."""
+        """The figures of the primary node with the highest slot."""
         return max((node.figures for node in self.primaries), key=lambda figures: figures.slot or 0)
 
     @property
     def paid_traffic_ready(self) -> bool:
-        """Whether a paid call would be recorded and somebody is there to answer it, be it late or from behind."""
+        """Whether a paid call would be recorded, and at least one node answers, even if it is behind."""
         return self.status is not Status.STARTING and any(node.is_answering for node in self.nodes)
 
     def _judged(self) -> "Health":
@@ -163,7 +163,7 @@ class Health:
 
 
 def _latest(known: NodeFigures, probe: Probe) -> NodeFigures:
-    """An answered probe may still lack a figure; the last known one then stands."""
+    """Keep the last known figure where an answered probe lacks it."""
     return NodeFigures(
         slot=known.slot if probe.slot is None else probe.slot,
         block_height=known.block_height if probe.block_height is None else probe.block_height,

@@ -1,8 +1,8 @@
-"""What GET /health, /pricing and /capabilities answer.
+"""The documents of GET /health, /pricing and /capabilities.
 
 Implements: interface specification, "Public endpoints", "Health document", "Pricing document"; decisions, "pricing
-field names". Pure: documents from state, catalog and configuration; the wire's field names appear only here.
-The pricing and capabilities documents never change while a process runs: build them once.
+field names". Pure: builds the documents from state, catalog and configuration; their field names appear only here.
+The pricing and capabilities documents do not change while a process runs, so build them once.
 Credits are integers, or null where a price is not per call; amounts of USDC are decimal strings.
 """
 
@@ -24,7 +24,7 @@ def health_http_status(health: Health) -> int:
 
 
 def health_document(health: Health, now: int, started_at: int, doors: Doors) -> dict[str, Any]:
-    """now, started_at: Unix seconds, of this moment and of the start of the service."""
+    """now, started_at: Unix seconds; started_at is when the service started."""
     flags = products.services(doors)
     del flags["archive_history"]  # Interface: in the capabilities document only.
     document: dict[str, Any] = {
@@ -48,8 +48,10 @@ def health_document(health: Health, now: int, started_at: int, doors: Doors) -> 
 
 
 def sponsor_fields(low: bool) -> dict[str, Any]:
-    """Of the health document, where x402 payments are taken. Calls are not touched by it, so the status is not either:
-    a sponsor that runs dry ends the payments that come with calls, and nothing else."""
+    """Further fields of the health document, where x402 payments are taken.
+
+    A sponsor without money stops only the payments that come with calls, so the status does not depend on it.
+    """
     return {"sponsor_balance_low": low}
 
 
@@ -86,7 +88,7 @@ def capabilities_document(doors: Doors) -> dict[str, Any]:
 def pricing_document(
     payments: PaymentsConfig, pricing: PricingConfig, outcomes: Mapping[str, bool], doors: Doors
 ) -> dict[str, Any]:
-    """outcomes: each way a call can end, and whether its credits are then charged; the gateway's own table."""
+    """outcomes: each way a call can end, and whether it is then charged; the gateway's own table."""
     return {
         "ok": True,
         "credits_per_usdc": payments.credits_per_usdc,
@@ -119,7 +121,7 @@ def pricing_document(
 
 
 def _percentage_priced(name: str) -> dict[str, Any]:
-    """The builders' fees are live rates; while nothing computes them, they are null rather than invented."""
+    """The trade builders' fees are live rates. They are null while nothing computes them."""
     return {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": METHODS[name].callable}
 
 

@@ -1,9 +1,9 @@
-"""What the service offers and does not offer, and what that costs beside the catalog's methods.
+"""The products of the service, offered or not, and the prices of all that are not JSON-RPC methods.
 
 Implements: interface specification, "Bundle relay", "Bulk endpoints", "Signal billing", "Webhook deliveries";
 decisions, "Open facts, settled" (native subscriptions, webhook delivery price).
-Pure data. Prices of JSON-RPC methods are actors/catalog.py. A product that is not built is listed with its price and
-as not available, so that nobody builds on a page that pretends.
+Pure data. Prices of JSON-RPC methods are in actors/catalog.py. A product that is not built is listed with its price and
+`available: false`, so that no client relies on it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from actors.catalog import METHODS, Availability, MethodClass
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Which doors beside HTTP this build opens."""
+    """The doors that this build opens beside HTTP."""
 
     websocket: bool = False
     grpc: bool = False
@@ -110,7 +110,7 @@ _METHOD_REASONS = MappingProxyType(
         Availability.FORBIDDEN: "denied: answered with HTTP 403, at no charge",
     }
 )
-# What needs an index over the whole chain, which a node alone does not keep.
+# Methods that need an index over the whole chain; a plain node keeps none.
 _INDEXED_METHODS = ("getAssetsByOwner", "getTransactionHistory")
 _SERVICE_REASONS = MappingProxyType(
     {
@@ -125,7 +125,7 @@ _SERVICE_REASONS = MappingProxyType(
 
 
 def services(doors: Doors) -> dict[str, bool]:
-    """The flags of the capabilities document. They follow the catalog, so a method that is built flips its flag."""
+    """The flags of the capabilities document. They follow the catalog: once a method is built, its flag is true."""
     return {
         "hot_rpc": METHODS["getAccountInfo"].callable,
         "send": METHODS["sendTransaction"].callable,
