@@ -1,7 +1,8 @@
-"""The nouns of an x402 payment: what a door hands to whoever settles it, what comes back, and the networks' names.
+"""Types of x402 payments, shared by the doors that receive a payment and the settler; names of the networks.
 
 Implements: decisions 1 (network ids) and 3.6; x402 protocol versions 1 and 2, scheme `exact` on SVM.
-Pure vocabulary of two contexts that never meet: the doors read headers and answer, deposits/ verifies and settles.
+Pure vocabulary of two contexts that do not import each other: the doors read headers and answer, deposits/ verifies
+and settles.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
 
 
 def network_of(payments: PaymentsConfig) -> Network:
-    """None means mainnet."""
+    """The configured network; mainnet where none is set."""
     return NETWORKS[payments.network or "mainnet"]
 
 
@@ -39,15 +40,15 @@ def mint_of(payments: PaymentsConfig) -> str:
 
 @unique
 class Lack(Enum):
-    """Why a payment was not settled. Only PENDING may yet land."""
+    """The reason why a payment was not settled. Only a PENDING one may still land."""
 
-    INVALID = "invalid"  # Not a payment that this service takes; nothing was signed or sent.
-    DUPLICATE = "duplicate"  # This very payment was taken before; it is not settled, signed or credited again.
+    INVALID = "invalid"  # This service does not accept such a payment; nothing was signed or sent.
+    DUPLICATE = "duplicate"  # The same payment came before; it is not settled, signed or credited again.
     REJECTED = "rejected"  # The network refused it, or it landed and failed.
-    PENDING = "pending"  # Sent, and the network's verdict is not known: it must not be paid again.
-    UNAVAILABLE = "unavailable"  # Not tried: the node, the store or the owner of the account is away.
+    PENDING = "pending"  # Sent, and the result is not known yet: the client must not pay again.
+    UNAVAILABLE = "unavailable"  # Not tried: the node, the store or the owner of the account does not answer.
     NOT_CONFIGURED = "not configured"
-    TOO_MANY = "too many"  # At once, or in this minute; the same payer may try again soon.
+    TOO_MANY = "too many"  # Too many payments at once or in a minute; the same payer may try again soon.
     NOT_SPONSORED = "not sponsored"  # The service pays no network fees for this payer.
 
 
@@ -55,8 +56,8 @@ class Lack(Enum):
 class NotSettled:
     """reason: a short word of the x402 specification or its SDKs; message: one sentence for people.
 
-    signature: base58, empty where there is no transaction of it on its way or on the chain.
-    may_land: this very payment may still land, so nobody should be asked for another one in its place.
+    signature: base58, of the transaction that was sent or is on the chain; empty where there is none.
+    may_land: this payment may still land, so the client must not be asked for another one.
     """
 
     lack: Lack
@@ -69,7 +70,7 @@ class NotSettled:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """On the chain at the commitment that settlement waits for. payer: of the transfer, as base58 and as bytes."""
+    """The payment is on the chain, at the configured commitment. payer, pubkey: the payer as base58 and as bytes."""
 
     signature: str
     payer: str
@@ -77,31 +78,31 @@ class Settled:
     amount_base_units: int
     credits_added: int = 0
     balance: int = 0
-    worth: int = 0  # Credits that this payment brought its payer, now or, where it was credited before, then.
+    worth: int = 0  # Credits that this payment brought its payer, now or when it was credited before.
 
 
 @dataclass(frozen=True, slots=True)
 class BlockhashHint:
-    """A fresh blockhash that payers may sign on, from the node that will broadcast."""
+    """A fresh blockhash for payers to sign with, from the node that will broadcast the payment."""
 
     blockhash: str
     last_valid_block_height: int
 
 
 class PaymentDesk(Protocol):
-    """Settles x402 payments. Each payment is settled at most once, whoever asks and however often."""
+    """Settles x402 payments. Each payment is settled at most once, however often it is brought."""
 
     def hint(self) -> BlockhashHint | None:
-        """At most some seconds old; None where there is none."""
+        """A blockhash that is at most some seconds old, or None."""
         ...
 
     async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
         """The standard path: verify, co-sign, send, wait for the commitment, credit the payer.
 
-        address: of the client that brought it, as requests are counted. Settled is answered once for each payment.
+        address: of the client, in the form that request limits use. Each payment is answered as Settled only once.
         """
         ...
 
     async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
-        """POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. Credits nothing."""
+        """POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. Gives no credits."""
         ...

@@ -1,15 +1,15 @@
-"""The watcher: follows the deposit account and turns every transfer into credits, once.
+"""The watcher: follows the deposit account and has every transfer credited once.
 
 Implements: interface, "first USDC deposit credited" and `POST /account/confirm-deposit`; decisions, money rule 4;
 hostile inputs 22 and 23.
-A shell: what a transaction is worth is decided in core.py, and the owner of the account decides that it is credited
-once. Two steps, each of which may be repeated after a crash at any point of it:
-- list: page from the newest final transaction back to the cursor into the inbox, then move the cursor;
-- work: take the oldest of the inbox, read them, have them credited, then record what became of them and take them out.
-Nothing leaves the inbox before it is credited and recorded, so nothing is lost; credits and records are unique by
-transfer, so nothing is repeated. Memory holds one page and one batch, however long the backlog.
+A shell: core.py decides what a transaction is worth, and the owner of the account credits a transfer only once. There
+are two steps, and each may be repeated after a crash at any point:
+- list: page from the newest final transaction back to the cursor, put all into the inbox, then move the cursor;
+- work: take the oldest of the inbox, read them, have them credited, record the outcome and remove them from the inbox.
+A transaction stays in the inbox until it is credited and recorded, so none is lost. Credits and records are unique by
+transfer, so none is repeated. Memory holds one page and one batch, however long the backlog is.
 
-A plain class. host.py makes it a Ray actor; tests use it as it is.
+A plain class. host.py makes it a Ray actor; tests use it directly.
 """
 
 import asyncio
@@ -24,27 +24,27 @@ from actors.clock import Clock
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.core import Finding, Judgment, failed, gone, judge
 from actors.deposits.crediting import Credit, Crediting
-from actors.deposits.store import Aside, Cursor, DepositStore, DepositStoreUnavailable, Gap
+from actors.deposits.store import Cursor, DepositStore, DepositStoreUnavailable, Gap, Postponed
 from actors.deposits.transfers import DepositAccount
 
 logger = logging.getLogger(__name__)
 
 BATCH_MAX = 128  # Transactions worked on at once.
-_WAITING_MAX = BATCH_MAX // 2  # Of a batch; where more wait for owners that do not answer, they let others pass.
-_ASIDE_MS = 60_000
-_FRUITLESS_MAX = 16  # Batches in a round of which nothing could be credited: it is the ledger that is away.
+_WAITING_MAX = BATCH_MAX // 2  # When more of a batch wait for accounts that cannot be credited, they are postponed.
+_POSTPONED_MS = 60_000
+_FRUITLESS_MAX = 16  # After so many batches without one credit in a round, the ledger itself must be away.
 READS_IN_FLIGHT_MAX = 16
-_LAG_SLOTS = 150  # Behind one address there may be several nodes; one that is further behind is not asked.
-_GONE_TRIES = 4  # Nodes take turns, so these reach as many of them.
-_READ_SLOT_SECONDS = 60  # How often an idle watcher notes how far it has read.
+_LAG_SLOTS = 150  # An address may stand for several nodes; none that is further behind is expected to answer.
+_GONE_TRIES = 4  # Nodes take turns, so this reaches up to four of them.
+_READ_SLOT_SECONDS = 60  # An idle watcher stores how far it has read this often.
 _PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 _NOTHING = Cursor(b"", 0, 0)
-_ASIDE_FAULT = "many deposits wait for accounts that cannot be credited"
-AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)  # Whoever did not answer is asked again.
+_POSTPONED_FAULT = "many deposits wait for accounts that cannot be credited"
+AWAY = (ChainUnavailable, DepositStoreUnavailable, OwnerUnavailable)  # The watcher tries again after each of these.
 
 
 class DepositWatcher:
-    """wake: set by whoever hears of a new transaction; without it the watcher looks every poll_seconds."""
+    """wake: set on notice of a new transaction; without notices the watcher looks every poll_seconds."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class DepositWatcher:
         self._minimum, self._start_slot, self._poll_seconds = minimum_base_units, start_slot, poll_seconds
         self._reads = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
         self._read_slot_at = 0
-        self._aside_until_ms = 0
-        self._fruitless = 0  # Batches of this round.
+        self._postponed_until_ms = 0
+        self._fruitless = 0  # Batches of this round without one credit.
         self.wake = asyncio.Event()
-        self.fault = ""  # Why the latest round did not end; empty: it did.
+        self.fault = ""  # Why the latest round failed; empty: it did not.
         self.caught_up_at = 0  # Unix seconds.
         self._task: asyncio.Task[None] | None = None
 
@@ -91,19 +91,19 @@ class DepositWatcher:
                 await self._sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
                 attempt += 1
                 continue
-            except Exception as error:  # A bug must not end the watching for good; it is told in health and logs.
+            except Exception as error:  # A bug must not end the watcher; health and logs report it.
                 self.fault = f"{type(error).__name__}: {error}"
                 logger.exception("a round of the deposit watcher failed")
                 await self._sleep(_PAUSES[-1])
                 continue
             attempt, self.caught_up_at = 0, self._clock.now()
-            self.fault = "" if self._clock.now_ms() >= self._aside_until_ms else _ASIDE_FAULT
+            self.fault = "" if self._clock.now_ms() >= self._postponed_until_ms else _POSTPONED_FAULT
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_seconds):  # wait_for may swallow the cancelling by stop().
+                async with asyncio.timeout(self._poll_seconds):  # wait_for may lose the cancellation by stop().
                     await self.wake.wait()
 
     async def round(self) -> None:
-        """List what is new, then work until nothing is left. Raises one of AWAY when something does not answer."""
+        """List new transactions, then work until the inbox has none that is due. Raises one of AWAY."""
         self._fruitless = 0
         await self.list_new()
         while await self.work():
@@ -112,17 +112,17 @@ class DepositWatcher:
     # --- listing --------------------------------------------------------------------------------------------------
 
     async def list_new(self) -> None:
-        """Page from the newest back to what was listed before."""
+        """Page from the newest transaction back to those that were listed before."""
         cursor = await self._store.cursor(self._account.address)
         known = cursor.signature if cursor is not None and cursor.signature else None
         now = self._clock.now()
-        # Asked before the pages: what is final by then is in them, less what a node that is a little behind lacks.
+        # Read before the pages: they hold everything up to this slot, less what a node that is a little behind lacks.
         noting = cursor is None or now >= self._read_slot_at
         read_slot = max(0, await self._chain.slot() - _LAG_SLOTS) if noting else 0
         try:
             newest, ran_out = await self._list(cursor, known)
         except UnknownPosition:
-            # The cursor's transaction is older than what the node keeps, or too young for it: by slots instead.
+            # The node no longer has the cursor's transaction, or does not have it yet: compare slots instead.
             newest, ran_out = await self._list_by_slots(cursor)
         if newest is None and not noting:
             return
@@ -136,11 +136,11 @@ class DepositWatcher:
     async def _list_by_slots(self, cursor: Cursor | None) -> tuple[Seen | None, bool]:
         try:
             return await self._list(cursor, None)
-        except UnknownPosition as error:  # One page came from a node that is ahead of the one asked for the next.
+        except UnknownPosition as error:  # Two nodes gave the pages, and the second is behind.
             raise ChainUnavailable("getSignaturesForAddress: the pages do not fit together") from error
 
     async def _list(self, cursor: Cursor | None, until: bytes | None) -> tuple[Seen | None, bool]:
-        """The newest transaction that is new, and whether the node had no more to tell (else a known slot was met)."""
+        """(newest of the new transactions, whether the pages ended before a known slot was reached)."""
         floor = max(self._start_slot, cursor.slot if cursor is not None else 0)
         newest: Seen | None = None
         before: bytes | None = None
@@ -161,15 +161,15 @@ class DepositWatcher:
             before = page[-1].signature
 
     async def _gap(self, cursor: Cursor | None, ran_out: bool) -> Gap | None:
-        """Slots between what was read before and what the node still has: their deposits nobody can tell."""
+        """Slots that were not read before and that the node no longer has: deposits in them cannot be seen."""
         if cursor is None or not ran_out:
             return None
         first = await self._chain.first_slot()
         if first <= cursor.read_slot + 1:
             return None
         logger.error(
-            "the node has nothing of slots %d to %d any more: deposits in them are not seen; give their signatures to "
-            "`deposits explain` with a node that has them",
+            "the node no longer has slots %d to %d: deposits in them are not seen; connect a node that has them and "
+            "run `deposits explain` with their signatures",
             cursor.read_slot + 1,
             first - 1,
         )
@@ -178,12 +178,12 @@ class DepositWatcher:
     # --- working --------------------------------------------------------------------------------------------------
 
     async def work(self) -> bool:
-        """One batch, oldest first. False: nothing was left that is due."""
+        """Work on one batch, oldest first. False: the inbox had none that is due."""
         batch = await self._store.oldest(self._account.address, BATCH_MAX, self._clock.now_ms())
         if not batch:
             return False
         readings = await asyncio.gather(*(self._judged(seen) for seen in batch), return_exceptions=True)
-        # What stands before the first that could not be read is done; the rest waits behind it, so order is kept.
+        # Those before the first unreadable one are finished; the rest wait behind it, so that the order is kept.
         ready: list[tuple[Seen, Judgment]] = []
         obstacle: BaseException | None = None
         for seen, reading in zip(batch, readings, strict=True):
@@ -196,44 +196,46 @@ class DepositWatcher:
         done, findings, waiting = await self._credited(ready)
         if done:
             await self._store.record(self._account.address, findings, done, self._clock.now_ms())
-        aside = await self._step_aside(behind, waiting)
+        postponed = await self._postpone(behind, waiting)
         if obstacle is not None:
             raise obstacle
         self._fruitless += bool(waiting) and not done
-        if waiting and not done and (not aside or self._fruitless >= _FRUITLESS_MAX):
+        if waiting and not done and (not postponed or self._fruitless >= _FRUITLESS_MAX):
             raise OwnerUnavailable(f"{len(waiting)} deposits wait for accounts that cannot be credited")
         return True
 
-    async def _behind(self, ready: Sequence[tuple[Seen, Judgment]]) -> dict[bytes, Aside]:
-        """Those of an authority that others stepped aside for: they come with them, so that its order is kept."""
+    async def _behind(self, ready: Sequence[tuple[Seen, Judgment]]) -> dict[bytes, Postponed]:
+        """Transactions of an authority that has postponed ones: postponed too, so that its order is kept."""
         wanted = {seen.signature: _authorities(judgment) for seen, judgment in ready}
         authorities = sorted(set().union(*wanted.values()))
         if not authorities:
             return {}
-        times = await self._store.waited_for(self._account.address, authorities, self._clock.now_ms())
+        times = await self._store.postponed_for(self._account.address, authorities, self._clock.now_ms())
         return {
-            signature: Aside(signature, names & times.keys(), max(times[name] for name in names & times.keys()))
+            signature: Postponed(signature, names & times.keys(), max(times[name] for name in names & times.keys()))
             for signature, names in wanted.items()
             if names & times.keys()
         }
 
-    async def _step_aside(self, behind: dict[bytes, Aside], waiting: dict[bytes, frozenset[str]]) -> int:
-        """How many make room. A few that wait need not: they are asked for again at once."""
+    async def _postpone(self, behind: dict[bytes, Postponed], waiting: dict[bytes, frozenset[str]]) -> int:
+        """Postpone transactions and give their number. A few waiting ones are not postponed but tried again at once."""
         rows = list(behind.values())
         if len(waiting) > _WAITING_MAX:
-            until_ms = self._clock.now_ms() + _ASIDE_MS
-            rows += [Aside(signature, names, until_ms) for signature, names in waiting.items()]
-            logger.warning("%d deposits of accounts that cannot be credited make room for others", len(waiting))
+            until_ms = self._clock.now_ms() + _POSTPONED_MS
+            rows += [Postponed(signature, names, until_ms) for signature, names in waiting.items()]
+            logger.warning("%d deposits are postponed: their accounts cannot be credited now", len(waiting))
         if rows:
-            await self._store.step_aside(self._account.address, rows)
-            self._aside_until_ms = max(self._aside_until_ms, *(row.try_at_ms for row in rows))
+            await self._store.postpone(self._account.address, rows)
+            self._postponed_until_ms = max(self._postponed_until_ms, *(row.try_at_ms for row in rows))
         return len(rows)
 
     async def _credited(
         self, ready: Sequence[tuple[Seen, Judgment]]
     ) -> tuple[list[bytes], list[Finding], dict[bytes, frozenset[str]]]:
-        """Signatures and findings of those that are done, and for whom each of the others waits. One account that
-        cannot be credited, or one owner that does not answer, holds up its own transactions alone."""
+        """(signatures of finished transactions, their findings, authorities that each of the others waits for).
+
+        An account that cannot be credited, or an owner that does not answer, delays its own transactions only.
+        """
         wanted = [
             Credit(seen.signature, transfer, seen.slot, seen.block_time)
             for seen, judgment in ready
@@ -255,12 +257,12 @@ class DepositWatcher:
         async with self._reads:
             transaction = await self._chain.transaction(seen.signature)
             if transaction is None and await self._chain.first_slot() <= seen.slot:
-                # Another node behind the same address may not be as far: asked again later.
+                # Another node behind the same address may be behind: try again later.
                 raise ChainUnavailable("getTransaction: a final transaction is not there yet")
             for _ in range(_GONE_TRIES):
                 if transaction is not None:
                     break
-                # Another may keep more, and nobody looks again by himself once it is listed as gone.
+                # Another node may keep more history, and a transaction that is listed as gone is not read again.
                 transaction = await self._chain.transaction(seen.signature)
         return gone(seen.signature, seen.slot) if transaction is None else self.judge(transaction, seen.signature)
 
@@ -270,7 +272,7 @@ class DepositWatcher:
     # --- the operator ---------------------------------------------------------------------------------------------
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
-        """Give a listed transfer to an account. The finding as it is then, or what keeps it from being done."""
+        """Give a listed transfer to an account. Returns the new finding, or one sentence that says why not."""
         assigned = await self._crediting.assign(finding, pubkey, reason)
         if isinstance(assigned, str):
             return assigned

@@ -1,4 +1,4 @@
-"""What others may ask of the deposit watcher, and the client they hold.
+"""The client of the deposit watcher.
 
 Implements: `POST /account/confirm-deposit` as seen by the doors; the operator's commands on deposits. No rules here.
 """
@@ -22,12 +22,12 @@ _CONFIRM_SECONDS = 25.0
 
 
 class DepositsClient:
-    """Of one replica. pulse(): a watcher that Ray restarted begins with its first question, so somebody must ask."""
+    """Belongs to one replica. It calls every few seconds: a watcher that Ray restarted begins with its first call."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self._task: asyncio.Task[None] | None = None
-        self.state: Mapping[str, Any] = {}  # As it was when the watcher last answered; empty: it does not.
+        self.state: Mapping[str, Any] = {}  # From the watcher's latest answer; empty while it does not answer.
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._pulse())
@@ -38,7 +38,7 @@ class DepositsClient:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> Answer:
-        """pubkey, balance: of the caller; None: it has no account. The answer is about the caller alone."""
+        """pubkey, balance: of the caller. balance None: it has no account. The answer tells about the caller alone."""
         try:
             refusal, detail, parts, looked = await hosting.ask(
                 self._handle, "confirm", signature, wait_seconds=_CONFIRM_SECONDS

@@ -1,9 +1,9 @@
-"""`python -m actors.deposits.audit --node-url URL`: is what was credited what the chain says, to the unit?
+"""`python -m actors.deposits.audit --node-url URL`: compares every credited transfer with the chain, to the unit.
 
-Implements: decisions, money rules 4 and 6. Reads the chain anew, transaction by transaction, and the books beside it:
-every transfer that the chain has must be credited once, with its amount at the rate of its day, or be listed with a
-reason; and nothing may be credited that the chain does not have. Writes nothing but a temporary table of its own. May
-run beside a serving instance: what is younger than the watcher's reading is left out. Memory stays flat.
+Implements: decisions, money rules 4 and 6. Reads the chain again, transaction by transaction, and compares it with the
+books: every transfer on the chain must be credited once, with its amount at the rate of its day, or be listed with a
+reason; and no transfer may be credited that the chain does not have. Writes only a temporary table of its own. May run
+beside a serving instance: transactions that the watcher has not read yet are left out. Memory use does not grow.
 """
 
 import asyncio
@@ -37,21 +37,21 @@ _INDEX_BYTES = 4
 
 
 class AuditFailed(Exception):
-    """One sentence: what could not be read."""
+    """One sentence that says what could not be read."""
 
 
 @dataclass(slots=True)
 class DepositsReport:
     transfers: int = 0  # Into the deposit account, final.
-    received: int = 0  # Base units, by them.
-    credited: int = 0  # Base units of those that became credits, assigned ones included.
-    credits: int = 0  # For them, bonuses not included.
+    received: int = 0  # Base units of those transfers.
+    credited: int = 0  # Base units of credited transfers, assigned ones included.
+    credits: int = 0  # Credits for those, without bonuses.
     waiting: int = 0  # Base units that are listed for the operator.
-    unexplained: int = 0  # Base units that came without a transfer; a part of them may be assigned.
-    older: int = 0  # Credited transfers that the node has forgotten.
-    young: int = 0  # Credited with a call, and younger than what the watcher has read.
+    unexplained: int = 0  # Base units that came without a transfer; the operator may have assigned some.
+    older: int = 0  # Credited transfers that the node no longer has.
+    young: int = 0  # Payments with a call, newer than the watcher's last reading.
     taken_back: int = 0  # Credits.
-    faults: list[tuple[str, str]] = field(default_factory=list)  # Signature and sentence; the first FAULTS_SHOWN.
+    faults: list[tuple[str, str]] = field(default_factory=list)  # (signature, sentence), the first FAULTS_SHOWN.
     faults_total: int = 0
 
     def add(self, signature: bytes, fault: str) -> None:
@@ -61,7 +61,7 @@ class DepositsReport:
 
 
 async def audit(connection: asyncpg.Connection, node: Node, start_slot: int = 0) -> DepositsReport:
-    """Every account that was ever watched. Raises AuditFailed and ChainUnavailable."""
+    """Compare every account that was ever watched. Raises AuditFailed and ChainUnavailable."""
     report = DepositsReport()
     chain = DepositChain(node)
     await connection.execute("CREATE TEMPORARY TABLE deposits_seen (operation bytea PRIMARY KEY)")
@@ -134,7 +134,7 @@ async def _audit_some(
     for seen, transaction in zip(some, told, strict=True):
         executed = _read(transaction, account)
         if executed is None:
-            report.add(seen.signature, "the node lists it and does not tell it")
+            report.add(seen.signature, "the node lists it and does not give it")
             continue
         _compare(seen.signature, executed, account, credited, listed, report)
     await connection.executemany(
@@ -159,7 +159,7 @@ def _compare(
     listed: set[tuple[bytes, int]],
     report: DepositsReport,
 ) -> None:
-    """One transaction of the chain with what the books have of it."""
+    """Compare one transaction of the chain with its rows in the books."""
     brought = 0
     for each in executed.transfers:
         if each.source == account.address or each.amount == 0:
@@ -188,7 +188,7 @@ def _compare(
 
 
 async def _audit_rest(connection: asyncpg.Connection, first_slot: int, read_until: int, report: DepositsReport) -> None:
-    """What is in the books and was not met on the chain."""
+    """Report rows of the books that no transaction of the chain explains."""
     async with connection.transaction():
         async for row in connection.cursor(
             "SELECT d.operation, d.slot, d.base_units, d.credits, d.returned_ms FROM account_deposits d"
@@ -216,11 +216,11 @@ def show(report: DepositsReport, console: Console) -> None:
         table.add_row("taken back, never final", "", str(-report.taken_back))
     console.print(table)
     if report.older:
-        console.print(f"{report.older} credited transfers are older than what the node keeps: not compared.")
+        console.print(f"{report.older} credited transfers are older than the history of the node: not compared.")
     if report.young:
         console.print(f"{report.young} payments with a call are younger than what the watcher has read: not compared.")
     if report.faults_total == 0:
-        console.print("The books and the chain agree: what was received is credited or listed, once, to the unit.")
+        console.print("The books and the chain agree: every transfer is credited or listed, once, to the unit.")
         return
     faults = Table("transaction", "what differs", title=f"{report.faults_total} differences")
     for signature, fault in report.faults:

@@ -1,7 +1,7 @@
-"""What the watcher asks of a node, always at finalized commitment: what is not final may be forked out again.
+"""The watcher's calls to a node, at finalized commitment: a fork may still drop a transaction that is not final.
 
 Implements: facts of getSignaturesForAddress and getTransaction; hostile input 23 ("unfinalised then forked out").
-The shell around one node. A node that does not answer is ChainUnavailable; nothing is concluded from silence.
+The shell around one node. Raises ChainUnavailable when the node does not answer, and concludes nothing from that.
 """
 
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ _SIGNATURE_BYTES = 64
 
 
 class ChainUnavailable(Exception):
-    """The node did not say. The text says what was asked."""
+    """The node did not answer. The text names the method."""
 
 
 class UnknownPosition(Exception):
-    """The node does not know the signature that a page was to begin or end at."""
+    """The node does not know the signature at which a page should begin or end."""
 
 
 class Seen(NamedTuple):
@@ -36,9 +36,9 @@ class Seen(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the node knows of a transaction that is not final."""
+    """The state of a transaction that is not final, or that the node knows only by its status."""
 
-    level: str  # processed or confirmed, or finalized where the transaction itself cannot be read.
+    level: str  # Commitment: processed, confirmed, or finalized.
     failed: bool
 
 
@@ -63,7 +63,7 @@ class DepositChain:
             raise ChainUnavailable("getSignaturesForAddress: not a list of transactions") from error
 
     async def transaction(self, signature: bytes) -> dict[str, Any] | None:
-        """None: the node has no final transaction of this signature."""
+        """A getTransaction result. None: the node has no final transaction with this signature."""
         config = {"encoding": "json", "maxSupportedTransactionVersion": 1, "commitment": "finalized"}
         found = await self._ask("getTransaction", [base58_text(signature), config])
         if found is None or isinstance(found, dict):
@@ -109,7 +109,7 @@ class DepositChain:
 
 def signature_of(text: str) -> bytes:
     """Raises ValueError for anything but the base58 text of 64 bytes."""
-    # The library passes over white space, which would give one signature several texts.
+    # The library skips white space, so without this check one signature would have several texts.
     if not 64 <= len(text) <= 88 or not text.isalnum():
         raise ValueError("not a signature")
     raw = bytes(base58.b58decode(text))

@@ -1,8 +1,8 @@
-"""A customer says that a deposit was made: looked up at once, on the same path as the watcher's.
+"""A customer reports a deposit: it is looked up at once, in the same way as the watcher does.
 
-Implements: `POST /account/confirm-deposit`; hostile input 22. Whoever reports a transaction, it is credited to the
-authorities of its transfers. A shell: what a transaction is worth is core.py's, that it counts once the owner's.
-Fifty at once who report the same are one look at the chain.
+Implements: `POST /account/confirm-deposit`; hostile input 22. The credits go to the authorities of the transfers,
+whoever reports the transaction. A shell: core.py decides what a transaction is worth, and the owner of the account
+credits it once. Callers that report the same transaction at the same time share one look-up.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from actors.deposits.crediting import Credit, CreditedTransfer, Crediting
 from actors.deposits.store import DepositStore
 from actors.errors import Err, Refusal
 
-LOOKS_MAX = 64  # Different transactions looked up at once; beyond it the caller is asked to come again.
+LOOKS_MAX = 64  # Different transactions looked up at once; further callers are told to try again.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one account has of a transaction."""
+    """The credits of one account from one transaction."""
 
     pubkey: bytes
     added: int
-    balance: int | None  # None: nothing was added now, so whoever knew the balance before knows it still.
+    balance: int | None  # None: nothing was added by this call, so the caller's earlier balance still holds.
 
 
 Outcome = tuple[Part, ...] | Refusal
@@ -47,8 +47,10 @@ class Confirming:
         self._looks: dict[bytes, asyncio.Task[Outcome]] = {}
 
     async def confirm(self, signature: bytes) -> tuple[Outcome, bool]:
-        """What became of the transaction, and whether this asking looked it up: of many at once only the first does,
-        and to all the others it was processed already."""
+        """The outcome, and whether this call looked the transaction up.
+
+        Of several calls at the same time only the first does; the others are told that it was processed already.
+        """
         look = self._looks.get(signature)
         if look is not None:
             return _seen_again(await asyncio.shield(look)), False
@@ -56,7 +58,7 @@ class Confirming:
             return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many deposits are being confirmed at once"), False
         look = self._looks[signature] = asyncio.create_task(self._look(signature))
         look.add_done_callback(lambda _: self._looks.pop(signature, None))
-        with contextlib.suppress(Exception):  # Raised below; a task that nobody awaits would complain.
+        with contextlib.suppress(Exception):  # `await look` below raises it.
             await asyncio.shield(look)
         return await look, True
 
@@ -78,7 +80,7 @@ class Confirming:
         wanted = [Credit(signature, transfer, slot, block_time) for transfer in judgment.creditable]
         credited = await self._crediting.credit(wanted)
         findings = [*(row.finding for row in credited), *judgment.findings]
-        if not _is_strangers(findings):
+        if not _is_unrelated(findings):
             await self._store.record(self._account, findings, [signature], self._clock.now_ms())
         return _outcome(credited, findings)
 
@@ -91,8 +93,8 @@ class Confirming:
         return Refusal(Err.DEPOSIT_NOT_FINAL, f"it is {known.level}; credits come when it is finalized")
 
 
-def _is_strangers(findings: list[Finding]) -> bool:
-    """A transaction that has nothing to do with the deposit account: kept, anybody could fill the table."""
+def _is_unrelated(findings: list[Finding]) -> bool:
+    """Whether no finding concerns the deposit account. If these were recorded, anybody could fill the table."""
     return all(row.status == FindingStatus.IGNORED for row in findings)
 
 

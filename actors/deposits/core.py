@@ -1,13 +1,13 @@
-"""What becomes of the transfers of one transaction: credited, listed for the operator, or nothing.
+"""The outcome of each transfer of one transaction: credited, listed for the operator, or ignored.
 
 Implements: interface, "Minimum deposit" and attribution to the transfer authority; hostile input 23; decisions, money
 rule 4.
-Pure. The deposit account's balance has the last word: transfers that bring it less than they say earn nothing by
-themselves, and what comes without a transfer is listed.
+Pure. The balance of the deposit account decides: when it grew by less than the transfers say, all of them are listed
+and none earns credits; when it grew by more, the rest is listed.
 
-Choices where the interface is silent. The minimum is what one authority sends in one transaction, all its transfers
-together. An authority that did not sign is a program's own address or a multisig: nobody can sign in with it, so its
-transfers are listed. So are those that the deposit wallet itself sends.
+Choices where the interface is silent. The minimum applies to the sum of what one authority sends in one transaction. An
+authority that did not sign is a program's own address or a multisig. No client can sign in with it, so its transfers
+are listed. Transfers that the deposit wallet itself sends are listed too.
 """
 
 from collections import Counter
@@ -18,18 +18,18 @@ from typing import Any
 
 from actors.deposits.transfers import DepositAccount, Executed, Transfer, Unreadable, failure_of, read
 
-AMOUNT_MAX = 10**17  # Base units; more USDC than there is, and what a ledger can hold.
-REMAINDER_INDEX = 2**32 - 1  # Of what came without a transfer; no transfer has it.
+AMOUNT_MAX = 10**17  # Base units: more USDC than exists, and within the range of the ledger's numbers.
+REMAINDER_INDEX = 2**32 - 1  # Index of a finding that is not about a transfer; no transfer has it.
 
 
 @unique
 class FindingStatus(IntEnum):
-    """Of a finding. Numbers are the database's."""
+    """The outcome that a finding records. The numbers are stored in the database."""
 
     CREDITED = 0
     LISTED = 1  # The operator may assign it.
     ASSIGNED = 2
-    IGNORED = 3  # Nothing came in by it.
+    IGNORED = 3  # It brought nothing to the deposit account.
 
 
 @unique
@@ -41,8 +41,8 @@ class Reason(StrEnum):
     OWN_WALLET = "own_wallet"
     NO_TRANSFER = "no_transfer"  # The balance grew without a transfer.
     BALANCE_DIFFERS = "balance_differs"
-    TAKEN_BACK = "taken_back"  # Credited before it was final, given up for lost, and final after all.
-    GONE = "gone"  # The node has cleaned up the transaction before it was read.
+    TAKEN_BACK = "taken_back"  # Credited before it was final, taken back, and final after all.
+    GONE = "gone"  # The node removed the transaction before it was read.
     UNREADABLE = "unreadable"
     FAILED = "failed"
     NOTHING_CAME = "nothing_came"
@@ -53,10 +53,10 @@ WORDS: dict[str, str] = {
     Reason.BELOW_ONE_CREDIT: "the amount is worth less than one credit",
     Reason.NO_WALLET: "the transfer's authority is no wallet that could sign in (a program's address or a multisig)",
     Reason.OWN_WALLET: "the deposit wallet itself sent it",
-    Reason.NO_TRANSFER: "the balance grew without a transfer, so nobody's wallet is named",
-    Reason.BALANCE_DIFFERS: "the deposit account's balance did not grow by what the transfers say",
+    Reason.NO_TRANSFER: "the balance grew without a transfer, so the sender is not known",
+    Reason.BALANCE_DIFFERS: "the deposit account's balance grew by less than the transfers say",
     Reason.TAKEN_BACK: "it was credited before it was final, taken back, and became final after all",
-    Reason.GONE: "the node has already cleaned up this transaction",
+    Reason.GONE: "the node no longer has this transaction",
     Reason.UNREADABLE: "the node's answer about this transaction cannot be read",
     Reason.FAILED: "the transaction failed on chain",
     Reason.NOTHING_CAME: "the transaction brings nothing to the deposit account",
@@ -65,7 +65,7 @@ WORDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One transfer, or one transaction that brings none (index REMAINDER_INDEX), and what became of it."""
+    """The outcome of one transfer, or of one transaction without transfers (index REMAINDER_INDEX)."""
 
     signature: bytes
     index: int
@@ -76,19 +76,19 @@ class Finding:
     amount: int  # Base units.
     source: str = ""
     authority: str = ""
-    pubkey: bytes | None = None  # Whose credits it became.
-    credits: int = 0  # With the bonus.
+    pubkey: bytes | None = None  # The account that has the credits.
+    credits: int = 0  # The bonus included.
     note: str = ""  # The operator's reason.
 
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
     creditable: tuple[Transfer, ...]
-    findings: tuple[Finding, ...]  # All that is not creditable.
+    findings: tuple[Finding, ...]  # Everything else in the transaction.
 
 
 def judge(transaction: Mapping[str, Any], signature: bytes, account: DepositAccount, minimum: int) -> Judgment:
-    """transaction: a finalized one, as getTransaction tells it. Never raises: what cannot be read is listed."""
+    """Judge one finalized transaction, a getTransaction result. Never raises: an unreadable one is listed."""
     slot = transaction.get("slot")
     place = slot if isinstance(slot, int) and slot >= 0 else 0
     try:
@@ -101,12 +101,12 @@ def judge(transaction: Mapping[str, Any], signature: bytes, account: DepositAcco
 
 
 def gone(signature: bytes, slot: int) -> Judgment:
-    """The node listed it once and does not have it any more."""
+    """The judgment on a transaction that the node listed earlier and no longer has."""
     return _only(signature, slot, None, FindingStatus.LISTED, Reason.GONE)
 
 
 def failed(signature: bytes, slot: int, block_time: int | None) -> Judgment:
-    """The node's list says already that it failed."""
+    """The judgment on a transaction that failed according to the node's list."""
     return _only(signature, slot, block_time, FindingStatus.IGNORED, Reason.FAILED)
 
 

@@ -1,8 +1,8 @@
-"""Has transfers credited by the owners of their accounts, many in one message.
+"""Asks the owners of accounts to credit transfers, many in one message.
 
-Implements: decisions, money rules 2 and 4. The owner decides whether a transfer is new; here it is only asked, and
-asked again after any failure: what was credited until then is found as processed the next time. An owner that does not
-answer, or one account that is halted, says nothing of the others.
+Implements: decisions, money rules 2 and 4. The owner decides whether a transfer is new, so a request may be repeated
+after any failure: a transfer that was credited already is not credited again. An owner that does not answer, or a
+halted account, delays its own transfers only.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from actors.deposits.transfers import Transfer
 from actors.errors import Err
 from actors.units import parse_pubkey
 
-_TOO_SMALL = Err.INVALID_REQUEST.name  # What an amount that is worth less than one credit is refused with.
+_TOO_SMALL = Err.INVALID_REQUEST.name  # The refusal of an amount that is worth less than one credit.
 
 
 class Accounts(Protocol):
-    """What of accounts.api.AccountsClient is needed."""
+    """The part of accounts.api.AccountsClient that is used here."""
 
     async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]: ...
 
@@ -39,8 +39,8 @@ class Credit:
 @dataclass(frozen=True, slots=True)
 class CreditedTransfer:
     finding: Finding
-    added: int  # By this asking; 0 when it was credited before.
-    balance: int  # Of the account that has it.
+    added: int  # By this request; 0 when it was credited before.
+    balance: int  # Of the account that has the credits.
 
 
 class Crediting:
@@ -48,7 +48,7 @@ class Crediting:
         self._accounts = accounts
 
     async def credit(self, wanted: Sequence[Credit]) -> list[CreditedTransfer]:
-        """All of them, in the order asked for. Raises OwnerUnavailable when one of them was not answered."""
+        """Credit all, in this order. Raises OwnerUnavailable when one of them was not answered."""
         credited = await self.credit_each(wanted)
         done = [row for row in credited if row is not None]
         if len(done) < len(credited):
@@ -56,7 +56,7 @@ class Crediting:
         return done
 
     async def credit_each(self, wanted: Sequence[Credit]) -> list[CreditedTransfer | None]:
-        """In the order asked for, and each account's credited in that order. None: not answered, ask again."""
+        """Credit each account's transfers in this order. None in place of a result: not answered, ask again."""
         if not wanted:
             return []
         asked = [(_authority(each), _named(each)) for each in wanted]
@@ -67,7 +67,7 @@ class Crediting:
         ]
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
-        """The finding as assigned, or one sentence why not."""
+        """The finding after the assignment, or one sentence that says why it was refused."""
         asked = DepositCredit(finding.signature, finding.index, finding.amount, finding.slot)
         answer = await self._accounts.assign_deposit(pubkey, asked, reason)
         if answer.refusal == Err.INVALID_REQUEST.name:

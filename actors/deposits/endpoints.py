@@ -1,9 +1,9 @@
-"""Shapes of what the outside and the operator are told about deposits.
+"""Answers about deposits, for clients and for the operator.
 
 Implements: interface, `POST /account/confirm-deposit`. Pure.
 
-A caller hears about itself only: credits and balance of other wallets are theirs to know. What a transaction brought
-to others is credited to them, and the caller is told whose it was, which the chain shows to everybody.
+A caller sees its own credits and balance only. Where a transaction brought credits to other wallets, the caller is told
+their addresses, which are public on the chain.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from actors.units import base58_text, usdc_text
 def confirm_body(
     pubkey: bytes, balance: int | None, parts: Sequence[tuple[bytes, int, int | None]], looked: bool
 ) -> dict[str, Any]:
-    """pubkey, balance: of the caller, as before; parts: account, credits added, balance after it.
+    """pubkey, balance: of the caller, before this call. parts: (account, credits added, balance afterwards).
 
-    looked: this asking was the one that looked the transaction up.
+    looked: this call looked the transaction up, rather than one that came at the same time.
     """
     mine = [part for part in parts if part[0] == pubkey]
     added = sum(part[1] for part in mine)

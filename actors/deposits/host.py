@@ -1,8 +1,8 @@
 """The watcher as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). The shell around the shell: every rule is
-below actor.py. Two of them at once, as after a lost machine, would only do the same work twice: credits, records and
-the cursor are unique by their keys.
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper: the watcher itself is
+actor.py. After the loss of a machine there may be two for a while. They do the same work twice and credit once, because
+credits, records and the cursor are unique by their keys.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ OpenNode = Callable[[Config], Awaitable[Node]]
 
 
 class DepositWatcherActor:
-    """Begins with its first question, whatever it is. open_accounts, open_node: wiring's, as this context may not
-    know how accounts and nodes are reached."""
+    """Starts with its first call. open_accounts, open_node: given by the wiring, because this context may not know how
+    accounts and nodes are reached."""
 
     def __init__(self, config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> None:
         self._config, self._fingerprint = config, fingerprint
@@ -53,7 +53,7 @@ class DepositWatcherActor:
         return self._fingerprint
 
     async def health(self) -> dict[str, Any]:
-        """fault: why it does not get on, empty when it does; caught_up_at: Unix seconds, 0 before the first time."""
+        """fault: why the latest round failed, empty when it did not; caught_up_at: Unix seconds, 0 before the first."""
         await self._ready()
         return {
             "fault": self._watcher.fault,
@@ -62,8 +62,10 @@ class DepositWatcherActor:
         }
 
     async def confirm(self, signature: bytes) -> tuple[str | None, str, list[tuple[bytes, int, int | None]], bool]:
-        """Name of a refusal and its detail; or, for each account, credits added and balance, and whether this asking
-        looked the transaction up."""
+        """(name of a refusal, its detail, parts, looked).
+
+        parts: (account, credits added, balance). looked: whether this call looked the transaction up.
+        """
         await self._ready()
         outcome, looked = await self._confirming.confirm(signature)
         if isinstance(outcome, Refusal):
@@ -97,7 +99,7 @@ class DepositWatcherActor:
         return {"account": self._account.address, "waiting": totals.waiting, **counts, "slots_never_seen": gaps}
 
     async def explain(self, signature_text: str) -> dict[str, Any] | str:
-        """Looks the transaction up anew, and tells what became of it."""
+        """Look the transaction up again and give its outcome."""
         await self._ready()
         try:
             signature = signature_of(signature_text)
@@ -114,7 +116,7 @@ class DepositWatcherActor:
     async def assign(
         self, signature_text: str, index: int | None, pubkey_text: str, reason: str
     ) -> dict[str, Any] | str:
-        """index: of the transfer; None: the only one that is listed."""
+        """index: of the transfer. None: the only transfer of this transaction that is listed."""
         await self._ready()
         pubkey = parse_pubkey(pubkey_text)
         if pubkey is None:
@@ -132,7 +134,7 @@ class DepositWatcherActor:
         except ValueError:
             return "that is not the base58 text of a signature"
         except AWAY as error:
-            return f"it cannot be said whether it was done, ask again: {error}"
+            return f"the transfer may or may not be assigned now; repeat the command: {error}"
         return row if isinstance(row, str) else finding_body(row)
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ class DepositWatcherActor:
 
 
 def place_watcher(config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:
-    """The handle of the one watcher, placing it where there is none. Needs a connected Ray."""
+    """The handle of the one watcher, which is started where there is none. Needs a connected Ray."""
     return hosting.place(
         DepositWatcherActor, WATCHER_ACTOR_NAME, fingerprint, config, fingerprint, open_accounts, open_node
     )

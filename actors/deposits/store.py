@@ -1,7 +1,7 @@
-"""What must survive of the watcher: how far it has read, what is still to be looked at, what became of each transfer.
+"""The durable state of the watcher: its cursor, the inbox, and the outcome of each transfer.
 
 Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating". A port and
-its two stores, which pass one suite. Decides nothing; every method may be repeated.
+its two stores, which pass the same tests. Decides nothing; every method may be repeated.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _COLUMNS = (
 
 
 class DepositStoreUnavailable(Exception):
-    """The store did not do what was asked, or it is not known whether it did."""
+    """The store did not answer: the change may or may not have been made."""
 
 
 class Cursor(NamedTuple):
-    """Everything up to read_slot was listed; signature and slot are of the newest transaction in that list."""
+    """Every transaction up to read_slot is listed; signature and slot are those of the newest one."""
 
-    signature: bytes  # Empty: there was none yet.
+    signature: bytes  # Empty: no transaction yet.
     slot: int
     read_slot: int
 
@@ -39,8 +39,8 @@ class Gap(NamedTuple):
     before_slot: int
 
 
-class Aside(NamedTuple):
-    """A transaction that waits for owners, and lets others pass until then."""
+class Postponed(NamedTuple):
+    """A transaction whose accounts cannot be credited now, and which is tried again later."""
 
     signature: bytes
     waits_for: frozenset[str]  # Authorities.
@@ -54,49 +54,49 @@ class Totals(NamedTuple):
 
 
 class DepositStore(Protocol):
-    """account: the token account that everything is about. All methods raise DepositStoreUnavailable."""
+    """account: the deposit account; every row belongs to one. All methods raise DepositStoreUnavailable."""
 
     async def prepare(self) -> None: ...
 
     async def cursor(self, account: str) -> Cursor | None: ...
 
     async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
-        """Into the inbox: a page, newest first. first_position: of its first row; the next one's is one less."""
+        """Put a page, newest first, into the inbox. first_position: of its first row; each next one has one less."""
         ...
 
     async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
-        """Everything up to there is in the inbox now. Never moves back."""
+        """Note that every transaction up to the cursor is in the inbox. A cursor never moves back."""
         ...
 
     async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
-        """Of the inbox, in the order of the chain, without those that stepped aside until later."""
+        """The oldest of the inbox, in the order of the chain, without those that are postponed until later."""
         ...
 
-    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
-        """These of the inbox are not given before their time."""
+    async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
+        """Postpone transactions of the inbox: oldest() leaves them out until their time."""
         ...
 
-    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
-        """Those of them for which something stepped aside that is not due yet, and when the last of it is."""
+    async def postponed_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+        """Those of the authorities that have postponed transactions, each with the latest time of one."""
         ...
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
-        """Keep what became of transfers, and take these signatures out of the inbox, in one step.
+        """Store findings and remove these signatures from the inbox, in one step.
 
-        What was credited or assigned before stays as it is.
+        A finding that is credited or assigned already is not changed.
         """
         ...
 
     async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
-        """The operator gave a listed transfer to an account: the finding with status, pubkey, credits and note."""
+        """Store that the operator gave a listed transfer to an account: its status, pubkey, credits and note."""
         ...
 
     async def find(self, account: str, signature: bytes) -> list[Finding]:
-        """In the order of the transaction."""
+        """The findings of one transaction, by index."""
         ...
 
     async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
-        """Newest first."""
+        """Findings with this status, or all, newest first."""
         ...
 
     async def totals(self, account: str) -> Totals: ...
@@ -106,7 +106,7 @@ class MemoryDepositStore:
     def __init__(self) -> None:
         self.cursors: dict[str, Cursor] = {}
         self.inbox: dict[tuple[str, bytes], tuple[Seen, int]] = {}
-        self.aside: dict[tuple[str, bytes], Aside] = {}
+        self.postponed: dict[tuple[str, bytes], Postponed] = {}
         self.findings: dict[tuple[str, bytes, int], Finding] = {}
         self.gaps: dict[str, set[Gap]] = {}
 
@@ -132,15 +132,15 @@ class MemoryDepositStore:
         rows = [
             row
             for key, row in self.inbox.items()
-            if key[0] == account and (key not in self.aside or self.aside[key].try_at_ms <= now_ms)
+            if key[0] == account and (key not in self.postponed or self.postponed[key].try_at_ms <= now_ms)
         ]
         return [seen for seen, _ in sorted(rows, key=lambda row: (row[0].slot, row[1]))[:limit]]
 
-    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
-        self.aside |= {(account, row.signature): row for row in rows if (account, row.signature) in self.inbox}
+    async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
+        self.postponed |= {(account, row.signature): row for row in rows if (account, row.signature) in self.inbox}
 
-    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
-        rows = [row for (owner, _), row in self.aside.items() if owner == account and row.try_at_ms > now_ms]
+    async def postponed_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+        rows = [row for (owner, _), row in self.postponed.items() if owner == account and row.try_at_ms > now_ms]
         found: dict[str, int] = {}
         for row in rows:
             for authority in row.waits_for.intersection(authorities):
@@ -156,7 +156,7 @@ class MemoryDepositStore:
                 self.findings[key] = finding
         for signature in done:
             self.inbox.pop((account, signature), None)
-            self.aside.pop((account, signature), None)
+            self.postponed.pop((account, signature), None)
 
     async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
         del now_ms
@@ -242,14 +242,14 @@ class PostgresDepositStore:
             )
         return [Seen(*row) for row in rows]
 
-    async def step_aside(self, account: str, rows: Sequence[Aside]) -> None:
+    async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
         async with self._connection() as connection, connection.transaction():
             await connection.executemany(
                 "UPDATE deposit_inbox SET waits_for = $3, try_at_ms = $4 WHERE account = $1 AND signature = $2",
                 [(account, row.signature, sorted(row.waits_for), row.try_at_ms) for row in rows],
             )
 
-    async def waited_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
+    async def postponed_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
         async with self._connection() as connection:
             rows = await connection.fetch(
                 "SELECT authority, max(try_at_ms) FROM deposit_inbox, unnest(waits_for) AS authority"

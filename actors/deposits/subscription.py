@@ -1,7 +1,7 @@
-"""Hears of transactions on the deposit account as soon as they are final, so that nobody waits for the next look.
+"""Notices of transactions on the deposit account as soon as they are final, so that the watcher need not wait.
 
-Implements: "subscription for speed, paging for truth". Whatever is missed or made up here changes no credit: a notice
-only wakes the watcher, which pages. A socket that cannot be had costs the pause between two looks, nothing more.
+Implements: "subscription for speed, paging for truth". A notice only wakes the watcher, which then pages, so a lost or
+false notice changes no credit. Without a socket, deposits wait for the watcher's next look.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _PAUSES = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 
 class DepositSubscription:
-    """wake: called for every notice, and whenever the socket stands anew: what came in between was not heard of."""
+    """wake: called for every notice and after every reconnect, because notices in between were lost."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DepositSubscription:
             try:
                 attempt = await self._listen(attempt)
             except (OSError, TimeoutError, websockets.WebSocketException) as error:
-                # The URL may carry a key: only the kind of failure is told.
+                # The URL may contain a key, so only the kind of failure is logged.
                 logger.info("no notices of deposits: %s", type(error).__name__)
             finally:
                 self.connected = False
@@ -59,7 +59,7 @@ class DepositSubscription:
         request = {"jsonrpc": "2.0", "id": 1, "method": "logsSubscribe", "params": params}
         async with connect(self._ws_url, max_size=_FRAME_BYTES_MAX, open_timeout=_OPEN_SECONDS) as socket:
             await socket.send(orjson.dumps(request).decode())
-            async for _ in socket:  # The first message is the subscription's own answer.
+            async for _ in socket:  # The first message is the answer to the subscription itself.
                 attempt, self.connected = 0, True
                 self._wake()
         return attempt

@@ -1,11 +1,11 @@
-"""Token transfers into the deposit account, read from a transaction as getTransaction (encoding `json`) tells it.
+"""Token transfers into the deposit account, read from a getTransaction result (encoding `json`).
 
 Implements: decisions, money rule 4; hostile input 23. Layouts: the Token program's Transfer, TransferChecked and Batch.
-Pure. What is found is what the chain executed: outer instructions, what programs called (inner instructions), and the
-items of a batch, which execute without a call of their own. Whether a transfer earns credits is core.py's to say.
+Pure. Reads every place where a transfer can be executed: outer instructions, inner instructions (called by programs),
+and the items of a batch, which run without a call of their own. core.py decides whether a transfer earns credits.
 
-A transfer's index says where it stands and never changes, whatever else is recognised one day: the number of the outer
-instruction, of the inner one below it (0: the outer one itself) and of the batch item.
+The index of a transfer is its place: the number of the outer instruction, of the inner one below it (0: the outer one
+itself) and of the batch item. It stays the same when a later version recognises more instructions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _OUTER_MAX, _INNER_MAX, _ITEM_MAX = 254, (1 << _INNER_BITS) - 1, (1 << _ITEM_BIT
 
 
 class DepositAccount(NamedTuple):
-    """Where deposits go: the associated token account of the deposit wallet, of the classic Token program."""
+    """The account that receives deposits: the associated token account of the deposit wallet (Token program)."""
 
     address: str
     wallet: str
@@ -34,28 +34,28 @@ class DepositAccount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One transfer into the deposit account, as it was executed."""
+    """One executed transfer into the deposit account."""
 
     index: int
     amount: int  # Base units.
     source: str
     authority: str
-    is_wallet: bool  # Whether the authority signed the transaction. Else it is a program's own address or a multisig.
+    is_wallet: bool  # The authority signed the transaction. Otherwise it is a program's own address or a multisig.
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A transaction that succeeded, as far as the deposit account is concerned."""
+    """The part of a successful transaction that concerns the deposit account."""
 
     slot: int
     block_time: int | None
     transfers: tuple[Transfer, ...]
-    moved_out: int  # Base units that transfers took from the deposit account, to itself included.
-    delta: int | None  # Change of its balance; None: the node does not tell it.
+    moved_out: int  # Base units that transfers took from the deposit account, even back to itself.
+    delta: int | None  # Change of its balance; None: the node does not give it.
 
 
 class Unreadable(Exception):
-    """This is not what a node answers; the text says where."""
+    """The result does not have the form of a node's answer; the text says where."""
 
 
 def deposit_account(wallet: str, mint: str) -> DepositAccount:
@@ -65,14 +65,14 @@ def deposit_account(wallet: str, mint: str) -> DepositAccount:
 
 
 def transfer_index(outer: int, inner: int = 0, item: int = 0) -> int:
-    """inner: from 1, among the inner instructions of this outer one; 0: the outer one itself. item: of a batch."""
+    """inner: from 1, among the inner instructions of this outer one; 0: the outer one itself. item: in a batch."""
     if not (0 <= outer <= _OUTER_MAX and 0 <= inner <= _INNER_MAX and 0 <= item <= _ITEM_MAX):
         raise Unreadable(f"instruction {outer}.{inner}.{item} is beyond what one transaction can hold")
     return (outer << (_INNER_BITS + _ITEM_BITS)) | (inner << _ITEM_BITS) | item
 
 
 def place_of(index: int) -> str:
-    """For people: `2` is an outer instruction, `2.1` the first that it called, `2.1[3]` the fourth item of a batch."""
+    """The index as text: `2` is an outer instruction, `2.1` the first that it called, `2.1[3]` its fourth item."""
     outer, inner, item = index >> (_INNER_BITS + _ITEM_BITS), (index >> _ITEM_BITS) & _INNER_MAX, index & _ITEM_MAX
     return f"{outer}" + (f".{inner}" if inner else "") + (f"[{item}]" if item else "")
 
@@ -132,7 +132,7 @@ def _token_instructions(
 
 
 def _batch_items(data: bytes, accounts: list[str]) -> Iterator[tuple[bytes, list[str]]]:
-    """Of a batch: count of accounts, length of data, data, repeated; the accounts of all items stand in a row."""
+    """Each item is a count of accounts, a length and its data; the accounts of all items follow one another."""
     at, taken = 1, 0
     while at < len(data):
         count, length = data[at], data[at + 1]
@@ -141,7 +141,7 @@ def _batch_items(data: bytes, accounts: list[str]) -> Iterator[tuple[bytes, list
 
 
 def _moved(data: bytes, accounts: Sequence[str]) -> tuple[int, str | None, str, str, str] | None:
-    """Amount, mint where it is named, source, destination, authority; None: not a transfer."""
+    """(amount, mint or None, source, destination, authority). None: not a transfer."""
     if data[:1] == bytes((_TRANSFER,)) and len(data) >= _TRANSFER_BYTES:
         source, destination, authority = accounts[:3]
         return int.from_bytes(data[1:9], "little"), None, source, destination, authority
@@ -152,7 +152,7 @@ def _moved(data: bytes, accounts: Sequence[str]) -> tuple[int, str | None, str, 
 
 
 def _delta(meta: Mapping[str, Any], keys: Sequence[str], account: DepositAccount) -> int | None:
-    """Of an account that is what its address says. An account that was not there before had nothing."""
+    """The change of the deposit account's balance. An account that did not exist before had 0."""
     after = _balance(meta.get("postTokenBalances"), keys, account)
     if after is None:
         return None
@@ -163,7 +163,7 @@ def _balance(rows: Sequence[Any] | None, keys: Sequence[str], account: DepositAc
     for row in rows or ():
         if keys[row["accountIndex"]] == account.address and row["mint"] == account.mint:
             if row.get("owner", account.wallet) != account.wallet:
-                continue  # Given away: what comes in is nobody's deposit here.
+                continue  # The account has another owner now, so this is no deposit.
             if row.get("programId", TOKEN_PROGRAM) != TOKEN_PROGRAM:
                 continue
             return int(row["uiTokenAmount"]["amount"])

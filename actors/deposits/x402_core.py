@@ -1,44 +1,44 @@
-"""What becomes of an x402 payment once it was claimed: send again, credit, finish, fail, take back.
+"""The states of a claimed x402 payment, and the next step: send again, credit, finish, fail, take back.
 
 Implements: decisions 3.6 (credited on confirmed commitment, taken back when it never becomes final); hostile inputs 24
 and 25.
-Pure: the network's words come in as values, a step goes out. Whoever restarts goes on from the record alone.
+Pure: takes the node's answers as values and returns a step. After a restart the record alone is enough to go on.
 
 | State | Means | Next |
 |---|---|---|
-| CLAIMED | nobody else may sign it or show it to a node; not signed yet, so never sent | SENT, ABANDONED |
-| SENT | signed by all and perhaps sent; the network's verdict is open | CREDITED, FINAL, FAILED |
-| CREDITED | landed at the commitment waited for, credited, not final yet | FINAL, TAKEN_BACK, UNPROVEN |
+| CLAIMED | one process may sign it and show it to a node; not signed yet, so never sent | SENT, ABANDONED |
+| SENT | signed by all and perhaps sent; the result is not known | CREDITED, FINAL, FAILED |
+| CREDITED | landed at the configured commitment, credited, not final yet | FINAL, TAKEN_BACK, UNPROVEN |
 | FINAL | final on the chain | |
-| FAILED | landed with an error, or can never land any more; nothing was credited | |
+| FAILED | landed with an error, or can no longer land; nothing was credited | |
 | TAKEN_BACK | was credited, can never become final; the credits were taken back | |
-| UNPROVEN | was credited, and the node keeps too little history to say whether it is final: for the operator | |
-| ABANDONED | never signed or sent here: its simulation failed, a limit was reached, or its settler died | |
+| UNPROVEN | was credited, and the node has too little history to say whether it is final: for the operator | |
+| ABANDONED | never signed or sent here: its simulation failed, a limit was reached, or its process died | |
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
 
-ABANDON_MS = 60_000  # A settler that has not signed by then is gone: signing takes milliseconds.
-# Of several nodes one may keep less history than another: after so long, silence is no proof of absence any more.
+ABANDON_MS = 60_000  # A process that has not signed by then has died: signing takes milliseconds.
+# One of several nodes may keep less history than another. After this time, an unknown signature proves nothing.
 PROVABLE_MS = 30 * 60_000
-# A blockhash is good for 150 blocks; the newest one at the time of the claim bounds that of any payment.
+# A blockhash is valid for 150 blocks. No payment can have a newer one than the newest at the time of its claim.
 BLOCKHASH_BLOCKS = 150
 
 
 @unique
 class PaymentKind(IntEnum):
-    """Numbers are the database's."""
+    """How a payment came here. The numbers are stored in the database."""
 
     STANDARD = 0  # Paid with a call; credited here.
-    SPONSORED = 1  # Relayed, co-signed; its payer confirms the deposit.
-    SELF_PAID = 2  # Relayed as it came.
+    SPONSORED = 1  # Relayed and co-signed; its payer confirms the deposit.
+    SELF_PAID = 2  # Relayed unchanged.
 
 
 @unique
 class PaymentState(IntEnum):
-    """Numbers are the database's; those from 10 on are ends."""
+    """The numbers are stored in the database; a payment in a state of 10 or above has ended."""
 
     CLAIMED = 0
     SENT = 1
@@ -56,7 +56,7 @@ class PaymentState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A payment as it is kept. transaction: whole, once it is SENT; before that, as it came."""
+    """A stored payment. transaction: as it came until it is SENT, then with all signatures."""
 
     message_hash: bytes
     kind: PaymentKind
@@ -64,12 +64,12 @@ class Record:
     payer: bytes
     amount_base_units: int
     transaction: bytes
-    signature: bytes  # Of the fee payer, the name under which the chain knows it; empty before it is SENT.
-    last_valid_height: int  # It cannot land in a block higher than this.
+    signature: bytes  # Of the fee payer: its id on the chain. Empty before it is SENT.
+    last_valid_height: int  # It cannot land in a higher block.
     created_at_ms: int
-    slot: int = 0  # In which it was seen, 0 before.
+    slot: int = 0  # The slot in which it was seen; 0 before.
     reason: str = ""
-    fee_lost: bool = False  # It landed and failed: whoever pays its fee paid for nothing.
+    fee_lost: bool = False  # It landed and failed, so its fee was paid for nothing.
     source: bytes = b""  # The token account that the money leaves.
     newcomer: bool = False  # Sponsored for a wallet of which no payment had landed yet.
     brought_by: str = ""  # Of a newcomer's payment: the client's address, where it tells clients apart.
@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a node says of a signature. error: of a transaction that landed and failed."""
+    """The status of a signature at a node. error: of a transaction that landed and failed."""
 
     slot: int
     error: str | None
@@ -87,8 +87,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Heights:
-    """Of one node that did not know a signature: its final block height before it was asked for that, and the oldest
-    slot that it could still tell about after it."""
+    """Of one node that did not know a signature: its final block height before that answer, and the oldest slot of its
+    history after it."""
 
     finalized: int
     first_slot: int
@@ -109,7 +109,7 @@ class Step(Enum):
 def next_step(
     record: Record, sighting: Sighting | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
 ) -> Step:
-    """sighting None: the node does not know the signature. heights None: it did not say, so nothing ends for time."""
+    """sighting None: no node knows the signature. heights None: no node gave them, so no payment expires."""
     if record.state is PaymentState.CLAIMED:
         return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
     if sighting is None:
@@ -119,7 +119,7 @@ def next_step(
             return Step.WAIT
         return Step.FINISH if sighting.error is None else Step.TAKE_BACK
     if sighting.error is not None:
-        # What failed in one fork may still succeed in another; only a final failure is the end of it.
+        # A payment that failed in one fork may still succeed in another, so only a final failure ends it.
         return Step.FAIL if sighting.finalized else Step.WAIT
     if not has_landed(sighting, wait_for_finalized):
         return Step.WAIT
@@ -127,19 +127,19 @@ def next_step(
 
 
 def most_telling(record: Record, told: Sequence[Heights]) -> Heights | None:
-    """Of several nodes that do not know the payment, the one whose silence says most; never a mixture of two."""
+    """Of several nodes that do not know the payment, the heights of the one that proves most; never a mix of two."""
     late = [heights for heights in told if heights.finalized > record.last_valid_height]
     return min(late or told, key=lambda heights: heights.first_slot, default=None)
 
 
 def has_landed(sighting: Sighting, wait_for_finalized: bool) -> bool:
-    """Without an error, at the commitment that settlement waits for."""
+    """Whether the payment succeeded, at the commitment that settlement waits for."""
     reached = sighting.finalized if wait_for_finalized else sighting.confirmed or sighting.finalized
     return reached and sighting.error is None
 
 
 def has_failed(sighting: Sighting) -> bool:
-    """For the answer to the payer: more than half of the stake has seen it fail."""
+    """Whether it failed at confirmed commitment, which is enough for the answer to the payer."""
     return sighting.error is not None and (sighting.confirmed or sighting.finalized)
 
 
@@ -147,8 +147,8 @@ def _unseen(record: Record, heights: Heights | None, now_ms: int) -> Step:
     if heights is None or heights.finalized <= record.last_valid_height:
         return Step.SEND_AGAIN
     if record.state is PaymentState.SENT:
-        # Should it have landed after all, unseen by a node without history, the deposits' own search credits it.
+        # If it landed after all, unseen by a node without history, the deposit watcher credits it.
         return Step.FAIL
-    # It was credited: only a node that could still show it proves by its silence that it is gone.
+    # It was credited. Only a node with the history of that slot proves that it is gone.
     provable = heights.first_slot <= record.slot and now_ms - record.created_at_ms <= PROVABLE_MS
     return Step.TAKE_BACK if provable else Step.GIVE_UP

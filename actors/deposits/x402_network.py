@@ -1,8 +1,8 @@
-"""What the settling of x402 payments asks of the node, and what its answers mean for a payment.
+"""Calls to the node for x402 payments, and the meaning of its answers for a payment.
 
 Implements: hostile input 25 (a send whose answer is lost is neither done nor failed); decisions 3.5.
-The shell around the nodes: every question has a time limit, every silence is a value, nothing raises. What follows
-from an answer is x402_core.py's.
+The shell around the nodes: every call has a time limit, a missing answer is a value, and no method raises.
+x402_core.py decides what follows from an answer.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from actors.x402_types import BlockhashHint
 
 STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_000, 1_500
-# JSON-RPC errors of sendTransaction after which this node has not passed the transaction on: preflight, signature,
-# parameters. After any other it may have.
+# JSON-RPC errors of sendTransaction that mean that this node did not pass the transaction on: preflight, signature,
+# parameters. After any other error it may have done so.
 _REFUSED_CODES = frozenset((-32002, -32003, -32600, -32602))
 _TOKEN_INSUFFICIENT_FUNDS = 1  # The token program's own error number.
 
 
 @unique
 class Trial(Enum):
-    """How a simulation ended."""
+    """The result of a simulation."""
 
     GOOD = "good"
     ALREADY_LANDED = "already landed"
     NO_FEE_MONEY = "no fee money"  # The fee payer cannot pay the fee.
     NO_FUNDS = "no funds"  # The payer's token account does not hold the amount.
-    NO_BLOCKHASH = "no blockhash"  # Too old, or newer than what this node has seen.
+    NO_BLOCKHASH = "no blockhash"  # Too old, or newer than the newest that this node knows.
     BAD = "bad"
     NO_ANSWER = "no answer"
 
@@ -49,12 +49,12 @@ class Tried:
 @unique
 class Sent(Enum):
     TAKEN = "taken"
-    REFUSED = "refused"  # Not passed on: it can only land if somebody else sends it.
+    REFUSED = "refused"  # Not passed on: it can only land if another node gets it.
     UNKNOWN = "unknown"
 
 
 class PaymentNetwork:
-    """singly: the nodes that `node` stands for, each by itself; none: it is a single one."""
+    """singly: the nodes behind `node`, one by one; empty where `node` is a single one."""
 
     def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
         self._node = node
@@ -68,7 +68,7 @@ class PaymentNetwork:
             return None
 
     async def simulate(self, transaction: bytes) -> Tried:
-        """Signatures are not looked at: the sponsor's is not there yet, and the payer's was checked."""
+        """Without a check of signatures: the sponsor's is still missing, and the payer's was checked before."""
         config = {"encoding": "base64", "sigVerify": False, "commitment": "processed"}
         answer = await self._call("simulateTransaction", [_base64(transaction), config], _WORK_MS)
         if answer.kind is AnswerKind.ERROR:
@@ -80,7 +80,7 @@ class PaymentNetwork:
         return Tried(Trial.GOOD) if error is None else Tried(_trial_of(error), orjson.dumps(error).decode()[:200])
 
     async def send(self, transaction: bytes) -> Sent:
-        """Without another preflight: it was simulated just now. The node goes on sending it by itself for a while."""
+        """Without a preflight, because it was just simulated. The node repeats the send by itself for a while."""
         config = {"encoding": "base64", "skipPreflight": True}
         answer = await self._call("sendTransaction", [_base64(transaction), config], _WORK_MS)
         if answer.kind is AnswerKind.RESULT:
@@ -90,9 +90,9 @@ class PaymentNetwork:
         return Sent.UNKNOWN
 
     async def sightings(self, signatures: list[bytes], history: bool) -> list[Sighting | None] | None:
-        """One for each signature, None for one that the node does not know; None when the node did not say.
+        """One for each signature, None for one that the node does not know; None alone when it did not answer.
 
-        history: also those of more than a minute or two ago, which a node that keeps no history refuses to look for.
+        history: also look for signatures older than a minute or two. A node without history then answers with an error.
         """
         assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
         texts = [base58_text(signature) for signature in signatures]
@@ -104,7 +104,7 @@ class PaymentNetwork:
             return None
 
     async def search(self, signatures: list[bytes]) -> tuple[list[Sighting | None], list[Heights]]:
-        """Asks every node by itself: what any of them knows of each, and how far each that answered could look."""
+        """Ask every node separately. Returns the best sighting of each signature, and the heights of those nodes."""
         looks = await asyncio.gather(*(each._look(signatures) for each in self._singly))
         rows = [
             [sighting for sighting in found if sighting is not None]
@@ -114,8 +114,11 @@ class PaymentNetwork:
         return seen, [heights for _, heights in looks if heights is not None]
 
     async def _look(self, signatures: list[bytes]) -> tuple[list[Sighting | None], Heights | None]:
-        """The height is asked first: what is unseen after it was reached could not have landed at or below it since.
-        The oldest slot is asked last: what was cleaned up while it was looked for does not count as looked for."""
+        """Ask one node for its height, then the signatures, then its oldest slot; the order matters.
+
+        The height comes first: a signature that is unknown afterwards did not land at or below it. The oldest slot
+        comes last: history that the node removed meanwhile then counts as not searched.
+        """
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}], _QUICK_MS)
         found = await self.sightings(signatures, history=True)
         first = await self._ask("getFirstAvailableBlock", [], _QUICK_MS)
@@ -134,7 +137,7 @@ class PaymentNetwork:
         return await self._node.call(method, orjson.dumps(params), timeout_ms)
 
     async def _ask(self, method: str, params: list[Any], timeout_ms: int) -> Any:
-        """The result as Python values; None when there is none."""
+        """The result as Python values; None when the call failed."""
         return _value(await self._call(method, params, timeout_ms))
 
 
@@ -170,7 +173,7 @@ def _sighting(row: Any) -> Sighting | None:
     if row is None:
         return None
     level = row.get("confirmationStatus")
-    if level is None:  # Nodes of old told finality by the absence of a count.
+    if level is None:  # Old nodes mark finality by a missing count.
         level = "finalized" if row.get("confirmations") is None else "processed"
     error = row.get("err")
     text = None if error is None else orjson.dumps(error).decode()[:200]

@@ -1,13 +1,13 @@
-"""Settles one x402 payment while its payer waits: checked, claimed, tried, co-signed, sent, seen, credited.
+"""Settles one x402 payment while its payer waits: check, claim, simulate, co-sign, send, wait, credit.
 
 Implements: actors/x402_types.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
-and 52. The shell: it awaits and stores. Which transactions are payments is decided in x402_svm.py, whose fee the
-sponsor pays in x402_sponsoring.py, what becomes of a claimed payment in x402_core.py.
+and 52. The shell: it awaits and stores. x402_svm.py decides which transactions are payments, x402_sponsoring.py which
+fees the sponsor pays, and x402_core.py the next step of a claimed payment.
 
-The order matters. The claim is in the database before any node sees the payment and before the sponsor signs it: one
-process simulates it and signs it, once, whoever restarts. A payment that its simulation refuses stays claimed, and its
-payer makes a new one. The whole transaction is in the database before it is sent, so whoever restarts can find out what
-became of it. From the claim on nothing depends on the caller: one who leaves changes nothing.
+The order matters. The claim is in the database before any node sees the payment and before the sponsor signs it, so one
+process simulates and signs it, once, whatever restarts. A payment that fails its simulation stays claimed, and its
+payer makes a new one. The whole transaction is in the database before it is sent, so its result can be found after a
+restart. After the claim a payment no longer depends on its caller, who may leave.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ from actors.x402_types import BlockhashHint, Lack, NotSettled, Settled
 
 logger = logging.getLogger(__name__)
 
-HINT_SECONDS = 5.0  # An older blockhash is not offered: payers have a minute from its making.
+HINT_SECONDS = 5.0  # An older blockhash is not offered: it expires about a minute after it was made.
 TRANSFER_INDEX = transfer_index(2)  # A payment that is credited here is the third instruction (x402_svm.py).
 _UNDER_WAY_MAX = 256
 _POLL_SECONDS = 0.2
-_GRACE_MS = 5_000  # After the wait: nobody else looks after a payment while its settler may still be at it.
+_GRACE_MS = 5_000  # The follow-up starts so long after the wait, when the settler has certainly finished.
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 _BLOCKHASH_TRIES, _BLOCKHASH_SECONDS = 2, 0.4  # A slot's length.
 
@@ -78,7 +78,7 @@ class Settler:
         self._under_way: dict[bytes, asyncio.Task[Settled | NotSettled]] = {}
         self._hint: BlockhashHint | None = None
         self._hint_at = 0.0
-        self._budget_spent = False  # That of all newcomers, as far as the log has told.
+        self._budget_spent = False  # Budget of all newcomers, as last logged.
 
     # --- what doors ask
 
@@ -106,7 +106,7 @@ class Settler:
         return await self._settle(found, PaymentKind.SPONSORED if sponsored else PaymentKind.SELF_PAID, address)
 
     async def drain(self) -> None:
-        """Until every payment under way has its answer."""
+        """Wait until every payment under way has its answer."""
         while self._under_way:
             await asyncio.wait(list(self._under_way.values()))
 
@@ -123,10 +123,10 @@ class Settler:
         task = asyncio.create_task(self._carry_out(payment, kind, telling_address(address)))
         self._under_way[key] = task
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
-        return await asyncio.shield(task)  # The payer may leave; the payment goes on.
+        return await asyncio.shield(task)  # The payment continues when the payer leaves.
 
     async def _being_settled(self, payment: Payment) -> NotSettled:
-        """With its signature, where it has one already; nobody signs it to find out."""
+        """The answer to a second request for a payment under way, with its signature where it has one."""
         try:
             record = await self._store.find(payment.message_hash)
         except PaymentsUnavailable:
@@ -151,7 +151,7 @@ class Settler:
         try:
             kept = await self._store.move(record, self._look_at_ms())
         except PaymentsUnavailable as error:
-            # Whether it was kept is not known, so neither is whether somebody will send it.
+            # It may have been stored, and then the follow-up sends it.
             logger.error("payment %s may be sent later: %s", base58_text(record.signature), error)
             return _pending(record)
         if not kept:
@@ -159,7 +159,7 @@ class Settler:
         return await self._send_and_see(record, give_up_at)
 
     async def _try(self, transaction: bytes) -> Tried:
-        """The payer may have its blockhash from a node that is a few slots ahead of this one."""
+        """Simulate; again after a while where the blockhash is unknown: the payer's node may be a few slots ahead."""
         tried = await self._network.simulate(transaction)
         for _ in range(_BLOCKHASH_TRIES):
             if tried.trial is not Trial.NO_BLOCKHASH:
@@ -177,7 +177,7 @@ class Settler:
                 return _unavailable("the node does not answer at the moment; nothing was signed or sent")
             case Trial.ALREADY_LANDED:
                 if kind is PaymentKind.SELF_PAID:
-                    return None  # Its payer sent it too; what became of it is looked up.
+                    return None  # Its payer sent it too; its status is looked up.
                 return _duplicate("", payer, "this payment has landed before")
             case Trial.NO_FEE_MONEY if payment.sponsored:
                 logger.error("the sponsor %s cannot pay network fees: send it SOL", self._rules.sponsor)
@@ -190,7 +190,7 @@ class Settler:
         return NotSettled(Lack.REJECTED, "transaction_simulation_failed", message, payer=payer)
 
     async def _claim(self, payment: Payment, kind: PaymentKind, address: str) -> Record | NotSettled:
-        """Record the payment as this process's to settle. Nothing is shown to a node before."""
+        """Claim the payment for this process. No node sees it before."""
         earlier = await self._store.find(payment.message_hash)
         if earlier is not None:
             return _taken_before(earlier)
@@ -222,7 +222,7 @@ class Settler:
             earlier = await self._store.find(payment.message_hash)
             return _one_at_a_time(payment) if earlier is None else _taken_before(earlier)
         if payment.sponsored:
-            # Counted once more with this one: of those that came at once, none had seen the others before.
+            # Count again with this one included: payments that came at the same time did not see each other.
             refused = self._refused_sponsorship(await self._standing(payment, address), payment, claimed=True)
             if refused is not None:
                 await self._move_quietly(replace(record, state=PaymentState.ABANDONED, reason=refused.reason))
@@ -240,20 +240,20 @@ class Settler:
         return None if why is None else _not_sponsored(why, payment)
 
     def _tell_of_budget(self, standing: Standing) -> None:
-        """In the log, when the budget of all newcomers is spent and when it is not any more."""
+        """Log when the budget of all newcomers is spent, and when it no longer is."""
         spent = standing.newcomers >= self._limits.budgets.failures_per_hour
         if spent and not self._budget_spent:
             logger.error(
-                "co-signing pauses for wallets that never paid before: %d of their payments landed and failed within "
+                "co-signing stops for wallets that never paid before: %d of their payments landed and failed within "
                 "an hour",
                 standing.newcomers,
             )
         elif self._budget_spent and not spent:
-            logger.warning("co-signing goes on for wallets that never paid before")
+            logger.warning("co-signing continues for wallets that never paid before")
         self._budget_spent = spent
 
     def _signed(self, record: Record, payment: Payment) -> Record:
-        """The one place where the sponsor signs. The record is claimed, and nobody else comes here with it."""
+        """The only place where the sponsor signs. The record is claimed, so no other process gets here with it."""
         whole = payment.transaction
         if payment.sponsored:
             assert self._sponsor is not None, "a sponsored payment without a sponsor"
@@ -282,7 +282,7 @@ class Settler:
             await self._sleep(_POLL_SECONDS)
 
     async def landed(self, record: Record, sighting: Sighting) -> Settled | NotSettled:
-        """Credit it where that is ours to do. Asked again it changes nothing: a transfer is credited once."""
+        """Credit a payment of the standard path. Repeating it changes nothing: a transfer is credited once."""
         record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
         settled = Settled(
             base58_text(record.signature),
@@ -298,7 +298,7 @@ class Settler:
             answer = await self._accounts.credit_deposit(record.payer, credit)
         except OwnerUnavailable:
             return _pending(record)
-        if answer.refusal == Err.INVALID_REQUEST.name:  # Worth less than a credit, by the operator's rate.
+        if answer.refusal == Err.INVALID_REQUEST.name:  # Worth less than one credit at the operator's rate.
             await self._move_quietly(replace(record, state=PaymentState.FINAL, reason=answer.detail))
             return settled
         if answer.refusal is not None or answer.body is None:
@@ -309,12 +309,12 @@ class Settler:
         return replace(settled, credits_added=added, balance=balance, worth=_worth(answer.body, record))
 
     async def _move_quietly(self, record: Record) -> None:
-        """What the store misses is done again by whoever looks after the payment next."""
+        """Store the record. If that fails, the follow-up repeats the step."""
         try:
             await self._store.move(record, self._look_at_ms())
         except PaymentsUnavailable as error:
             logger.warning(
-                "payment %s could not be kept as %s: %s", base58_text(record.signature), record.state.name, error
+                "payment %s could not be stored as %s: %s", base58_text(record.signature), record.state.name, error
             )
 
     def _look_at_ms(self) -> int:
@@ -322,7 +322,7 @@ class Settler:
 
 
 def _worth(credited: dict[str, Any], record: Record) -> int:
-    """Credits that the payment brought to its payer: none where it was taken back, or given to another account."""
+    """Credits that the payment brought to its payer: 0 where it was taken back or assigned to another account."""
     mine = credited["pubkey"] == base58_text(record.payer) and not credited["taken_back"]
     return int(credited["credits"]) if mine else 0
 

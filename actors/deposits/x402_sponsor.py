@@ -1,10 +1,10 @@
-"""The sponsor's key: read from text, sealed under a passphrase, and made to sign.
+"""The sponsor's key: parsing, encryption under a passphrase, and signing.
 
 Implements: interface, "Payment settlement" ("the service co-signs"); decisions 3.6: encrypted at rest, or from the
-environment. Pure: bytes in, bytes out; the salt of a sealing is an argument, and files are the wiring's.
+environment. Pure: bytes in, bytes out; salt and nonce are arguments, and the wiring reads and writes files.
 
 A sealed key is a line of JSON: Argon2id stretches the passphrase, XSalsa20-Poly1305 (libsodium's secretbox) seals the
-seed. The key's text never appears in a message, a log or a representation.
+seed. The text of the key never appears in a message, a log or a repr.
 """
 
 import base64
@@ -26,11 +26,11 @@ _ARGON2_PASSES, _ARGON2_BYTES = 3, 64 << 20  # libsodium's "interactive" memory 
 
 
 class SponsorKeyError(Exception):
-    """One sentence: what is wrong with the key or its file, and never the key."""
+    """One sentence about the fault of the key or its file. It never contains the key."""
 
 
 class Sponsor:
-    """Holds the key of one process. Its representation shows the public half."""
+    """Holds the key of one process. Its repr shows only the public key."""
 
     __slots__ = ("_keypair",)
 
@@ -42,7 +42,7 @@ class Sponsor:
         return self._keypair.pubkey()
 
     def sign(self, message: bytes) -> Signature:
-        """Deterministic: the same message always gives the same signature, so a payment has one name on the chain."""
+        """Deterministic: the same message gives the same signature, so a payment has one id on the chain."""
         return self._keypair.sign_message(message)
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ def parse_key(text: str) -> bytes:
 
 
 def key_text(seed: bytes) -> str:
-    """Base58 of 64 bytes."""
+    """The secret key as base58 text of 64 bytes, as wallets export it."""
     return str(base58.b58encode(bytes(Keypair.from_seed(seed))), "ascii")
 
 

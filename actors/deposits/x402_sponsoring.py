@@ -1,22 +1,22 @@
-"""Whose network fee the sponsor pays: how many payments that fail on the chain each payer may cost it.
+"""The limits on payments whose network fee the sponsor pays: how many may fail on the chain for each payer.
 
-Implements: hostile inputs 24 and 52 (payments that simulate well and fail on the chain cost their own wallets the right
-to sponsored payments, and nobody else's).
-Pure: counts come in, a refusal goes out. The counting is the store's.
+Implements: hostile inputs 24 and 52 (a wallet whose payments pass the simulation and fail on the chain loses its right
+to sponsored payments; other wallets keep theirs).
+Pure: takes counts and returns a refusal. The store counts.
 
 A payer can always make a payment fail after its simulation: it moves the money away first. The sponsor then loses the
-fee. Wallets and token accounts cost nothing to make, and the same coin can be moved from one to the next for the price
-of a transaction, so neither a new wallet nor the money in it is a sign of anything. Only money that arrived here is:
+fee. Wallets and token accounts cost nothing to make, and the same money can be moved from one to the next for the price
+of a transaction. So neither a wallet nor the money in it shows an honest payer; only payments that landed here do:
 
 - One payment at a time: a wallet, and a token account, has at most one sponsored payment that has not landed yet (the
-  store's claim enforces it). So a wallet never loses the sponsor more than one fee before the loss is counted.
-- A wallet, and the token account it pays from, may have at most as many failed payments as the wallet has payments that
-  landed, of those that the store remembers (30 days). Whoever fails more often pays its own fees.
-- Newcomers, wallets of which no payment has landed, share two budgets of failures in an hour: a small one for each
-  client address, and one for all of them. When a budget is spent, its newcomers pay their own fees until the failures
-  are an hour old; wallets that have paid before go on. In the budget of an address, payments under way count as failed
-  until they have landed. In that of all newcomers they do not: payments that stay under way cost their sender nothing,
-  and sixty of them would shut everybody else out.
+  store's claim enforces it). So a wallet costs the sponsor at most one fee before the loss is counted.
+- A wallet and the token account it pays from may have at most as many failed payments as the wallet has payments that
+  landed, of those that the store keeps (30 days). A wallet that fails more often must pay its own fees.
+- Newcomers are wallets without a landed payment. They share two budgets of failures in an hour: a small one for each
+  client address, and one for all newcomers. When a budget is spent, its newcomers pay their own fees until the failures
+  are an hour old; wallets that have paid before are not affected. In the budget of an address, a payment under way
+  counts as failed until it has landed. In the budget of all newcomers it does not: payments that stay under way cost
+  their sender nothing, and sixty of them would stop all other newcomers.
 """
 
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the store knows of a payer and of all newcomers.
+    """The store's counts for a payer and for all newcomers.
 
-    landed: counted no further than to lost + 1, where it stops mattering. newcomers: failed payments of all newcomers
-    in the last hour. at_address: those of newcomers behind this client address, and their payments under way.
+    landed: counted up to lost + 1, because more changes nothing. newcomers: failed payments of all newcomers in the
+    last hour. at_address: failed payments of newcomers behind this client address, and their payments under way.
     """
 
     attempts: int  # Of this wallet in the last minute.
@@ -59,7 +59,7 @@ class Unsponsored(Enum):
 
 
 def refusal(standing: Standing, budgets: Budgets, claimed: bool) -> Unsponsored | None:
-    """None: the sponsor pays. claimed: the payment in question is already among those counted."""
+    """The reason why the sponsor does not pay, or None. claimed: the counts include the payment in question."""
     own = 1 if claimed else 0
     if standing.lost > standing.landed:
         return Unsponsored.FAILED_TOO_OFTEN
@@ -73,10 +73,10 @@ def refusal(standing: Standing, budgets: Budgets, claimed: bool) -> Unsponsored 
 
 
 def telling_address(name: str) -> str:
-    """The address under which a newcomer's payment is counted; empty where it does not tell clients apart.
+    """The address under which a newcomer's payment is counted; empty where many clients may share it.
 
-    name: an address, or an IPv6 network, as identity.addresses counts requests. A private address, or that of this
-    machine, may be a proxy in front of everybody: its budget would be everybody's.
+    name: an address or an IPv6 network, as identity.addresses counts requests. A private address, or one of this
+    machine, may be a proxy: all clients behind it would share one budget.
     """
     try:
         told_apart = ip_network(name).is_global if "/" in name else ip_address(name).is_global

@@ -1,9 +1,9 @@
-"""What must survive of x402 payments: who claimed which, and how far it has come.
+"""The durable state of x402 payments: their claims and their states.
 
 Implements: decisions 3.6; hostile inputs 24 (the same transaction twenty times before it confirms) and 52 (one payment
 at a time for each wallet and token account).
-A port and its two stores, which pass one suite. Decides nothing. Every replica has its own client of one database, so
-a claim counts for all of them, and outlives them.
+A port and its two stores, which pass the same tests. Decides nothing. All replicas use one database, so a claim holds
+for all of them and survives each of them.
 """
 
 from dataclasses import replace
@@ -40,40 +40,39 @@ FROM lost, newcomers
 
 
 class PaymentsUnavailable(Exception):
-    """The store did not do what was asked, or it is not known whether it did."""
+    """The store did not answer: the change may or may not have been made."""
 
 
 class PaymentStore(Protocol):
     async def find(self, message_hash: bytes) -> Record | None: ...
 
     async def claim(self, record: Record, look_at_ms: int) -> bool:
-        """Keep a new payment. False: there is one with this message already, and it stays as it is; or another
-        sponsored payment of this payer, or from this token account, has not landed yet."""
+        """Store a new payment. False: this message is stored already and is not changed, or another sponsored payment
+        of this payer or from this token account has not landed yet."""
         ...
 
     async def move(self, record: Record, look_at_ms: int) -> bool:
-        """State, transaction, signature, slot, reason and fee_lost are from now on those of this record. False:
-        somebody has moved it further already, and it stays as it is. A state never gives way to a lower one, nor an end
-        to any."""
+        """Store state, transaction, signature, slot, reason and fee_lost of this record. False: the stored payment is
+        in a later state or has ended, and is not changed."""
         ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
-        """The open payments whose time has come, those that wait longest; until look_at_ms nobody else gets them."""
+        """Open payments that are due, the longest waiting first. No other caller gets them until look_at_ms."""
         ...
 
     async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
-        """What counts for and against sponsoring this payer. minute_ms, hour_ms: when the last minute and the last hour
-        began. address: of the client; empty: none is told apart."""
+        """The counts that decide whether this payer is sponsored. minute_ms, hour_ms: when the last minute and the last
+        hour began. address: of the client; empty: not counted by address."""
         ...
 
     async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:
-        """Remove ended payments that were claimed before then, and those that were never signed from a later time on;
-        how many there were."""
+        """Remove ended payments that were claimed before before_ms; of those never signed, the ones that were claimed
+        before unsigned_before_ms. Returns their number."""
         ...
 
 
 class MemoryPaymentStore:
-    """For tests and single processes."""
+    """In memory, for tests."""
 
     def __init__(self) -> None:
         self.records: dict[bytes, Record] = {}
@@ -139,7 +138,7 @@ class MemoryPaymentStore:
 
 
 class PostgresPaymentStore:
-    """Every failure of the database is PaymentsUnavailable."""
+    """In PostgreSQL. Every failure of the database raises PaymentsUnavailable."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -228,8 +227,8 @@ def _is_under_way(record: Record) -> bool:
 
 
 def _excludes(other: Record, record: Record) -> bool:
-    """Whether this record may not be claimed while the other one is under way. Records from before sources were kept
-    exclude nothing."""
+    """Whether this record may not be claimed while the other one is under way. A record without a source excludes no
+    other."""
     if (
         PaymentKind.SELF_PAID in (other.kind, record.kind)
         or not _is_under_way(other)

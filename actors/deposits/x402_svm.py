@@ -1,17 +1,17 @@
-"""Which transactions are x402 payments to this service, and what makes one unfit to be co-signed.
+"""The rules for x402 payments: which transactions are payments to this service, and which may be co-signed.
 
 Implements: x402 scheme `exact` on SVM as the official clients build it (the standard path); interface, "Payment
 settlement" (the relay path, self-paid and sponsored); hostile input 24.
-Pure: bytes in, a payment or the reason why it is none out. Whether it would succeed is the chain's to say.
+Pure: takes bytes and returns a payment, or the reason why it is none. The simulation tells whether it would succeed.
 
-The sponsor's key signs a whole message, so the rules are about the whole message: the sponsor pays the fee and occurs
-nowhere else, nothing is hidden in lookup tables, nobody else signs, and what the fee can grow to is capped.
-Stricter than the reference facilitators, which look at the transfer's authority alone.
+The sponsor's key signs a whole message, so the rules cover the whole message: the sponsor pays the fee and occurs
+nowhere else, lookup tables hide no account, only payer and sponsor sign, and the fee has an upper limit. The reference
+facilitators are less strict: they check only the authority of the transfer.
 
-A payment that fails on the chain costs the sponsor its fee. So the payer may add no condition that can turn false by
-itself or for free: wallets' guards (Lighthouse) may read the payer's wallet and the token account it pays from, which
-change only by transactions of their own, and nothing else. A guard on the clock, on a mint or on a stranger's account
-could be made to pass in the simulation and to fail on the chain at no cost to the payer.
+A payment that fails on the chain costs the sponsor its fee. So the payer may add no condition that can become false by
+itself or at no cost. Guards that wallets add (Lighthouse) may read only the payer's wallet and the token account it
+pays from, which change by a transaction of the payer. A guard on the clock, on a mint or on another account could pass
+in the simulation and fail on the chain at no cost to the payer.
 """
 
 import hashlib
@@ -38,9 +38,9 @@ MEMOS = frozenset(
 )
 _UNIT_LIMIT, _UNIT_PRICE = 2, 3  # First bytes of compute-budget instructions.
 _TRANSFER, _TRANSFER_CHECKED = 3, 12  # First bytes of token instructions.
-# First bytes of Lighthouse instructions that compare one account with what it should hold: its data, its head, or its
-# fields as a token account; each for one comparison and for several. Others read the clock, compare two accounts, or
-# write.
+# First bytes of Lighthouse instructions that compare one account with expected values: its data, its head, or its
+# fields as a token account; each for one comparison and for several. Other instructions read the clock, compare two
+# accounts, or write.
 _GUARDS = frozenset((b"\x02", b"\x03", b"\x05", b"\x06", b"\x09", b"\x0a"))
 _INSTRUCTIONS_MIN, _INSTRUCTIONS_MAX = 3, 7
 _PREFIX = "invalid_exact_svm_payload_"
@@ -48,7 +48,7 @@ _PREFIX = "invalid_exact_svm_payload_"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a payment must be. sponsor None: nothing is co-signed, so only self-paid transactions are relayed."""
+    """The conditions of a payment. sponsor None: nothing is co-signed, so only self-paid transactions are relayed."""
 
     deposit_wallet: Pubkey
     mint: Pubkey
@@ -64,15 +64,15 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """One transfer to the deposit account. message_hash is its identity: signatures can be exchanged, a message cannot.
+    """One transfer to the deposit account. message_hash identifies it: signatures can be replaced, the message cannot.
 
-    sponsored: the sponsor's signature is missing, and every other one is there and good.
+    sponsored: the sponsor's signature is missing, and every other one is present and valid.
     """
 
     transaction: VersionedTransaction
     message: bytes
     message_hash: bytes
-    payer: Pubkey  # The transfer's authority: whom the credits belong to.
+    payer: Pubkey  # The authority of the transfer, whose account gets the credits.
     source: Pubkey  # The token account that the money leaves.
     amount_base_units: int
     sponsored: bool
@@ -133,7 +133,7 @@ def check_relayed(raw: bytes, rules: Rules) -> Payment | Unfit:
 
 
 def _check_bare(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
-    """Sponsored without the standard's frame: exactly one TransferChecked, and nothing that could raise the fee."""
+    """A sponsored transaction of the relay path: exactly one TransferChecked, and nothing that could raise the fee."""
     keys, instructions = decoded.message.account_keys, decoded.message.instructions
     unfit = _check_sponsorship(decoded, rules)
     if unfit is not None:
@@ -148,7 +148,7 @@ def _check_bare(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
 
 
 def _decode(raw: bytes) -> VersionedTransaction | Unfit:
-    """Whole, of a known version, without lookup tables, and with every index inside the list of keys."""
+    """A complete transaction of a known version, without lookup tables, and with valid indexes."""
     try:
         decoded = VersionedTransaction.from_bytes(raw)
         whole = bytes(decoded) == raw
@@ -212,7 +212,7 @@ def _check_compute_budget(keys: list[Pubkey], instructions: list[CompiledInstruc
 
 
 def _check_additions(keys: list[Pubkey], added: list[CompiledInstruction], payment: Payment) -> Unfit | None:
-    """What stands behind the transfer: memos, and guards that read nothing but the payer's own accounts."""
+    """Check the instructions after the transfer: memos, and guards that read only the payer's own accounts."""
     for instruction in added:
         program = keys[instruction.program_id_index]
         if program in MEMOS:
@@ -248,7 +248,7 @@ def _checked_payment(
 
 
 def _find_transfer(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
-    """The first transfer of a self-paid transaction that is a payment; else what is wrong with the best candidate."""
+    """The first transfer of a self-paid transaction that is a payment; else the fault of the closest one."""
     keys = decoded.message.account_keys
     worst: Unfit | None = None
     for instruction in decoded.message.instructions:
@@ -268,7 +268,7 @@ def _find_transfer(decoded: VersionedTransaction, rules: Rules) -> Payment | Unf
 
 
 def _read_transfer(keys: list[Pubkey], instruction: CompiledInstruction) -> _Transfer | None:
-    """Authorities of several signers are not read: their extra accounts follow the authority."""
+    """None: not a transfer of one signer. A multisig authority has further accounts after it and is not read."""
     if keys[instruction.program_id_index] != TOKEN:
         return None
     data, accounts = bytes(instruction.data), [keys[index] for index in bytes(instruction.accounts)]

@@ -1,9 +1,9 @@
-"""What time does to x402 payments: those left open are carried to their end, and the sponsor's money is watched.
+"""The follow-up of x402 payments: open ones are carried to their end, and the sponsor's balance is watched.
 
-Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; the durable
-follow-up of whoever was killed. The shell: x402_core.py says what the next step is.
+Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; recovery of
+payments whose process was killed. The shell: x402_core.py decides the next step.
 
-Every replica does this; a payment that is due is given to one of them at a time.
+Every replica runs this; the store gives each due payment to one of them at a time.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ _FORGET_BEATS = 1_800
 _LOOK_AGAIN_MS = 4_000  # Finality takes about 13 s.
 _LEASE_MS = 30_000  # Longer than one round with a slow node.
 _AT_ONCE = 64
-_KEEP_MS = 30 * 86_400_000  # Ended payments: what a payer's failed and landed ones are counted over.
-_KEEP_UNSIGNED_MS = 3_600_000  # Anybody can have such rows made; their blockhash is long dead by then.
+_KEEP_MS = 30 * 86_400_000  # Ended payments. A payer's failed and landed payments are counted over this time.
+_KEEP_UNSIGNED_MS = 3_600_000  # Any client can cause such rows; their blockhash has expired by then.
 _TAKEN_BACK = "the x402 payment did not become final on the chain"
 
 
 class PaymentRecovery:
-    """low_lamports: below it the sponsor's balance is reported as low."""
+    """low_lamports: a sponsor with less is reported as low."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PaymentRecovery:
         self._sponsor, self._low_lamports = sponsor_pubkey, low_lamports
         self._sleep = sleep
         self._task: asyncio.Task[None] | None = None
-        self.sponsor_lamports: int | None = None  # None: the node has not said yet.
+        self.sponsor_lamports: int | None = None  # None: not known yet.
 
     @property
     def sponsor_low(self) -> bool:
@@ -82,7 +82,7 @@ class PaymentRecovery:
             )
 
     async def carry_on(self) -> int:
-        """One round over the payments that are due; how many there were."""
+        """Take the next step of every payment that is due. Returns how many there were."""
         now_ms = self._clock.now_ms()
         records = await self._store.due(now_ms, now_ms + _LEASE_MS, _AT_ONCE)
         signed = [record for record in records if record.signature]
@@ -91,14 +91,14 @@ class PaymentRecovery:
         if signed:
             found = await self._network.sightings([record.signature for record in signed], history=True)
             if found is None:
-                # They come again when their lease ends. A node without transaction history never says.
-                logger.warning("the node does not tell what became of %d open payments", len(signed))
+                # They are due again when their lease ends. A node without transaction history never answers this.
+                logger.warning("the node does not give the status of %d open payments", len(signed))
                 return len(records)
             seen = found
         sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
         unseen = [record for record in signed if sightings[record.message_hash] is None]
         if unseen:
-            # One node's silence is proof of its own blocks alone, so each is asked everything by itself.
+            # A node that does not know a signature proves it for its own blocks only, so each is asked separately.
             again, told = await self._network.search([record.signature for record in unseen])
             sightings |= {record.message_hash: sighting for record, sighting in zip(unseen, again, strict=True)}
         for record in records:
@@ -131,7 +131,7 @@ class PaymentRecovery:
             case Step.TAKE_BACK:
                 await self._take_back(record, name)
             case Step.GIVE_UP:
-                logger.error("payment %s was credited, and this node cannot say any more whether it is final", name)
+                logger.error("payment %s was credited, and the node can no longer say whether it is final", name)
                 await self._keep(
                     replace(record, state=PaymentState.UNPROVEN, reason="the node keeps too little history")
                 )
@@ -144,7 +144,7 @@ class PaymentRecovery:
         try:
             answer = await self._accounts.take_back_deposit(record.payer, record.signature, TRANSFER_INDEX, _TAKEN_BACK)
         except OwnerUnavailable:
-            return  # It comes again.
+            return  # It is due again later.
         if answer.refusal == Err.ACCOUNT_NOT_FOUND.name:
             logger.error("payment %s is not final, and its account was never credited with it", name)
         elif answer.refusal is not None:
@@ -169,7 +169,7 @@ class PaymentRecovery:
                 while await self.carry_on() == _AT_ONCE:
                     pass
             except PaymentsUnavailable as error:
-                logger.warning("open payments cannot be looked after for now: %s", error)
+                logger.warning("open payments cannot be followed up at the moment: %s", error)
             except Exception:  # A bug in one round must not end the follow-up of all payments.
                 logger.exception("a round over open payments failed")
             beats += 1

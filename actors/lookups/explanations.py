@@ -54,7 +54,8 @@ def explanation(
 ) -> str:
     """The effect on `address`, or on the payer of the fee where `address` gave and got nothing."""
     if failed:
-        return f"It failed: nothing moved but the fee of {decimal_text(fee_lamports, _SOL_DECIMALS)} SOL, paid by {short(payer)}."
+        fee = decimal_text(fee_lamports, _SOL_DECIMALS)
+        return f"It failed: nothing moved but the fee of {fee} SOL, paid by {short(payer)}."
     for subject in (address, payer):
         moved = _moved(subject, sol, tokens)
         if moved is not None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, FindingStatus, Reason
-from actors.deposits.store import Aside, Cursor, DepositStore, Gap
+from actors.deposits.store import Cursor, DepositStore, Gap, Postponed
 
 ACCOUNT, OTHER = "account", "other"
 
@@ -90,15 +90,15 @@ async def test_listings_are_newest_first_and_by_status(deposit_store: DepositSto
 async def test_what_steps_aside_lets_others_pass_and_comes_back_in_its_place(deposit_store: DepositStore) -> None:
     """Not before its time, and then in the order of the chain; whoever asks knows for whom something waits."""
     await deposit_store.add(ACCOUNT, [seen(3, 12), seen(2, 11), seen(1, 10)], 0)
-    rows = [Aside(seen(1, 10).signature, frozenset("ab"), 50), Aside(seen(2, 11).signature, frozenset("b"), 70)]
-    await deposit_store.step_aside(ACCOUNT, rows)
+    rows = [Postponed(seen(1, 10).signature, frozenset("ab"), 50), Postponed(seen(2, 11).signature, frozenset("b"), 70)]
+    await deposit_store.postpone(ACCOUNT, rows)
     for now_ms, given in ((49, [3]), (50, [1, 3]), (70, [1, 2, 3])):
         assert [row.signature[0] for row in await deposit_store.oldest(ACCOUNT, 10, now_ms)] == given
-    assert await deposit_store.waited_for(ACCOUNT, ["a", "b", "c"], 49) == {"a": 50, "b": 70}
-    assert await deposit_store.waited_for(ACCOUNT, ["a", "b"], 50) == {"b": 70}
-    assert await deposit_store.waited_for(OTHER, ["a", "b"], 0) == {}
+    assert await deposit_store.postponed_for(ACCOUNT, ["a", "b", "c"], 49) == {"a": 50, "b": 70}
+    assert await deposit_store.postponed_for(ACCOUNT, ["a", "b"], 50) == {"b": 70}
+    assert await deposit_store.postponed_for(OTHER, ["a", "b"], 0) == {}
     await deposit_store.add(ACCOUNT, [seen(2, 11)], 0)  # A walk that is walked again changes nothing.
     assert (await deposit_store.totals(ACCOUNT)).waiting == 3
     await deposit_store.record(ACCOUNT, [], [seen(2, 11).signature], 0)
-    assert await deposit_store.waited_for(ACCOUNT, ["b"], 50) == {}
-    assert await deposit_store.waited_for(ACCOUNT, [], 0) == {}
+    assert await deposit_store.postponed_for(ACCOUNT, ["b"], 50) == {}
+    assert await deposit_store.postponed_for(ACCOUNT, [], 0) == {}

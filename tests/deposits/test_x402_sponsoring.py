@@ -88,8 +88,8 @@ async def test_a_spent_budget_stops_newcomers_and_is_told_once(tmp_path, caplog)
         assert isinstance(found, NotSettled) and found.lack is Lack.UNAVAILABLE
         assert "pays no network fees" in found.message
     assert len(world.sponsor.signed) == 3
-    assert [line for line in caplog.messages if "co-signing pauses" in line] == [
-        "co-signing pauses for wallets that never paid before: 2 of their payments landed and failed within an hour"
+    assert [line for line in caplog.messages if "co-signing stops" in line] == [
+        "co-signing stops for wallets that never paid before: 2 of their payments landed and failed within an hour"
     ]
     assert isinstance(await other.pay(world.standard(), 10_000, ""), Settled)
     assert isinstance(await other.relay(world.bare(), ""), Settled)
