@@ -1,4 +1,4 @@
-"""A chain inside the test with a deposit wallet, for whoever reads transactions."""
+"""A chain inside the test with a deposit wallet."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

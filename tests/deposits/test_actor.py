@@ -1,4 +1,4 @@
-"""The watcher over a made-up chain: order, outages, forgetting nodes, and death at every one of its steps."""
+"""The watcher over a made-up chain: order, outages, nodes without history, and a kill at every step."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ def world() -> World:
 
 
 async def test_a_backlog_is_credited_in_the_order_of_the_chain(world: World) -> None:
-    """Longer than a page and than a batch; each account's credits in order, nothing left behind."""
+    """A backlog longer than a page and a batch: each account is credited in order, and the inbox ends empty."""
     sent = [world.chain.pay((name, 10_000)) for name in ("alice", "bob") * (PAGE_MAX // 2 + 150)]
     await world.watcher().round()
     for name, pubkey in (("alice", ALICE), ("bob", BOB)):
@@ -47,7 +47,7 @@ async def test_nothing_is_read_or_credited_twice_in_peace(world: World) -> None:
 
 
 async def test_what_is_not_final_earns_nothing(world: World) -> None:
-    """Hostile input 23: forked out before it was final, and landed in another slot later."""
+    """Hostile input 23: dropped by a fork before it was final, and landed in another slot later."""
     sent = world.chain.make(("alice", 10_000))
     world.chain.pending.append((1_001, sent))
     await world.watcher().round()
@@ -74,7 +74,7 @@ async def test_what_cannot_be_credited_is_listed_with_its_reason(world: World) -
 
 
 async def test_a_node_that_lags_loses_and_repeats_nothing(world: World) -> None:
-    """Behind one address there may be several nodes, and not all are as far."""
+    """An address may stand for several nodes, and some may be behind."""
     watcher = world.watcher()
     first, second = world.chain.pay(("alice", 10_000)), world.chain.pay(("bob", 10_000))
     await watcher.round()
@@ -90,7 +90,7 @@ async def test_a_node_that_lags_loses_and_repeats_nothing(world: World) -> None:
 
 
 async def test_a_transaction_that_is_not_there_yet_holds_up_what_stands_behind_it(world: World) -> None:
-    """In order, and what stands before it is done."""
+    """The order is kept, and transactions before it are finished."""
     first, second, third = (world.chain.pay((name, 10_000)) for name in ("alice", "bob", "carol"))
     world.chain.hidden.add(second.signature)
     watcher = world.watcher()
@@ -104,7 +104,7 @@ async def test_a_transaction_that_is_not_there_yet_holds_up_what_stands_behind_i
 
 
 async def test_a_transaction_that_was_cleaned_up_is_listed(world: World) -> None:
-    """Listed yesterday, gone today: nothing waits for it for ever, and the operator is told."""
+    """A transaction that the node lists and no longer has does not block others; it is listed for the operator."""
     sent = world.chain.pay(("alice", 10_000))
     watcher = world.watcher()
     await watcher.list_new()
@@ -115,7 +115,7 @@ async def test_a_transaction_that_was_cleaned_up_is_listed(world: World) -> None
 
 
 async def test_what_one_node_has_cleaned_up_another_is_asked_for(world: World) -> None:
-    """Of several nodes one was set up anew a minute ago: its silence about older transactions costs no deposit."""
+    """One of several nodes is new and has no history; no deposit is lost by its answers."""
     world.chain.pay(("alice", 10_000))
     told = world.chain._getTransaction
     turns = iter([None, None, told])
@@ -126,7 +126,7 @@ async def test_what_one_node_has_cleaned_up_another_is_asked_for(world: World) -
 
 
 async def test_slots_that_nobody_has_any_more_are_told(world: World) -> None:
-    """An outage longer than the node's memory: what is still there is credited, and the rest is not passed over."""
+    """After an outage longer than the node's history, the rest is credited and the gap is recorded."""
     world.chain.pay(("alice", 10_000))
     await world.watcher().round()
     read_until = world.chain.slot
@@ -140,7 +140,7 @@ async def test_slots_that_nobody_has_any_more_are_told(world: World) -> None:
 
 
 async def test_a_quiet_account_has_no_gap(world: World) -> None:
-    """Nothing came for longer than the node remembers, and the watcher was there all the time."""
+    """No deposit came for longer than the node's history, while the watcher was running."""
     world.chain.pay(("alice", 10_000))
     watcher = world.watcher()
     await watcher.round()
@@ -155,7 +155,7 @@ async def test_a_quiet_account_has_no_gap(world: World) -> None:
 
 
 async def test_pages_of_two_nodes_that_do_not_fit_are_asked_again(world: World) -> None:
-    """The first page came from a node that is ahead, and the next is asked of one that does not know its end."""
+    """The first page came from a node that is ahead; the node of the next page does not know where it ended."""
     for _ in range(PAGE_MAX + 5):
         world.chain.pay(("alice", 10_000))
     watcher = world.watcher()
@@ -185,7 +185,7 @@ async def test_deposits_before_the_first_slot_are_not_looked_at(world: World) ->
 
 
 async def test_everything_that_is_away_is_waited_for(world: World) -> None:
-    """Told as a fault while it lasts; then all resumes by itself."""
+    """Health shows the fault while it lasts; afterwards work resumes by itself."""
     pauses: list[float] = []
     rested = asyncio.Event()
 
@@ -218,7 +218,7 @@ async def test_everything_that_is_away_is_waited_for(world: World) -> None:
 
 
 async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) -> None:
-    """Hostile input 20: others go on, however much stands behind it; its own come when it is mended, in order."""
+    """Hostile input 20: other accounts are credited meanwhile; its own follow in order once it works again."""
     world.accounts.halted = {ALICE}
     first = world.chain.pay(("alice", 10_000))
     both = world.chain.pay(("alice", 20_000), ("bob", 10_000))
@@ -240,7 +240,7 @@ async def test_a_halted_account_holds_up_its_own_deposits_alone(world: World) ->
 
 
 async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> None:
-    """More than a batch of them: the others are credited all the same; its own follow in order once it is mended."""
+    """More than a batch of its deposits: the others are credited; its own follow in order once it works again."""
     world.accounts.halted = {ALICE}
     mine = [world.chain.pay(("alice", 10_000)).signature for _ in range(2 * BATCH_MAX)]
     shared = world.chain.pay(("alice", 10_000), ("bob", 10_000)).signature
@@ -265,7 +265,7 @@ async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> Non
 
 
 async def test_a_ledger_that_is_away_ends_the_round(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long backlog is not tried to its end in vain; and nothing of it is lost."""
+    """A long backlog is not tried to its end while the ledger is away, and nothing of it is lost."""
     monkeypatch.setattr("actors.deposits.actor._FRUITLESS_MAX", 2)
     world.accounts.away = True
     for number in range(4 * BATCH_MAX):
@@ -302,7 +302,7 @@ async def test_an_operator_assigns_what_is_listed(world: World) -> None:
 
 
 def scene(world: World) -> None:
-    """Two batches' worth of everything that can happen."""
+    """Two batches with transactions of every kind."""
     for number in range(2):
         world.chain.pay(("alice", 10_000), ("bob", 20_000 + number))
         world.chain.pay(("carol", 10_000), failed=number % 2 == 0)
@@ -311,7 +311,7 @@ def scene(world: World) -> None:
 
 
 async def lives(world: World, first: Tripwire, more: bool) -> int:
-    """Rounds until one ends in peace. more: a deposit comes while the watcher is dead. Gives the deaths."""
+    """Run rounds until one succeeds. more: a deposit comes while the watcher is dead. Returns the number of deaths."""
     deaths = 0
     wire = first
     while True:
@@ -361,7 +361,7 @@ async def test_death_at_every_step_loses_and_repeats_nothing(
 
 
 async def test_two_watchers_at_once_credit_once(world: World) -> None:
-    """After a lost machine there may be two for a while: only work is done twice."""
+    """After the loss of a machine there may be two for a while: they work twice and credit once."""
     scene(world)
     await asyncio.gather(world.watcher().round(), world.watcher().round())
     assert world.accounts.balances == {ALICE: 2_000, BOB: 4_000, key_of("carol"): 1_000}

@@ -1,4 +1,4 @@
-"""The client of the watcher that replicas hold."""
+"""The replicas' client of the watcher."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ALICE = key_of("alice")
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the watcher's actor answers by method; an exception is raised."""
+    """A handle that answers by method name; an exception is raised."""
     told: dict[str, Any] = {}
 
     async def ask(_handle: Any, method: str, *_: Any, wait_seconds: float = 0) -> Any:
@@ -39,13 +39,13 @@ async def test_a_refusal_passes_through(answers: dict[str, Any]) -> None:
 
 
 async def test_a_watcher_that_is_away_is_503(answers: dict[str, Any]) -> None:
-    """It may have credited already: the caller asks again, and hears already_processed then."""
+    """It may have credited already: the caller repeats the request and gets already_processed."""
     answers["confirm"] = hosting.ActorUnreachable("restarting")
     assert (await DepositsClient(None).confirm(b"s" * 64, ALICE, None)).refusal == "SERVICE_TEMPORARILY_UNAVAILABLE"
 
 
 async def test_a_watcher_is_kept_awake_and_its_state_known(answers: dict[str, Any]) -> None:
-    """One that Ray restarted begins with its first question."""
+    """A watcher that Ray restarted starts with its first call."""
     answers["health"] = {"fault": "", "caught_up_at": 5}
     client = DepositsClient(None)
     client.start()

@@ -1,4 +1,4 @@
-"""The books against the chain: agreement to the unit, and every way they can differ is found."""
+"""The audit: agreement of books and chain to the unit, and every kind of difference is found."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -125,7 +125,7 @@ async def test_what_the_node_has_forgotten_is_said_and_not_held_against_the_book
 
 
 async def test_a_payment_that_was_taken_back_is_no_difference(world: Any) -> None:
-    """Credited before it was final, and never was: the ledger took its credits back."""
+    """Credited before it was final, never final: the ledger took its credits back."""
     from actors.accounts.api import DepositCredit
 
     await world.teller.credit_deposit(BOB, DepositCredit(b"n" * 64, 0, 10_000, 1_001))

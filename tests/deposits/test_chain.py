@@ -1,4 +1,4 @@
-"""What is asked of a node, and what is concluded from its answers."""
+"""Calls to a node, and conclusions from its answers."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SIGNATURE = b"s" * 64
 
 
 class Scripted:
-    """Answers everything with one thing, and keeps what was asked."""
+    """Answers every call with one answer, and records the calls."""
 
     def __init__(self, answer: dict[str, Any] | NodeAnswer) -> None:
         self.answer = answer
@@ -31,7 +31,7 @@ class Scripted:
 
 
 async def test_pages_are_final_and_say_what_failed() -> None:
-    """What is not final may be forked out: no question is asked at another commitment."""
+    """A fork may drop a transaction that is not final, so every call is at finalized commitment."""
     rows = [{"signature": text_of(SIGNATURE), "slot": 7, "blockTime": None, "err": {"x": 1}, "memo": None}]
     node = Scripted({"result": rows})
     assert await DepositChain(node).page("account", b"b" * 64, b"u" * 64) == [Seen(SIGNATURE, 7, None, True)]

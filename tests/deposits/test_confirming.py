@@ -1,4 +1,4 @@
-"""A customer's word that a deposit was made, on the watcher's own path."""
+"""A customer reports a deposit, which is handled as the watcher does."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_the_first_look_credits_and_the_second_asks_nobody(world: World) -
 
 
 async def test_every_authority_of_a_transaction_is_credited(world: World) -> None:
-    """Whoever reports it."""
+    """The credits go to the sender, whoever reports the transaction."""
     sent = world.chain.pay(("alice", 10_000), ("bob", 20_000))
     outcome, _ = await world.confirming().confirm(sent.signature)
     assert outcome == (Part(ALICE, 1_000, 1_000), Part(BOB, 2_000, 2_000))
@@ -54,7 +54,7 @@ async def test_what_was_confirmed_the_watcher_does_not_read_again(world: World) 
 
 
 async def test_a_transaction_of_others_leaves_no_trace(world: World) -> None:
-    """Anybody may ask about any transaction: the table is for deposits."""
+    """Anybody may report any transaction, so one without deposits is not recorded."""
     sent = world.chain.pay()
     outcome, _ = await world.confirming().confirm(sent.signature)
     assert isinstance(outcome, Refusal) and outcome.err is Err.INVALID_REQUEST

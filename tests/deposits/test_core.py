@@ -1,4 +1,4 @@
-"""What becomes of the transfers of one transaction."""
+"""The outcome of the transfers of one transaction."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, key_of, text_of
 
 
 def judged(*payments: tuple[str, int], **how: Any) -> tuple[list[int], list[tuple[int, Reason, int]]]:
-    """Amounts that are creditable, and index, reason and amount of the rest."""
+    """The creditable amounts, and (index, reason, amount) of the others."""
     sent = FakeChain().make(*payments, **how)
     judgment = judge(sent.told(7), sent.signature, ACCOUNT, MINIMUM)
     return [each.amount for each in judgment.creditable], [
@@ -31,7 +31,7 @@ def test_each_transfer_is_its_authoritys() -> None:
 
 
 def test_the_minimum_is_of_one_authority_in_one_transaction() -> None:
-    """Interface: 10,000 base units. Sent in two halves it is a deposit all the same; somebody else's half is not."""
+    """Interface: 10,000 base units. Two halves of one authority are a deposit; half of another authority is not."""
     assert judged(("alice", 5_000), ("alice", 5_000)) == ([5_000, 5_000], [])
     credited, listed = judged(("alice", 5_000), ("bob", 9_999))
     assert credited == [] and [row[1] for row in listed] == [Reason.BELOW_MINIMUM] * 2
@@ -43,7 +43,7 @@ def test_a_failed_transaction_is_nothing() -> None:
 
 
 def test_an_authority_that_signed_nothing_is_listed() -> None:
-    """A program's address or a multisig: nobody could ever use the credits."""
+    """A program's address or a multisig cannot sign in, so it could never use the credits."""
     credited, listed = judged(("vault", 10_000), signed=False)
     assert credited == [] and [row[1] for row in listed] == [Reason.NO_WALLET]
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_listed_and_raises_nothing(answer: dict[str, Any]
 
 
 def test_the_deposit_wallets_own_money_is_listed(shop: Shop) -> None:
-    """A self-transfer, from its associated account to itself and from another account of its own."""
+    """Transfers of the deposit wallet: from its account to itself, and from another account of the wallet."""
     shop.run([shop.pay(100_000)])
     turned = shop.run([pay(100_000, shop.till, shop.till, shop.keeper.pubkey())], shop.keeper)
     (row,) = judge(shop.fetch(turned), b"s" * 64, shop.account, MINIMUM).findings
@@ -90,7 +90,7 @@ def test_the_deposit_wallets_own_money_is_listed(shop: Shop) -> None:
 
 
 def test_what_goes_out_again_earns_nothing(shop: Shop) -> None:
-    """The account's balance has the last word, whoever moved it."""
+    """The growth of the balance limits the credits, whoever moved it."""
     back = pay(10_000, shop.till, shop.purse, shop.keeper.pubkey())
     both = shop.run([shop.pay(10_000), back], shop.keeper)
     judgment = judge(shop.fetch(both), b"s" * 64, shop.account, MINIMUM)
@@ -116,7 +116,7 @@ def test_what_is_known_without_reading_is_told_alike() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30_000)), max_size=6), st.integers(-40_000, 40_000))
 def test_no_base_unit_is_lost_or_made(payments: list[tuple[str, int]], unexplained: int) -> None:
-    """What is creditable and what is listed add up to what came; nothing is creditable beyond the balance's growth."""
+    """Creditable and listed amounts add up to what came, and no more than the growth of the balance is creditable."""
     sent = FakeChain().make(*payments, unexplained=unexplained)
     judgment = judge(sent.told(7), sent.signature, ACCOUNT, MINIMUM)
     creditable = sum(each.amount for each in judgment.creditable)

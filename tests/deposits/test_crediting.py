@@ -1,4 +1,4 @@
-"""Asking owners to credit, many at once."""
+"""Many credits in one request to the owners of accounts."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def test_results_come_in_the_order_asked_for() -> None:
 
 
 async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
-    """What was credited is found as processed the next time."""
+    """A repeated request finds credited transfers as processed."""
     accounts = FakeAccounts()
     accounts.away = True
     with pytest.raises(OwnerUnavailable):
@@ -40,7 +40,7 @@ async def test_an_owner_that_does_not_answer_fails_all_together() -> None:
 
 
 async def test_each_is_told_of_by_itself() -> None:
-    """Hostile input 20: one account that is halted says nothing of the others."""
+    """Hostile input 20: one halted account does not affect the others."""
     accounts = FakeAccounts(halted={ALICE})
     rows = await Crediting(accounts).credit_each([credit(1), credit(2, "bob"), credit(3, "bob", amount=9)])
     assert rows[0] is None

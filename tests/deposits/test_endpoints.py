@@ -1,4 +1,4 @@
-"""Shapes of what the outside and the operator are told about deposits."""
+"""Answers about deposits, for clients and for the operator."""
 
 import pytest
 
@@ -10,7 +10,7 @@ ALICE, BOB = key_of("alice"), key_of("bob")
 
 
 def test_a_caller_hears_what_was_added_and_what_it_has() -> None:
-    """Interface: {ok, credits_added, new_balance, already_processed}, and nothing else when all is the caller's."""
+    """Interface: {ok, credits_added, new_balance, already_processed}, and no more when all credits are the caller's."""
     told = confirm_body(ALICE, 5, [(ALICE, 1_000, 1_005)], True)
     assert told == {"ok": True, "credits_added": 1_000, "new_balance": 1_005, "already_processed": False}
 

@@ -41,7 +41,7 @@ async def actor(postgres_url: str, owner_url: str, monkeypatch: pytest.MonkeyPat
 
 
 async def test_its_first_question_starts_it(actor: Any) -> None:
-    """Whatever it is: Ray restarts the process, and nobody calls a start."""
+    """Ray restarts the process and calls no start method, so any first call must start it."""
     sent = actor.chain.pay(("alice", 10_000))
     assert await actor.confirm(sent.signature) == (None, "", [(ALICE, 1_000, 1_000)], True)
     assert (await actor.health())["subscribed"] is False
@@ -49,13 +49,13 @@ async def test_its_first_question_starts_it(actor: Any) -> None:
 
 
 async def test_refusals_are_names(actor: Any) -> None:
-    """Values cross processes unharmed; exceptions do not."""
+    """Refusals are values, because exceptions do not cross processes unchanged."""
     refusal, detail, parts, _ = await actor.confirm(b"s" * 64)
     assert (refusal, parts) == (Err.DEPOSIT_NOT_FOUND.name, []) and detail
 
 
 async def test_an_operator_lists_explains_and_assigns(actor: Any) -> None:
-    """What is listed is assigned once, and explained for ever."""
+    """A listed transfer is assigned once, and can be explained afterwards."""
     sent = actor.chain.pay(("vault", 50_000), signed=False)
     text = text_of(sent.signature)
     explained = await actor.explain(text)

@@ -1,4 +1,4 @@
-"""The watcher over a chain that really executes token programs, forks included: hostile input 23 from end to end."""
+"""The watcher over a chain that executes token programs and forks: hostile input 23 from end to end."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +85,7 @@ async def test_every_way_to_pay_is_credited_to_its_authority_once(till: Till) ->
 
 
 async def test_nothing_that_is_faked_earns_a_credit(till: Till) -> None:
-    """Another mint, another account, a failed transfer, a multisig, money that was minted, money that goes round."""
+    """Another mint, another account, a failed transfer, a multisig, minted tokens, a transfer to itself."""
     shop = till.shop
     mint, other, multisig, vault, second = (Keypair() for _ in range(5))
     shop.run(open_mint(shop.wallet, mint.pubkey(), shop.wallet), mint)
@@ -116,7 +116,7 @@ async def test_nothing_that_is_faked_earns_a_credit(till: Till) -> None:
 
 
 async def test_what_is_forked_out_earns_nothing_until_it_is_final(till: Till) -> None:
-    """Processed, lost with its fork, landed again: one credit, when the chain cannot take it back any more."""
+    """Processed, dropped with its fork, landed again: one credit, once it is final."""
     shop, chain = till.shop, till.shop.node.chain
     transaction = shop.signed([shop.pay(10_000)])
     signature = str(transaction.signatures[0])

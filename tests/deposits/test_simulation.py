@@ -30,7 +30,7 @@ STEPS = 250
 
 
 class Owners:
-    """The owner of all accounts, which may be replaced at any moment; questions to a dead one are lost."""
+    """The owner of all accounts, which may be replaced at any moment; calls to a dead one are lost."""
 
     def __init__(self, shard: AccountShard) -> None:
         self.shard = shard
@@ -40,7 +40,7 @@ class Owners:
 
 
 def owed(chain: FakeChain) -> dict[bytes, int]:
-    """What each wallet is owed, by the auditor's own reading of what is final: nothing of the product is asked."""
+    """The credits of each wallet by the auditor's own reading of the final chain, without any code of the product."""
     credits: Counter[bytes] = Counter()
     for _, sent in chain.final:
         if sent.failed or not sent.signed or sent.unexplained < 0:
@@ -110,7 +110,7 @@ class Simulation:
         self.world.chain.pending.append((self.world.chain.slot, self.world.chain.make(*payments, **how)))
 
     async def something_becomes_final(self) -> None:
-        """In the order of slots, as chains do it."""
+        """Transactions become final in the order of slots."""
         chain = self.world.chain
         chain.slot += 1
         for _ in range(self.chance.randrange(1, 4)):
@@ -120,7 +120,7 @@ class Simulation:
             chain.hidden.add(chain.final[-1][1].signature)
 
     async def a_fork_is_lost(self) -> None:
-        """What was on it is gone, or lands again later under the same signature."""
+        """Its transactions are gone, or land again later under the same signature."""
         chain = self.world.chain
         lost, chain.pending = chain.pending, []
         for _, sent in lost:
@@ -136,7 +136,7 @@ class Simulation:
             chain.hidden.clear()
 
     async def the_watcher_lives(self) -> None:
-        """A life, which may end at any of its steps; there may be two at once."""
+        """One life of a watcher, which may end at any step; two may live at the same time."""
         wire = Tripwire(self.chance.choice((-1, self.chance.randrange(60))))
 
         async def life() -> None:
@@ -146,7 +146,7 @@ class Simulation:
         self._begin(life())
 
     async def somebody_confirms(self) -> None:
-        """Anything that was ever sent, by anybody, several times at once."""
+        """Report any transaction that was ever sent, several times at once."""
         known = self.world.chain.final + self.world.chain.pending
         if not known:
             return
@@ -166,7 +166,7 @@ class Simulation:
             self._begin(confirm())
 
     async def the_owner_is_replaced(self) -> None:
-        """The one before lives on for a while and finds itself fenced."""
+        """The former owner lives on for a while, and its writes are refused."""
         if self.chance.random() < 0.3:
             with contextlib.suppress(Exception):
                 self.owners.shard = await self.accounts.shard()
@@ -183,7 +183,7 @@ class Simulation:
     # --- the end
 
     async def heal(self) -> None:
-        """Everything works again; one peaceful round must make everything good."""
+        """Everything works again; after one undisturbed round all deposits must be credited."""
         store = self.accounts.store
         assert isinstance(store, MoodyStore)
         store.kind = True
@@ -228,14 +228,14 @@ class Simulation:
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_everybody_gets_what_the_chain_says_and_nobody_more(seed: int) -> None:
-    """Money rule 4, whatever dies, lags, forks or is asked twice."""
+    """Money rule 4 holds under kills, lag, forks and repeated requests."""
     simulation = Simulation(seed)
     await simulation.run()
     await simulation.check_everybody_has_what_is_due()
 
 
 async def test_the_simulation_is_not_idle() -> None:
-    """A test that cannot fail guards nothing: in these runs there are credits, refusals and deaths."""
+    """The simulated runs contain credits, refusals and deaths, so the test above can fail."""
     simulation = Simulation(1)
     await simulation.run()
     totals = (await simulation.world.store.totals(ACCOUNT.address)).counts

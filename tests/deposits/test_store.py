@@ -1,4 +1,4 @@
-"""One suite that every store of deposits must pass: memory and real PostgreSQL."""
+"""Tests that every store of deposits must pass: memory and PostgreSQL."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ async def test_the_inbox_gives_the_order_of_the_chain(deposit_store: DepositStor
 
 
 async def test_what_is_listed_twice_is_there_once(deposit_store: DepositStore) -> None:
-    """A walk that died half way is walked again."""
+    """Paging that was interrupted starts again."""
     for position in (0, -7):
         await deposit_store.add(ACCOUNT, [seen(2, 11), seen(1, 10)], position)
     assert len(await deposit_store.oldest(ACCOUNT, 10, 0)) == 2
@@ -38,7 +38,7 @@ async def test_what_is_listed_twice_is_there_once(deposit_store: DepositStore) -
 
 
 async def test_the_cursor_never_moves_back(deposit_store: DepositStore) -> None:
-    """A node that lags, or a twin of the watcher that was slow."""
+    """A node that is behind, or a second watcher that is slow, does not move the cursor back."""
     assert await deposit_store.cursor(ACCOUNT) is None
     await deposit_store.move_cursor(ACCOUNT, Cursor(b"", 0, 7), None, 0)
     assert await deposit_store.cursor(ACCOUNT) == Cursor(b"", 0, 7)
@@ -60,7 +60,7 @@ async def test_what_is_recorded_leaves_the_inbox_with_it(deposit_store: DepositS
 
 
 async def test_what_was_credited_stays_as_it_is(deposit_store: DepositStore) -> None:
-    """A listed transfer may be credited later; a credited one is never anything else again."""
+    """A listed transfer may be credited later; a credited one never changes."""
     credited = replace(finding(1, status=FindingStatus.CREDITED), pubkey=b"p" * 32, credits=999)
     await deposit_store.record(ACCOUNT, [finding(1)], [], 0)
     await deposit_store.record(ACCOUNT, [credited], [], 0)
@@ -88,7 +88,7 @@ async def test_listings_are_newest_first_and_by_status(deposit_store: DepositSto
 
 
 async def test_what_steps_aside_lets_others_pass_and_comes_back_in_its_place(deposit_store: DepositStore) -> None:
-    """Not before its time, and then in the order of the chain; whoever asks knows for whom something waits."""
+    """A postponed transaction is due at its time, in the order of the chain; its authorities can be asked for."""
     await deposit_store.add(ACCOUNT, [seen(3, 12), seen(2, 11), seen(1, 10)], 0)
     rows = [Postponed(seen(1, 10).signature, frozenset("ab"), 50), Postponed(seen(2, 11).signature, frozenset("b"), 70)]
     await deposit_store.postpone(ACCOUNT, rows)

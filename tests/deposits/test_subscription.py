@@ -10,7 +10,7 @@ from actors.deposits.subscription import DepositSubscription
 
 
 async def test_every_notice_wakes_and_a_lost_socket_is_opened_again() -> None:
-    """What came while it was away was not heard of, so standing anew wakes too."""
+    """Notices are lost while it is disconnected, so a reconnect wakes the watcher too."""
     asked: list[Any] = []
     woken = asyncio.Semaphore(0)
     pauses: list[float] = []

@@ -1,4 +1,4 @@
-"""Hostile input 23, read from transactions that real token programs executed."""
+"""Hostile input 23, on transactions that real token programs executed."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_a_plain_transfer_names_its_authority(shop: Shop) -> None:
 
 
 def test_each_transfer_of_a_transaction_is_found_at_its_place(shop: Shop) -> None:
-    """Several authorities in one transaction: split by authority, each with an index that never changes."""
+    """Several authorities in one transaction: each transfer has its own authority and a stable index."""
     friend = shop.node.wallet(10**9, 10**6)
     theirs = pay(7_000, token_account(friend.pubkey()), shop.till, friend.pubkey())
     executed = shop.read(shop.run([shop.pay(1_000), theirs, shop.pay(2_000)], friend))
@@ -60,7 +60,7 @@ def test_each_transfer_of_a_transaction_is_found_at_its_place(shop: Shop) -> Non
 
 
 def test_transfers_of_a_batch_are_found(shop: Shop) -> None:
-    """A batch executes without calls and without log lines; a parser that knows no batch would miss the money."""
+    """A batch runs without inner calls and log lines, so a parser must know it."""
     elsewhere = shop.node.wallet(10**6, 1)
     other = pay(5, shop.purse, token_account(elsewhere.pubkey()), shop.wallet)
     executed = shop.read(shop.run([batch(shop.pay(3_000), other, shop.pay(4_000))]))
@@ -78,7 +78,7 @@ def test_a_delegate_is_the_authority(shop: Shop) -> None:
 
 
 def test_a_multisig_is_no_wallet(shop: Shop) -> None:
-    """Nobody can sign in with it: its transfers name no account of ours."""
+    """No client can sign in with it, so its transfers belong to no account."""
     multisig, vault = Keypair(), Keypair()
     friend = Keypair()
     shop.run(open_multisig(shop.wallet, multisig.pubkey(), 2, shop.wallet, friend.pubkey()), multisig)
@@ -90,7 +90,7 @@ def test_a_multisig_is_no_wallet(shop: Shop) -> None:
 
 
 def test_reference_keys_do_not_make_a_multisig(shop: Shop) -> None:
-    """Point-of-sale clients append keys; whoever signed is still the wallet."""
+    """Point-of-sale clients append keys; the signer is still the authority."""
     reference = Keypair().pubkey()
     instruction = pay(10_000, shop.purse, shop.till, shop.wallet, references=(reference,))
     (found,) = shop.read(shop.run([instruction])).transfers
@@ -106,7 +106,7 @@ def test_another_account_of_the_deposit_wallet_earns_nothing(shop: Shop) -> None
 
 
 def test_another_mint_earns_nothing(shop: Shop) -> None:
-    """A token that anybody can make, sent to the deposit wallet's associated account of that token."""
+    """A token of any maker, sent to the deposit wallet's associated account for that token."""
     mint = Keypair()
     shop.run(open_mint(shop.wallet, mint.pubkey(), shop.wallet), mint)
     mine, theirs = (token_account(owner, mint.pubkey()) for owner in (shop.wallet, shop.keeper.pubkey()))
@@ -141,7 +141,7 @@ def test_a_failed_transaction_is_told_as_failed(shop: Shop) -> None:
 
 
 def test_what_leaves_the_deposit_account_is_counted(shop: Shop) -> None:
-    """A transfer to itself moves nothing, however large it says it is."""
+    """A transfer from the account to itself moves nothing, however large its amount is."""
     shop.run([shop.pay(100_000)])
     turned = pay(100_000, shop.till, shop.till, shop.keeper.pubkey())
     executed = shop.read(shop.run([turned, shop.pay(1_000)], shop.keeper))
@@ -158,7 +158,7 @@ def test_what_is_minted_into_the_account_has_no_authority(shop: Shop) -> None:
 
 
 def told(outer: list[Any], inner: list[Any] | None, keys: list[str], **meta: Any) -> dict[str, Any]:
-    """What getTransaction tells of a made-up transaction."""
+    """The getTransaction result of a made-up transaction."""
     return {
         "slot": 9,
         "blockTime": None,
@@ -191,7 +191,7 @@ def test_what_a_program_called_is_found_with_looked_up_accounts() -> None:
 
 
 def test_an_account_that_was_given_away_is_not_ours() -> None:
-    """The owner of a token account can change; what then comes in is nobody's deposit here."""
+    """The owner of a token account can change; later transfers into it are no deposits."""
     balances = [{"accountIndex": 4, "mint": str(MINT), "owner": "Thief", "uiTokenAmount": {"amount": "5000"}}]
     executed = read(told([], None, KEYS, loadedAddresses=LOADED, postTokenBalances=balances), ACCOUNT)
     assert executed.delta is None
@@ -199,7 +199,7 @@ def test_an_account_that_was_given_away_is_not_ours() -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"\xff\x03", b"\xff\x03\x09\x03", b"\x03\x01", b"", b"\x0c" + bytes(8)])
 def test_instructions_that_cannot_be_are_passed_over_or_refused(data: bytes) -> None:
-    """The chain would not have executed them; whatever a node tells, nothing is credited."""
+    """The chain would not have executed them, so nothing is credited even if a node shows them."""
     try:
         executed = read(told([instruction(data, 2, 4, 3)], None, KEYS, loadedAddresses=LOADED), ACCOUNT)
     except Unreadable:
@@ -215,7 +215,7 @@ def test_an_answer_that_is_none_is_refused(broken: dict[str, Any]) -> None:
 
 @given(st.integers(0, 254), st.integers(0, 4095), st.integers(0, 4095))
 def test_places_never_share_an_index(outer: int, inner: int, item: int) -> None:
-    """Money rule 4: the index is a part of a deposit's name for ever."""
+    """Money rule 4: the index is part of a deposit's identity and must never change."""
     index = transfer_index(outer, inner, item)
     assert 0 <= index < 2**32 - 1
     assert (index >> 24, (index >> 12) & 4095, index & 4095) == (outer, inner, item)

@@ -1,4 +1,4 @@
-"""What becomes of a claimed payment: every state under every word of the network."""
+"""The next step of a claimed payment, for every state and every answer of the network."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ def test_relayed_payments_are_never_credited_here(kind):
 
 
 def test_finalized_is_waited_for_where_that_is_set():
-    """Then nothing that is credited could be taken back."""
+    """With finalized commitment a credited payment can never be taken back."""
     assert next_step(RECORD, CONFIRMED, EARLY, True, 0) is Step.WAIT
     assert next_step(RECORD, FINAL, EARLY, True, 0) is Step.CREDIT
     assert not has_landed(CONFIRMED, True) and has_landed(FINAL, True)
@@ -82,7 +82,7 @@ def test_silence_of_a_forgetful_node_proves_nothing():
 
 
 def test_no_proof_is_made_of_two_nodes():
-    """One is far enough and forgetful, the other remembers and is behind: together they prove nothing."""
+    """One node is current without history, the other has history and is behind: together they prove nothing."""
     forgetful, behind, good = Heights(1_001, 501), Heights(1_000, 0), Heights(1_001, 500)
     assert next_step(CREDITED, None, most_telling(CREDITED, [forgetful, behind]), False, 0) is Step.GIVE_UP
     assert most_telling(CREDITED, [forgetful, behind, good]) is good
@@ -97,7 +97,7 @@ def test_a_claim_whose_settler_died_is_abandoned_in_time():
 
 
 def test_a_failure_is_told_when_the_network_agrees_on_it():
-    """One node's processed word is not enough."""
+    """Processed commitment at one node is not enough."""
     assert has_failed(FAILED) and has_failed(FAILED_FOR_GOOD)
     assert not has_failed(Sighting(1, "no", confirmed=False, finalized=False)) and not has_failed(CONFIRMED)
 
@@ -117,7 +117,7 @@ heights = st.none() | st.builds(Heights, st.integers(0, 2_000), st.integers(0, 9
     now=st.integers(0, 10**9),
 )
 def test_no_step_moves_money_on_a_guess(kind, state, sighting, height, wait, now):
-    """Credited only when seen without an error; taken back only when seen to fail for good, or out of time."""
+    """Credited only after success; taken back only after a final failure or expiry."""
     step = next_step(replace(RECORD, kind=kind, state=state), sighting, height, wait, now)
     if step is Step.CREDIT:
         assert (

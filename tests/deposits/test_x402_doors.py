@@ -1,4 +1,4 @@
-"""Payments brought to the real door over a real chain: by strangers who hold them, and by payers who let them fail."""
+"""Payments at the real door over a real chain: brought by a third party, or made to fail by the payer."""
 
 import asyncio
 import base64
@@ -73,7 +73,7 @@ class Doors:
         return {"PAYMENT-SIGNATURE": base64.b64encode(orjson.dumps(offer)).decode()}
 
     async def call(self, raw: bytes, body: Any = None, replica: int = 0, address: str | None = None) -> httpx.Response:
-        """One call, or what `body` says, with this payment."""
+        """Send one call, or `body`, with this payment."""
         async with self.client(replica, address) as client:
             return await client.post("/", content=orjson.dumps(body or rpc("getSlot")), headers=self.header(raw))
 
@@ -81,7 +81,7 @@ class Doors:
         return self.world.chain.wallet(lamports=10**9, usdc_base_units=USDC)
 
     def failing(self, payer: Keypair, text: str = "memo") -> bytes:
-        """A payment that simulates well; before it is sent its payer takes the money elsewhere."""
+        """A payment that passes the simulation; its payer moves the money away before it is sent."""
         raw = self.world.standard(USDC, payer, text)
         self._failing[VersionedTransaction.from_bytes(raw).signatures[1]] = payer
         return raw
@@ -94,7 +94,7 @@ class Doors:
         return await self._send(transaction)
 
     def refill(self, payer: Keypair) -> None:
-        """The same coin again, as if it had come back from another wallet of the payer's."""
+        """Give the payer the same money again, as if another of its wallets had sent it back."""
         self.world.chain.faucet.fund(payer.pubkey(), 0, USDC)
 
     @property
@@ -135,7 +135,7 @@ async def spent(doors: Doors) -> int:
 
 
 async def test_a_payment_opens_no_session(doors):
-    """Hostile input 51: whoever brings it gets its one answer, and nothing that is good for another call."""
+    """Hostile input 51: the client that brings it gets one answer, and nothing that is valid for another call."""
     await enriched(doors)
     response = await doors.call(doors.world.standard(PAID))
     assert response.status_code == 200

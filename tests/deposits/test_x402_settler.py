@@ -326,7 +326,7 @@ async def test_what_may_be_kept_as_signed_is_pending(tmp_path, failure):
 
 
 async def test_a_caller_who_leaves_changes_nothing(world):
-    """From the claim on the payment goes its way without its payer."""
+    """After the claim the payment continues without its payer."""
     task = asyncio.create_task(world.settler.pay(world.standard(), 10_000, ""))
     await world.sponsor.has_signed.wait()
     task.cancel()
@@ -357,7 +357,7 @@ async def test_the_relay_repeats_nothing(world):
 
 
 async def test_a_self_paid_transaction_that_has_landed_already_is_found(world):
-    """Its payer sent it too: the answer is that it is settled."""
+    """Its payer sent it too; the answer says that it is settled."""
     raw = world.self_paid(40_000)
     world.chain.land(world.chain.signed(world.payer, world.transfer(1, world.payer)))
     world.chain.dispatcher.answer(
@@ -369,7 +369,7 @@ async def test_a_self_paid_transaction_that_has_landed_already_is_found(world):
 
 
 async def test_an_unfunded_self_paid_transaction_is_rejected_by_the_network(world):
-    """502 at the door: the transaction is a payment, and the network would not have it."""
+    """502 at the door: the transaction is a payment, and the network refuses it."""
     assert lack(await world.settler.relay(world.self_paid(11 * USDC), "")) is Lack.REJECTED
 
 

@@ -1,4 +1,4 @@
-"""The sponsor's key: read, sealed, never shown."""
+"""The sponsor's key: parsed, encrypted, never shown."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_told_as_such(change):
 
 
 def test_signatures_are_deterministic():
-    """One message, one signature, one name on the chain: crediting by it is crediting once."""
+    """One message has one signature and so one id on the chain, by which it is credited once."""
     sponsor = Sponsor(SEED)
     assert sponsor.sign(b"message") == sponsor.sign(b"message")
     assert sponsor.sign(b"message").verify(sponsor.pubkey, b"message")

@@ -1,4 +1,4 @@
-"""Whose network fee the sponsor pays: failures stay with their payers, and the last resort stops newcomers alone."""
+"""Limits on sponsored payments: failures count against their payers, and the shared budgets affect newcomers only."""
 
 import asyncio
 
@@ -24,12 +24,12 @@ def judged(*, attempts=0, lost=0, landed=0, newcomers=0, at_address=0, claimed=F
     ("lost", "landed", "refused"), [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False)]
 )
 def test_a_wallet_may_fail_as_often_as_it_has_paid(lost, landed, refused):
-    """Hostile input 52: only money that arrived here is a sign of anything."""
+    """Hostile input 52: only payments that landed here show an honest payer."""
     assert judged(lost=lost, landed=landed) is (Unsponsored.FAILED_TOO_OFTEN if refused else None)
 
 
 def test_budgets_of_newcomers_do_not_touch_those_who_have_paid():
-    """Hostile input 52: the last resort costs nobody else the right to sponsored payments."""
+    """Hostile input 52: the shared budget affects newcomers only."""
     assert judged(newcomers=59, at_address=4) is None
     assert judged(newcomers=60) is Unsponsored.BUDGET_SPENT
     assert judged(at_address=5) is Unsponsored.ADDRESS_SPENT
@@ -38,7 +38,7 @@ def test_budgets_of_newcomers_do_not_touch_those_who_have_paid():
 
 
 def test_a_payment_does_not_count_against_itself():
-    """Looked at before its claim and after it, it is judged alike: it is one attempt, and one under way."""
+    """The verdict is the same before and after the claim: one attempt, one payment under way."""
     for claimed in (False, True):
         own = int(claimed)
         assert judged(attempts=19 + own, at_address=4 + own, claimed=claimed) is None
@@ -49,7 +49,7 @@ def test_a_payment_does_not_count_against_itself():
 
 @given(failing=st.lists(st.booleans(), max_size=60))
 def test_a_wallet_costs_at_most_one_fee_more_than_it_paid_for(failing):
-    """However its payments turn out, one after the other, as the store's claim has it."""
+    """For any sequence of payments that land or fail, one after the other."""
     lost = landed = 0
     for fails in failing:
         if judged(lost=lost, landed=min(landed, lost + 1)) is None:
@@ -71,7 +71,7 @@ def test_a_wallet_costs_at_most_one_fee_more_than_it_paid_for(failing):
     ],
 )
 def test_an_address_that_may_be_everybodys_proxy_has_no_budget(name, tells):
-    """Else a proxy's address would make one budget of five for all who come through it."""
+    """Otherwise all clients behind a proxy would share one budget of five."""
     assert telling_address(name) == (name if tells else "")
 
 
@@ -100,7 +100,7 @@ async def test_a_spent_budget_stops_newcomers_and_is_told_once(tmp_path, caplog)
 
 
 async def test_a_wallet_earns_its_right_back_with_a_fee_of_its_own(tmp_path):
-    """It has failed once: a payment that it pays for itself lands, and it is sponsored again."""
+    """After one failure, a landed payment that pays its own fee makes the wallet sponsored again."""
     world = await a_payment_world(tmp_path)
     await fail_on_the_chain(world, world.payer, 10 * USDC)
     await world.rounds(2)
@@ -114,7 +114,7 @@ async def test_a_wallet_earns_its_right_back_with_a_fee_of_its_own(tmp_path):
 
 
 async def test_a_wallet_and_a_token_account_have_one_payment_under_way(tmp_path):
-    """Hostile input 52: until it has landed, at every replica; what pays its own fee is not held up, nor are others."""
+    """Hostile input 52: one at a time at all replicas; self-paid payments and other wallets are not delayed."""
     world = await a_payment_world(tmp_path)
     other, poor = world.new_settler(), world.chain.wallet(lamports=0, usdc_base_units=USDC)
     world.node.before["getSignatureStatuses"] = replies.TIMED_OUT
@@ -152,7 +152,7 @@ async def test_sponsored_attempts_of_one_wallet_are_limited(tmp_path):
 
 
 async def test_attempts_that_come_at_once_are_counted_too(tmp_path):
-    """One balance, signed away many times: all pass the trial, one lands, and the sponsor pays for those that fail."""
+    """One balance in many payments: all pass the simulation, one lands, and the sponsor pays for the failed ones."""
     world = await a_payment_world(tmp_path, limits=with_limits(attempts_per_minute=3))
     settlers = (world.settler, world.new_settler())
     raws = [world.standard(10_000_000, text=str(number)) for number in range(12)]
@@ -172,7 +172,7 @@ def newcomer(world):
 
 
 async def fail_on_the_chain(world, payer, amount=USDC) -> None:
-    """It simulates well, and then its payer takes the money elsewhere."""
+    """A payment that passes the simulation; then its payer moves the money away."""
     raw = world.standard(amount, payer, text="it fails")
     rival = world.chain.signed(payer, world.transfer(amount, payer))
     simulate = world.network.simulate

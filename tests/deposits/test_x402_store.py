@@ -1,4 +1,4 @@
-"""One suite for both stores of x402 payments: a claim counts once, and what is open is found again."""
+"""Tests for both stores of x402 payments: a claim succeeds once, and open payments are found again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def test_a_payment_is_claimed_once(store):
 
 
 async def test_a_move_changes_how_far_it_has_come(store):
-    """What was claimed (payer, amount, kind) stays."""
+    """Payer, amount and kind of a claim never change."""
     await store.claim(RECORD, 0)
     moved = replace(RECORD, state=PaymentState.SENT, transaction=b"whole", signature=b"s" * 64, slot=7, reason="why")
     await store.move(replace(moved, payer=b"q" * 32, amount_base_units=1), 0)
@@ -68,7 +68,7 @@ async def test_a_late_word_moves_nothing_back(store):
 
 
 async def test_due_payments_are_given_to_one_at_a_time(store):
-    """Until their lease ends; ended ones never."""
+    """A due payment is given once until its lease ends; an ended payment never."""
     for number, (state, look_at) in enumerate(
         [
             (PaymentState.SENT, 10),
@@ -114,7 +114,7 @@ async def test_one_sponsored_payment_of_a_payer_and_of_a_source_is_under_way(sto
 
 
 async def test_attempts_are_counted_by_payer_and_time(store):
-    """The limit of one wallet does not touch another's, and what pays its own fee is no attempt."""
+    """Attempts are counted by wallet, and a self-paid payment is no attempt."""
     await store.claim(record(1, created_at_ms=100), 0)
     await store.claim(record(2, created_at_ms=200), 0)
     await store.claim(record(3, created_at_ms=200, payer=b"q" * 32), 0)
@@ -125,7 +125,7 @@ async def test_attempts_are_counted_by_payer_and_time(store):
 
 
 async def test_failures_stay_with_the_wallet_and_its_token_account(store):
-    """Open or ended, of any age, paid for by the sponsor; what a payer pays for is its own loss."""
+    """All failed sponsored payments count, open or ended and of any age; self-paid ones do not."""
     await store.claim(record(1, source=b"s" * 32), 0)
     await store.move(record(1, state=PaymentState.SENT, fee_lost=True), 0)
     await store.claim(record(2, payer=b"q" * 32, source=b"t" * 32, kind=PaymentKind.SELF_PAID), 0)
@@ -138,7 +138,7 @@ async def test_failures_stay_with_the_wallet_and_its_token_account(store):
 
 
 async def test_landed_payments_are_counted_as_far_as_they_matter(store):
-    """Of the wallet alone, of either kind: one where nothing was lost, and one more than was lost."""
+    """Landed payments of the wallet, sponsored or standard, are counted up to one more than the failed ones."""
     assert (await standing(store)).landed == 0 and (await standing(store)).is_newcomer
     for number, state in enumerate(
         [PaymentState.CREDITED, PaymentState.FINAL, PaymentState.FINAL, PaymentState.TAKEN_BACK, PaymentState.ABANDONED]
@@ -154,7 +154,7 @@ async def test_landed_payments_are_counted_as_far_as_they_matter(store):
 
 
 async def test_newcomers_are_counted_together_and_by_address(store):
-    """Failures of the last hour; under an address also what is under way, as it may fail yet. No address: none."""
+    """Failures of the last hour, and for an address also payments under way. Without an address the count is 0."""
     newcomers = {"newcomer": True, "brought_by": "9.9.9.9"}
     await store.claim(
         record(1, payer=b"1" * 32, created_at_ms=100, state=PaymentState.FAILED, fee_lost=True, **newcomers), 0
@@ -194,7 +194,7 @@ async def test_old_ends_are_forgotten_and_what_is_open_never(store):
 
 
 async def test_a_lost_database_is_said_so(postgres_url):
-    """Never a guess: whoever asked must not go on."""
+    """A failed store raises, so that the caller stops."""
     pool = await connect_postgres(postgres_url, connections_max=1, application="test")
     store = PostgresPaymentStore(pool)
     await pool.close()

@@ -1,4 +1,4 @@
-"""Which transactions are payments: those of the official clients are, and none that could cost the sponsor more."""
+"""The rules for payments: those of the official clients pass, and none that could cost the sponsor more."""
 
 import pytest
 from hypothesis import given
@@ -105,7 +105,7 @@ def test_a_condition_that_its_payer_can_break_for_free_is_refused(added):
 
 
 def test_what_arrives_is_what_is_taken():
-    """More than asked for is a payment of that much; less is none."""
+    """A larger amount is accepted, a smaller one is refused."""
     found = check_standard(sponsored(*standard(150_000)), RULES, 100_000)
     assert isinstance(found, Payment) and found.amount_base_units == 150_000
     assert refused(check_standard(sponsored(*standard(99_999)), RULES, 100_000)) == "amount_insufficient"
@@ -160,7 +160,7 @@ def test_the_network_fee_is_capped(limit, price, reason):
 
 
 def test_a_second_price_is_no_way_round_the_cap():
-    """After the transfer only guards and memos have a place."""
+    """After the transfer only guards and memos are allowed."""
     raw = sponsored(*standard(100_000, set_compute_unit_price(10**9)))
     assert refused(check_standard(raw, RULES, 1)) == "transaction_instructions_unknown_program"
     raw = sponsored(set_compute_unit_price(1), set_compute_unit_limit(20_000), transfer_checked())
@@ -196,7 +196,7 @@ def test_mint_destination_and_program_are_ours():
 
 
 def test_the_payer_signed_this_message():
-    """Checked here, before anybody is asked: a signature of another message or of nobody is none."""
+    """Signatures are checked here, before any node or store is asked."""
     message = message_of(standard())
     unsigned = bytes(VersionedTransaction.populate(message, [Signature.default(), Signature.default()]))
     assert refused(check_standard(unsigned, RULES, 1)) == "signature_invalid"
@@ -206,7 +206,7 @@ def test_the_payer_signed_this_message():
 
 
 def test_only_our_fee_payer_and_one_other_sign():
-    """A fee payer that is not ours, or a third signature."""
+    """Another fee payer, or a third signature."""
     raw = self_paid(*standard())
     assert refused(check_standard(raw, RULES, 1)) == "missing_fee_payer"
     assert refused(check_standard(sponsored(*standard()), SELF_PAID_ONLY, 1)) == "missing_fee_payer"
@@ -219,7 +219,7 @@ def test_only_our_fee_payer_and_one_other_sign():
 
 
 def test_identity_is_the_message_not_the_signatures():
-    """The sponsor's place can be filled with anything; the payment stays the same one."""
+    """Any bytes in the place of the sponsor's signature leave the identity of the payment unchanged."""
     message = message_of(standard())
     payer = PAYER.sign_message(to_bytes_versioned(message))
     first = check_standard(half_signed(message), RULES, 1)
@@ -271,14 +271,14 @@ def test_relayed_and_self_paid_refusals(instruction, reason):
 
 
 def test_self_paid_must_be_wholly_signed():
-    """It is sent as it is."""
+    """The transaction is sent unchanged."""
     message = message_of([transfer_checked()], PAYER.pubkey())
     raw = bytes(VersionedTransaction.populate(message, [Signature.default()]))
     assert refused(check_relayed(raw, RULES)) == "signature_invalid"
 
 
 def test_an_index_out_of_range_is_a_refusal():
-    """Not an exception: strangers choose these bytes."""
+    """A value and not an exception, because clients choose these bytes."""
     message = message_of(standard())
     instructions = list(message.instructions)
     broken = type(instructions[2])(instructions[2].program_id_index, bytes(instructions[2].data), b"\xc8\x01\x02\x03")
@@ -289,7 +289,7 @@ def test_an_index_out_of_range_is_a_refusal():
 
 @given(cut=st.integers(0, 600), noise=st.binary(max_size=40))
 def test_damaged_bytes_are_refused_never_raised(cut, noise):
-    """Whatever is sent, the answer is a value."""
+    """For any bytes the answer is a value."""
     raw = sponsored(*standard())
     damaged = raw[:cut] + noise + raw[cut + len(noise) + 1 :]
     for found in (check_standard(damaged, RULES, 1), check_relayed(damaged, RULES)):

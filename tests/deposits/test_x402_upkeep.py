@@ -152,7 +152,7 @@ async def test_a_payment_that_never_landed_fails_and_earns_nothing(world):
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 STEPS = ["claim", "try", "sign", "keep signed", "send", "see", "credit", "keep credited"]

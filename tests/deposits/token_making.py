@@ -1,4 +1,4 @@
-"""Token instructions as wallets and programs make them, and a chain inside the test that executes them."""
+"""Token instructions as wallets and programs make them, and a chain in the test that executes them."""
 
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ class Shop:
         return VersionedTransaction(message, [self.customer, *others])
 
     def run(self, instructions: list[Instruction], *others: Keypair) -> str:
-        """Land it and wait until it is final; gives its signature, whether it succeeded or not."""
+        """Send it and wait until it is final. Returns its signature, whether it succeeded or not."""
         transaction = self.signed(instructions, *others)
         self.node.land(transaction)
         self.node.finalize()

@@ -42,12 +42,12 @@ ACCOUNT: DepositAccount = deposit_account(text_of(key_of("deposit wallet")), MIN
 
 
 class Crash(Exception):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """One transaction: who pays how much, and how it ends."""
+    """One transaction: payers, amounts and result."""
 
     signature: bytes
     payments: tuple[tuple[str, int], ...]  # Name and base units, one transfer each.
@@ -94,7 +94,7 @@ class Sent:
 
 @dataclass
 class FakeChain:
-    """final: slot and transaction, oldest first. pending: not final; may be forked out. Answers like a node."""
+    """Answers like a node. final: (slot, transaction), oldest first. pending: not final; a fork may drop them."""
 
     final: list[tuple[int, Sent]] = field(default_factory=list)
     pending: list[tuple[int, Sent]] = field(default_factory=list)
@@ -179,7 +179,7 @@ class FakeChain:
 
 @dataclass
 class FakeAccounts:
-    """Owners that credit once by operation, as the real ones must; `away`: nobody answers."""
+    """Owners of accounts that credit each operation once. away: they do not answer."""
 
     credited: dict[tuple[bytes, int], tuple[bytes, int]] = field(default_factory=dict)
     order: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -228,7 +228,7 @@ class FakeAccounts:
 
 
 class Tripwire:
-    """Counts every step across a boundary, and ends the process at one of them: before it is done, or after."""
+    """Counts every call to the outside, and ends the process before or after one of them."""
 
     def __init__(self, at: int = -1) -> None:
         self.at, self.steps = at, 0
@@ -270,7 +270,7 @@ class World:
     start_slot: int = 0
 
     def watcher(self, wire: Tripwire | None = None) -> DepositWatcher:
-        """One life of the watcher: what it knows it has from the store."""
+        """One life of the watcher, which starts with only what is in the store."""
         wire = wire or Tripwire()
         if isinstance(self.accounts, FakeAccounts):
             self.accounts.between = wire.pass_one

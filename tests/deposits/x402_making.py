@@ -1,4 +1,4 @@
-"""Payments as the official clients build them, and as nobody should."""
+"""Payments as the official clients build them, and malformed ones."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def message_of(
 
 
 def half_signed(message: MessageV0 | Message, payer: Keypair = PAYER) -> bytes:
-    """Signed by the payer; the sponsor's place is empty."""
+    """Signed by the payer; the sponsor's signature is empty."""
     signature = payer.sign_message(to_bytes_versioned(message))
     return bytes(VersionedTransaction.populate(message, [Signature.default(), signature]))
 

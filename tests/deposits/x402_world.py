@@ -39,7 +39,7 @@ USDC = 1_000_000
 
 
 class ChainNode:
-    """The node's client over the chain in this process. faults: by method, what comes instead of its answer."""
+    """The client of a node over the chain in this process. Faults replace answers, by method."""
 
     def __init__(self, chain: LocalNode) -> None:
         self.chain = chain
@@ -62,7 +62,7 @@ class ChainNode:
 
 
 class CountingSponsor(Sponsor):
-    """Counts what it signs."""
+    """A sponsor that counts its signatures."""
 
     __slots__ = ("has_signed", "signed")
 
@@ -101,7 +101,7 @@ class FailingPayments(MemoryPaymentStore):
 
 
 class Accounts:
-    """What settling needs of the owner of accounts. `down`: nobody answers."""
+    """The part of the owner of accounts that settling needs. down: it does not answer."""
 
     def __init__(self, shard: AccountShard) -> None:
         self.shard, self.down = shard, False
@@ -161,7 +161,7 @@ class PaymentWorld:
         self.recovery = self.new_recovery()
 
     def new_settler(self) -> Settler:
-        """Another replica's, or a restarted one's: it shares what is stored."""
+        """The settler of another replica or of a restarted one, over the same store."""
         return Settler(
             *(self.rules, self.limits, self.sponsor, self.store, self.network, self.accounts, self.clock),  # type: ignore[arg-type]
             self.sleep,
@@ -202,12 +202,12 @@ class PaymentWorld:
         blockhash: Hash | None = None,
         more: tuple[Instruction, ...] = (),
     ) -> bytes:
-        """This transfer in a stock client's frame."""
+        """This transfer with the other instructions of a stock client."""
         frame = [set_compute_unit_limit(20_000), set_compute_unit_price(1)]
         return self._sponsored([*frame, transfer, memo(text), *more], payer, blockhash)
 
     def bare(self, amount: int = 100_000) -> bytes:
-        """As the service's own clients build it for the relay."""
+        """A payment for the relay path: one TransferChecked."""
         return self._sponsored([self.transfer(amount, self.payer)], self.payer)
 
     def self_paid(self, amount: int = 100_000) -> bytes:
@@ -226,7 +226,7 @@ class PaymentWorld:
         return int(found["value"]["amount"]) - 1
 
     def forget(self, signature: str) -> None:
-        """From now on the node does not know it, as after a fork that took it along, and time is up for it."""
+        """Make the node forget the payment, as after a fork, and let its blockhash expire."""
         node, known = self.node, self.node.call
 
         async def call(method: str, params: bytes, timeout_ms: int) -> NodeAnswer:

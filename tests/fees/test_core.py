@@ -1,4 +1,4 @@
-"""The percentile rules, by example and against a computation that shares nothing with them."""
+"""The percentile rules, by example and against an independent computation."""
 
 import json
 from fractions import Fraction
@@ -18,7 +18,7 @@ fees = st.lists(st.one_of(st.just(0), st.integers(0, 9), st.integers(0, (1 << 64
 
 
 def independent_percentile(values: list[int], percent: int) -> int:
-    """By definition and without a rank: the smallest value of which enough values are not above it."""
+    """The percentile by its definition: the smallest value that enough values do not exceed."""
     enough = [
         value
         for value in values
@@ -28,7 +28,7 @@ def independent_percentile(values: list[int], percent: int) -> int:
 
 
 def independent_suggestion(pairs: list[tuple[int, int]], scoped: bool) -> dict[str, int]:
-    """The interface's words once more, in other code: window, paid slots, four percentiles."""
+    """The rules of the interface in independent code: window, paid slots, four percentiles."""
     newest = max(slot for slot, _ in pairs)
     values = [fee for slot, fee in pairs if newest - slot < 150]
     nonzero = [fee for fee in values if fee]
@@ -39,7 +39,7 @@ def independent_suggestion(pairs: list[tuple[int, int]], scoped: bool) -> dict[s
 
 @given(values=fees, percent=st.integers(0, 100))
 def test_nearest_rank_is_the_percentile_by_its_definition(values, percent):
-    """Whatever the window: equal to counting how many values are not above, with fractions instead of a rank."""
+    """For any window the result equals the definition, computed with fractions instead of a rank."""
     assert core.nearest_rank(sorted(values), percent) == independent_percentile(values, percent)
 
 
@@ -64,7 +64,7 @@ def test_every_level_of_a_generated_window_is_as_computed_independently(values, 
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 @given(start=st.integers(0, 149), length=st.integers(1, 150), scoped=st.booleans())
 def test_every_level_of_a_recorded_window_is_as_computed_independently(name, start, length, scoped):
-    """Any stretch of what a node really said, globally and of an account that was fought over."""
+    """Any part of a recorded window, over all accounts and over one busy account."""
     pairs = WINDOWS[name][start : start + length]
     if pairs:
         taken = core.sample(core.in_window(pairs, core.WINDOW_SLOTS), paid_slots_only=scoped)
@@ -73,7 +73,7 @@ def test_every_level_of_a_recorded_window_is_as_computed_independently(name, sta
 
 @given(values=fees, scoped=st.booleans())
 def test_levels_rise_and_occurred(values, scoped):
-    """A more urgent caller is never told to pay less, and nobody is told a fee that nobody paid."""
+    """A higher urgency never gets a lower fee, and every suggested fee was paid in the window."""
     found = list(core.levels(core.sample(values, scoped), core.ESTIMATE_LEVELS).values())
     assert found == sorted(found)
     assert set(found) <= set(values)

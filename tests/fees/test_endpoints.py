@@ -1,4 +1,4 @@
-"""From a question to a reply: what the node is asked, what its failure becomes, and the exact shapes."""
+"""Requests and replies: the call to the node, its failures, and the exact shapes."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ async def test_a_suggestion_has_the_interfaces_shape():
 
 
 async def test_without_accounts_all_slots_count():
-    """The paid-slot rule is for accounts; globally zero is an honest answer."""
+    """The paid-slot rule is for accounts only; over all slots a fee of zero is correct."""
     body = await result(FeeQuestion("medium", ()), window(0, 0, 0, 0, 5, 6, 7))
     assert body["suggested_fee_microlamports"] == 0
     assert (body["all_levels"]["basis"], body["scoped_to_accounts"]) == ("all_slots", False)
@@ -62,7 +62,7 @@ async def test_two_paid_slots_are_too_few():
 
 
 async def test_the_node_is_asked_once_and_for_the_accounts():
-    """With the whole time of the method."""
+    """The node has the whole time of the method."""
     _, node = await answered(FeeQuestion("low", (KEY,)), window(1))
     assert node.calls == [("getRecentPrioritizationFees", [[KEY]], 15_000)]
     _, node = await answered(FeeQuestion("low", ()), window(1))
@@ -89,13 +89,13 @@ async def test_a_failed_query_is_the_answer_and_never_zero(failure, question):
     ],
 )
 async def test_a_window_that_is_none_is_no_fee(answer, kind):
-    """A node without a slot is not there yet; one that says nonsense is not believed."""
+    """A node without slots has just started; a malformed answer is garbage."""
     given, _ = await answered(FeeQuestion("low", ()), answer)
     assert given is kind
 
 
 async def test_an_estimate_has_the_shape_that_wallets_read():
-    """Levels only where they were asked for."""
+    """The reply has levels only on request."""
     fees = window(*range(1, 101))
     assert await result(EstimateQuestion((), 75, False, False, 150), fees) == {"priorityFeeEstimate": 75}
     assert await result(EstimateQuestion((), 50, True, False, 150), fees) == {
@@ -113,7 +113,7 @@ async def test_an_estimate_looks_back_as_far_as_asked_and_may_count_empty_slots(
 
 
 async def test_the_node_that_was_asked_is_named():
-    """For the diagnostic header."""
+    """The X-Node header names it."""
     answer = replies.made(b'[{"slot":1,"prioritizationFee":2}]', "somebody")
     for question in (FeeQuestion("low", ()), EstimateQuestion((), 50, True, False, 150)):
         given, _ = await answered(question, answer)

@@ -1,4 +1,4 @@
-"""One chain with people on it, for each test of its own."""
+"""A chain with some wallets on it, a new one for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A chain in the test with mints of its own, on which people really give each other things."""
+"""A chain in the test with its own mints, which executes real transfers between wallets."""
 
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,20 @@ class Scene:
         self.anna, self.bert = self.local.wallet(10**10), self.local.wallet(10**10)
 
     def land(self, payer: Keypair, *instructions: Instruction, signers: tuple[Keypair, ...] = ()) -> TransactionRecord:
-        """Executed, whether it succeeded or failed on the chain, and final."""
+        """Execute a transaction until it is final, whether it succeeds or fails on the chain."""
         message = MessageV0.try_compile(payer.pubkey(), list(instructions), [], self.local.blockhash())
         record = self.local.land(VersionedTransaction(message, [payer, *signers]))
         self.local.finalize()
         return record
 
     def transaction(self, record: TransactionRecord) -> dict[str, Any]:
-        """As getTransaction gives it with jsonParsed."""
+        """The getTransaction result with jsonParsed."""
         config = {"encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         found: dict[str, Any] = self.local.call("getTransaction", str(record.signature), config)
         return found
 
     def mint(self, decimals: int, program: Pubkey = TOKEN_PROGRAM_ID, fee_basis_points: int = 0) -> Pubkey:
-        """A mint of Anna's."""
+        """Create a mint whose authority is Anna."""
         key = Keypair()
         size = _FEE_MINT_BYTES if fee_basis_points else _MINT_BYTES
         rent = self.local.call("getMinimumBalanceForRentExemption", size)
@@ -73,7 +73,7 @@ class Scene:
         return get_associated_token_address(owner.pubkey(), mint, program)
 
     def opened(self, owner: Keypair, mint: Pubkey, program: Pubkey = TOKEN_PROGRAM_ID) -> Instruction:
-        """Anna pays for the account."""
+        """Create a token account; Anna pays for it."""
         return spl.create_idempotent_associated_token_account(self.anna.pubkey(), owner.pubkey(), mint, program)
 
     def minted(self, owner: Keypair, mint: Pubkey, amount: int, program: Pubkey = TOKEN_PROGRAM_ID) -> Instruction:

@@ -1,4 +1,4 @@
-"""What is one of a kind and what is not, and how pages are cut."""
+"""Kinds of assets, and pages."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def held(mint: str, amount: int, account: str = "a", decimals: int | None = 0) -
     ],
 )
 def test_one_indivisible_token_is_one_of_a_kind(decimals, supply, kind):
-    """What is not known is not claimed."""
+    """An unknown kind is null."""
     assert kind_of(decimals, supply) == kind
 
 
@@ -48,7 +48,7 @@ def test_accounts_of_one_mint_are_one_asset_and_empty_ones_are_none():
 
 
 def test_without_its_mint_an_asset_says_less():
-    """The supply is null, and so is the kind where it hangs on the supply."""
+    """The supply is null, and so is the kind where it depends on the supply."""
     row = asset("m", [held("m", 1)], None)
     assert (row["supply"], row["kind"], row["decimals"]) == (None, None, 0)
 

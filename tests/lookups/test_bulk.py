@@ -1,4 +1,4 @@
-"""Bulk look-ups: shapes, what fails alone, and how much of the node they take."""
+"""Bulk look-ups: shapes, failures of single items, and the number of calls to the node."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ async def test_a_hundred_balances_fail_together_and_the_others_stand(scene: Scen
 
 
 async def test_too_few_balances_are_no_balances(scene: Scene):
-    """A node that answers for some of the addresses is not believed about any."""
+    """An answer with fewer rows than addresses is an error for all of them."""
     node = PortedNode(interfere=lambda *_: node_result({"context": {"slot": 1}, "value": [None]}))
     body, pieces = await asked(node, "bulk/getBalances", *strangers(2))
     assert (body["results"], pieces) == ([], (2, 0))
@@ -61,7 +61,7 @@ async def test_too_few_balances_are_no_balances(scene: Scene):
 
 
 async def test_token_balances_of_each_owner(scene: Scene):
-    """Decisions: every token account of both programs, those with nothing in them included."""
+    """Decisions: every token account of both programs, empty ones included."""
     mint, empty = scene.mint(6), scene.mint(0)
     scene.holds(scene.bert, mint, 2_500_000)
     scene.holds(scene.bert, empty, 0)
@@ -82,7 +82,7 @@ async def test_token_balances_of_each_owner(scene: Scene):
 
 
 async def test_an_owner_that_fails_fails_alone(scene: Scene):
-    """One of its two questions is enough."""
+    """One failed call of its two makes the item an error."""
     bad, good = strangers(2)
 
     def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
@@ -116,7 +116,7 @@ async def test_transactions_are_the_nodes_own(scene: Scene):
 
 
 async def test_when_all_fail_the_answer_is_all_errors():
-    """Still an answer; what it costs is nothing."""
+    """The request is still answered, at no charge."""
     node = PortedNode(interfere=lambda *_: replies.UNREACHABLE)
     body, pieces = await asked(node, "bulk/getTransactions", "1" * 64, "5" * 87)
     assert (body["results"], len(body["errors"]), pieces) == ([], 2, (2, 0))

@@ -1,4 +1,4 @@
-"""From a question to a reply, on a chain that really executed what is told; and what a failing node makes of it."""
+"""Requests and replies over a chain that executed the transactions; and replies when the node fails."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def gifts(scene: Scene, count: int) -> list[str]:
 
 
 async def test_assets_of_both_programs_with_their_kinds(scene: Scene):
-    """Fungible, indivisible but many, one of a kind, and of Token-2022."""
+    """Fungible, indivisible with a larger supply, non-fungible, and of Token-2022."""
     mints = [scene.mint(6), scene.mint(0), scene.mint(0), scene.mint(2, TOKEN_2022_PROGRAM_ID)]
     for mint, amount in zip(mints[:3], (1_000, 5, 1), strict=True):
         scene.holds(scene.bert, mint, amount)
@@ -62,7 +62,7 @@ async def test_assets_of_both_programs_with_their_kinds(scene: Scene):
 
 
 async def test_only_the_mints_of_the_page_are_looked_up(scene: Scene):
-    """A collector's first page costs the node no more than anybody's."""
+    """Only the mints of the page are looked up, however many the owner has."""
     for _ in range(3):
         scene.holds(scene.bert, scene.mint(0), 1)
     node = PortedNode(scene.local)
@@ -72,7 +72,7 @@ async def test_only_the_mints_of_the_page_are_looked_up(scene: Scene):
 
 
 async def test_an_owner_of_nothing_has_an_empty_page(scene: Scene):
-    """And no mints are looked up."""
+    """No mints are looked up."""
     node = PortedNode(scene.local)
     body = await result(node, AssetsQuestion(str(Pubkey.new_unique()), 1, 10))
     assert (body["total"], body["items"]) == (0, [])
@@ -82,7 +82,7 @@ async def test_an_owner_of_nothing_has_an_empty_page(scene: Scene):
 @pytest.mark.parametrize("failing", ["getTokenAccountsByOwner", "getMultipleAccounts"])
 @pytest.mark.parametrize("failure", [replies.TIMED_OUT, node_error(-32005, "Node is unhealthy")])
 async def test_assets_are_whole_or_not_given(scene: Scene, failing: str, failure: NodeAnswer):
-    """Half of what an owner has is not what was asked."""
+    """A list with half of the holdings would be wrong, so the call fails."""
     scene.holds(scene.bert, scene.mint(0), 1)
     node = PortedNode(scene.local, lambda method, _: failure if method == failing else None)
     assert await asked(node, AssetsQuestion(str(scene.bert.pubkey()), 1, 10)) is failure
@@ -92,7 +92,7 @@ async def test_assets_are_whole_or_not_given(scene: Scene, failing: str, failure
 
 
 async def test_a_history_lists_the_newest_first(scene: Scene):
-    """As many as asked, each with its transaction."""
+    """As many entries as asked for, each with its transaction."""
     signatures = gifts(scene, 5)
     node = PortedNode(scene.local)
     body = await result(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed"))
@@ -103,7 +103,7 @@ async def test_a_history_lists_the_newest_first(scene: Scene):
 
 
 async def test_a_history_goes_on_before_a_signature(scene: Scene):
-    """The listing's own bounds."""
+    """`before` and `until` are passed to the listing."""
     signatures = gifts(scene, 5)
     question = HistoryQuestion(str(scene.bert.pubkey()), 10, "finalized", before=signatures[1], until=signatures[3])
     body = await result(PortedNode(scene.local), question)
@@ -131,7 +131,7 @@ async def test_what_the_node_lists_and_cannot_give_is_included(scene: Scene):
 
 @pytest.mark.parametrize("failure", [replies.TIMED_OUT, replies.UNREACHABLE, node_error(-32019, "storage")])
 async def test_a_history_is_whole_or_not_given(scene: Scene, failure: NodeAnswer):
-    """The first failed question is the answer, and the rest are not asked."""
+    """The first failed call is the answer, and no further call is made."""
     gifts(scene, 40)
     node = PortedNode(scene.local, lambda method, _: failure if method == "getTransaction" else None)
     assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 40, "confirmed")) is failure
@@ -139,7 +139,7 @@ async def test_a_history_is_whole_or_not_given(scene: Scene, failure: NodeAnswer
 
 
 async def test_a_listing_that_fails_is_the_answer(scene: Scene):
-    """An unknown `before` is the node's to refuse."""
+    """The node refuses an unknown `before`, and its error is the answer."""
     failure = node_error(-32020, "Transaction x not found")
     node = PortedNode(interfere=lambda *_: failure)
     assert await asked(node, HistoryQuestion(str(scene.bert.pubkey()), 3, "confirmed")) is failure
@@ -147,7 +147,7 @@ async def test_a_listing_that_fails_is_the_answer(scene: Scene):
 
 @pytest.mark.parametrize("nonsense", [{}, {"meta": None}, [], "x", {"meta": {"err": None}, "transaction": {}}])
 async def test_a_transaction_that_is_none_is_said_to_be_so(scene: Scene, nonsense: Any):
-    """Never an exception, never an entry made of holes; and the other entries are there."""
+    """No exception and no half entry; the other entries are complete."""
     first, second = gifts(scene, 2)
 
     def interfere(method: str, params: list[Any]) -> NodeAnswer | None:
@@ -162,13 +162,13 @@ async def test_a_transaction_that_is_none_is_said_to_be_so(scene: Scene, nonsens
 
 @pytest.mark.parametrize("nonsense", [None, 5, [5], [{}], {"a": 1}])
 async def test_a_listing_that_is_none_is_garbage(nonsense: Any):
-    """As above."""
+    """A malformed listing is garbage, not an exception."""
     node = PortedNode(interfere=lambda *_: node_result(nonsense))
     assert await asked(node, HistoryQuestion(str(Pubkey.new_unique()), 3, "confirmed")) is replies.GARBAGE
 
 
 async def test_an_answer_names_the_nodes_that_it_is_made_of(scene: Scene):
-    """For the diagnostic header."""
+    """The X-Node header names it."""
     gifts(scene, 1)
 
     def interfere(method: str, params: list[Any]) -> NodeAnswer:

@@ -1,4 +1,4 @@
-"""Summaries and sentences: exact on what they say, silent on what cannot be known."""
+"""Summaries and explanations: exact amounts, and nothing that is not known."""
 
 import pytest
 from hypothesis import given
@@ -56,12 +56,12 @@ def said(sol=(), tokens=(), programs=(), failed=False, address=ANNA):
     ],
 )
 def test_a_sentence_says_what_moved_for_whom(given, sentence):
-    """Of the address that was asked for, else of who paid."""
+    """About the requested address, or about the payer of the fee where nothing of it moved."""
     assert said(**given) == sentence
 
 
 def test_a_summary_counts():
-    """Plain figures, then programs."""
+    """Numbers of transfers, then programs."""
     sol = [SolTransfer(ANNA, BERT, 5)]
     assert summary(sol, [token(ANNA, BERT, 1)] * 2, ["system", "spl-token"], False) == (
         "2 token transfers, 1 SOL transfer, programs: system, spl-token"
@@ -79,5 +79,5 @@ def test_amounts_lose_nothing(amount, decimals):
 
 
 def test_addresses_are_short():
-    """Four letters of either end, as wallets show them."""
+    """Four letters from each end, as wallets show them."""
     assert short(ANNA) == "Anna..anna"

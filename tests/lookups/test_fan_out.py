@@ -1,4 +1,4 @@
-"""Many questions for one call: some at a time, within the time, and none left behind."""
+"""Many calls to the node for one call of a client: bounded, within its time, and none left running."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ async def test_all_requests_together_leave_room():
 
 
 async def test_a_question_gets_what_is_left_of_the_time():
-    """And none is asked once the time is up."""
+    """After the time has ended no call is made."""
     ported = node()
     questions = Asker(ported, 1).questions(2_000)
     await questions.ask("m", 1)
@@ -46,7 +46,7 @@ async def test_a_question_gets_what_is_left_of_the_time():
 
 
 async def test_what_is_too_much_to_read_is_not_read():
-    """One answer, and all answers to one call: whoever owns a hundred thousand token accounts holds up nobody else."""
+    """The limits of one answer and of all answers to one call: one huge wallet does not delay other clients."""
     ported = PortedNode(interfere=lambda method, params: node_result("x" * params[0]))
     asker = Asker(ported, 1)
     assert await asker.questions(5_000).ask("m", fan_out.ANSWER_BYTES_MAX) is replies.OVERSIZED
@@ -58,7 +58,7 @@ async def test_what_is_too_much_to_read_is_not_read():
 
 
 async def test_waiting_for_room_ends_with_the_time():
-    """Whoever holds the room may have more time than this request."""
+    """The calls that hold the places may have more time than this one."""
     gate = asyncio.Event()
 
     class Slow:
@@ -75,7 +75,7 @@ async def test_waiting_for_room_ends_with_the_time():
 
 
 async def test_a_caller_who_leaves_takes_all_questions_along():
-    """Nothing goes on in the background for nobody."""
+    """When the client leaves, its calls to the node end."""
     never, busy, asked = asyncio.Event(), asyncio.Event(), []
 
     class Silent:
@@ -96,7 +96,7 @@ async def test_a_caller_who_leaves_takes_all_questions_along():
 
 
 async def test_the_nodes_that_answered_are_named():
-    """For the diagnostic header; one that did not answer has no part in the answer."""
+    """The X-Node header has them; a node that did not answer is not named."""
     names = iter(["b", "a", "b", ""])
     ported = PortedNode(interfere=lambda *_: replies.made(b"1", next(names)))
     questions = Asker(ported, 1).questions(5_000)
@@ -105,7 +105,7 @@ async def test_the_nodes_that_answered_are_named():
 
 
 def test_every_failure_has_its_words():
-    """For the client, and without anything of the node's address."""
+    """The text is for the client and does not contain the node's address."""
     for failure in (replies.GARBAGE, replies.UNREACHABLE, replies.TIMED_OUT, replies.OVERSIZED):
         assert "node" in fault_text(failure)
     assert fault_text(node_error(-32005, "Node is unhealthy")) == "the node says: Node is unhealthy (-32005)"

@@ -52,7 +52,7 @@ def test_an_entry_has_the_interfaces_fields(scene: Scene):
 
 
 def test_a_failed_entry_carries_its_error(scene: Scene):
-    """As the node has it."""
+    """The error is the node's, and no transfer is listed."""
     record = scene.land(scene.anna, a_gift(scene.anna, scene.bert.pubkey(), 10**15))
     made = entry(str(scene.anna.pubkey()), listed(scene), scene.transaction(record))
     assert made["error"] == {"InstructionError": [0, {"Custom": 1}]}
@@ -118,7 +118,7 @@ JSON = st.recursive(
 
 
 def spoiled(value, draw):
-    """The same, with one thing in it exchanged for anything."""
+    """The same transaction with one value replaced by an arbitrary one."""
     if isinstance(value, dict) and value and draw(st.integers(0, 9)):
         key = draw(st.sampled_from(sorted(value)))
         return value | {key: spoiled(value[key], draw)}
@@ -141,7 +141,7 @@ def whole(tmp_path_factory):
 
 @given(data=st.data())
 def test_no_transaction_raises_anything_unexpected(whole, data):
-    """Hostile input 33: an entry, or one of the errors that mean garbage to its reader."""
+    """Hostile input 33: an entry, or one of the errors that the caller treats as garbage."""
     try:
         orjson.dumps(entry("a", {"signature": "s"}, spoiled(whole, data.draw)))
     except _MALFORMED:

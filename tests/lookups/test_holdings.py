@@ -1,4 +1,4 @@
-"""A node's token accounts and mints, as it shows them when it can read them and when it cannot."""
+"""Token accounts and mints of a node, parsed and unparsed."""
 
 import base64
 
@@ -34,7 +34,7 @@ def result(scene: Scene, method: str, *params: object) -> bytes:
 
 
 def test_a_token_account_reads_the_same_parsed_and_as_bytes(scene: Scene):
-    """A node that lacks the mint gives bytes; then only the decimals are missing."""
+    """A node that lacks the mint gives the raw bytes; then only the decimals are missing."""
     mint = scene.mint(3)
     scene.holds(scene.bert, mint, 1_500)
     owner, wanted = str(scene.bert.pubkey()), {"mint": str(mint)}
@@ -47,7 +47,7 @@ def test_a_token_account_reads_the_same_parsed_and_as_bytes(scene: Scene):
 
 
 def test_a_delegate_and_a_freeze_are_read_from_bytes():
-    """At their places in the layout that both token programs begin with."""
+    """Supply and decimals are read from the layout that both token programs share."""
     key = Pubkey.from_bytes(bytes([7]) * 32)
     data = bytes(key) * 2 + (9).to_bytes(8, "little") + b"\1\0\0\0" + bytes(key) + b"\2" + bytes(56)
     assert len(data) == 165
@@ -57,7 +57,7 @@ def test_a_delegate_and_a_freeze_are_read_from_bytes():
 
 
 def test_a_mint_is_read_from_its_first_bytes(scene: Scene):
-    """What is no mint is none, and what is not there is none."""
+    """None for an account that is no mint, and for one that does not exist."""
     mint = scene.mint(4)
     scene.holds(scene.anna, mint, 77)
     keys = [str(mint), str(scene.anna.pubkey()), str(Pubkey.new_unique()), str(scene.account_of(scene.anna, mint))]
@@ -73,7 +73,7 @@ def test_lamports_of_an_account_that_is_not_there_are_none(scene: Scene):
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b'{"value":[]}', b'{"context":{"slot":1},"value":[{"pubkey":1}]}'])
 def test_what_is_not_of_the_form_is_told_from_what_is(body):
-    """Callers take it for garbage, which costs nothing."""
+    """Callers treat it as garbage, which costs nothing."""
     with pytest.raises(msgspec.DecodeError):
         read_holdings(body)
 
@@ -95,7 +95,7 @@ JSON = st.recursive(
 
 @given(value=JSON)
 def test_no_answer_of_a_node_raises_anything_else(value):
-    """Hostile input 33: whatever a node says is values or one of the two errors that callers expect."""
+    """Hostile input 33: any answer gives values or one of the two errors that callers expect."""
     body = orjson.dumps(value)
     for read in (read_holdings, read_mints, read_lamports):
         try:
@@ -106,7 +106,7 @@ def test_no_answer_of_a_node_raises_anything_else(value):
 
 @pytest.mark.parametrize("figures", [{"decimals": 256}, {"decimals": -1}, {"amount": "x"}])
 def test_figures_that_no_chain_has_are_refused(figures):
-    """A mint with a billion decimals would be a billion digits of ours."""
+    """A mint with a billion decimals would make this service write a billion digits."""
     held = {"amount": "1", "decimals": 0, "uiAmountString": "1"} | figures
     info = {"mint": "m", "tokenAmount": held}
     row = {"pubkey": "a", "account": {"data": {"parsed": {"info": info}}, "owner": "p"}}

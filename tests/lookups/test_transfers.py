@@ -1,4 +1,4 @@
-"""Who gave what to whom, on transactions that a chain really executed, and on made-up ones of any content."""
+"""Transfers in transactions that a chain executed, and in made-up ones."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def given_sol(giver: Keypair, taker: Pubkey, lamports: int):
 
 
 def explained(transaction):
-    """The lists, once it is shown that they add up to what the balances say."""
+    """Both lists, after a check that they add up to the changes of balances."""
     sol, tokens = sol_transfers(transaction), token_transfers(transaction)
     assert_sol_adds_up(transaction, sol)
     assert_tokens_add_up(transaction, tokens)
@@ -41,7 +41,7 @@ def assert_sol_adds_up(transaction, sol):
 
 
 def assert_tokens_add_up(transaction, tokens):
-    """Wrapped SOL that was unwrapped is among the SOL transfers instead."""
+    """Unwrapped SOL is among the SOL transfers."""
     meta, keys = transaction["meta"], account_keys(transaction)
     shown = Counter()
     for move in tokens:
@@ -57,7 +57,7 @@ def assert_tokens_add_up(transaction, tokens):
 
 
 def test_a_gift_of_sol(scene: Scene):
-    """Two in one transaction stay two; the fee is neither of them."""
+    """Two transfers in one transaction stay two, and the fee is not listed."""
     record = scene.land(
         scene.anna, given_sol(scene.anna, scene.bert.pubkey(), 7), given_sol(scene.anna, scene.bert.pubkey(), 8)
     )
@@ -68,7 +68,7 @@ def test_a_gift_of_sol(scene: Scene):
 
 
 def test_a_gift_of_tokens_names_owners_and_accounts(scene: Scene):
-    """The first gift also pays for the taker's account, by an inner instruction."""
+    """The first transfer also pays for the receiver's account, by an inner instruction."""
     mint = scene.mint(6)
     scene.holds(scene.anna, mint, 1_000)
     record = scene.land(scene.anna, scene.opened(scene.bert, mint), scene.given(scene.anna, scene.bert, mint, 250, 6))
@@ -91,7 +91,7 @@ def test_a_gift_of_tokens_names_owners_and_accounts(scene: Scene):
 
 
 def test_minting_and_burning_have_one_side(scene: Scene):
-    """Tokens come from nobody and go to nobody."""
+    """A mint has no source and a burn has no destination."""
     mint = scene.mint(0)
     scene.holds(scene.anna, mint, 5)
     burn = models.BurnParams(
@@ -111,7 +111,7 @@ def test_minting_and_burning_have_one_side(scene: Scene):
 
 
 def test_sol_wrapped_used_and_unwrapped_in_one_transaction(scene: Scene):
-    """The account lives inside the transaction only: no balance of it is left to look at."""
+    """The account is created and closed in one transaction, so the balances do not list it."""
     anna = scene.anna.pubkey()
     wrapped = scene.account_of(scene.anna, NATIVE_MINT)
     close = models.CloseAccountParams(program_id=TOKEN_PROGRAM_ID, account=wrapped, dest=anna, owner=anna)
@@ -130,7 +130,7 @@ def test_sol_wrapped_used_and_unwrapped_in_one_transaction(scene: Scene):
 
 
 def test_a_fee_that_the_token_withholds_is_seen_as_a_change_of_balance(scene: Scene):
-    """transferChecked says 1,000; 950 arrive, and nobody's balance has the rest."""
+    """transferChecked says 1,000 and 950 arrive; no account has the rest as its balance."""
     mint = scene.mint(2, TOKEN_2022_PROGRAM_ID, fee_basis_points=500)
     scene.holds(scene.anna, mint, 10_000, TOKEN_2022_PROGRAM_ID)
     record = scene.land(
@@ -147,7 +147,7 @@ def test_a_fee_that_the_token_withholds_is_seen_as_a_change_of_balance(scene: Sc
 
 
 def test_what_failed_moved_nothing_but_the_fee(scene: Scene):
-    """Its instructions are there to read, and none of them happened."""
+    """The instructions of a failed transaction can be read, but none of them took effect."""
     record = scene.land(
         scene.anna, given_sol(scene.anna, scene.bert.pubkey(), 7), given_sol(scene.anna, scene.bert.pubkey(), 10**15)
     )
@@ -168,7 +168,7 @@ def balance_of(index: int, mint: str, amount: int):
 
 @st.composite
 def made_up(draw):
-    """Instructions and balances that need not fit each other: programs may do anything in between."""
+    """Instructions and balances that need not match, because programs may move tokens themselves."""
     key, fee = st.sampled_from(KEYS), draw(amounts)
     steps = [
         {
@@ -205,12 +205,12 @@ def made_up(draw):
 
 @given(transaction=made_up())
 def test_whatever_happened_the_lists_add_up(transaction):
-    """Every lamport and every base unit that an account has more or less is in some transfer, once."""
+    """Every change of a balance is in the listed transfers exactly once."""
     explained(transaction)
 
 
 @pytest.mark.parametrize("missing", ["meta", "transaction"])
 def test_what_is_no_transaction_raises_what_its_reader_expects(missing):
-    """Rather than an answer with holes."""
+    """An error is better than an incomplete answer."""
     with pytest.raises((KeyError, TypeError)):
         sol_transfers({"meta": {}, "transaction": {}} | {missing: None})

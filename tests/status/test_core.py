@@ -1,4 +1,4 @@
-"""Health transitions: by example, and against a judge that reads the whole history. Decisions, "health transitions"."""
+"""Health transitions ("health transitions" of the decisions), by example and against an independent check."""
 
 from dataclasses import replace
 
@@ -104,7 +104,7 @@ def test_a_ledger_that_commits_again_ends_the_start() -> None:
 
 
 def test_paid_traffic_needs_somebody_who_answers() -> None:
-    """With the only node gone, paid calls could only fail."""
+    """Without any node every paid call would fail."""
     gone = after(FAILED, FAILED, FAILED, start=HEALTHY)
     assert not gone.paid_traffic_ready
     assert not gone.fallback_active
@@ -126,7 +126,7 @@ def probed(health: Health, name: str, *probes: Probe) -> Health:
 
 @pytest.mark.parametrize("bad", [(FAILED, FAILED, FAILED), (BEHIND,), (replace(GOOD, behind=True),)])
 def test_a_primary_node_that_fails_is_replaced_by_the_others_and_told(bad: tuple[Probe, ...]) -> None:
-    """Interface: degraded, fallback may be active, and the node's flag; paid calls go on."""
+    """Interface: degraded, with fallback_active and agave_healthy false; paid calls continue."""
     health = probed(several(a=100, b=100), "b", *bad)
     assert (health.status, health.node_healthy, health.fallback_active) == (Status.DEGRADED, False, True)
     assert health.paid_traffic_ready
@@ -137,7 +137,7 @@ def test_a_primary_node_that_fails_is_replaced_by_the_others_and_told(bad: tuple
 
 
 def test_a_node_of_weight_0_is_not_missed() -> None:
-    """It is nothing but fallback: without it the service is whole, and with it alone calls go on."""
+    """Node of weight 0: its failure changes nothing, and when it alone answers, calls continue."""
     health = probed(several(a=100, spare=0), "spare", FAILED, FAILED, FAILED)
     assert health.status is Status.OK
     health = probed(several(a=100, spare=0), "a", FAILED, FAILED, FAILED)
@@ -153,7 +153,7 @@ def test_the_last_node_that_answers_from_behind_is_a_fallback_too_only_beside_an
 
 
 def test_one_node_that_answered_ends_the_start() -> None:
-    """Decisions: starting until one node has answered; the others' silence is then a degraded service."""
+    """Decisions: starting until one node has answered; while others do not answer, the service is degraded."""
     health = Health(nodes=(NodeHealth("a"), NodeHealth("b"))).after_services(UP)
     assert health.status is Status.STARTING
     assert health.after_probe(GOOD, 1_000, "a").status is Status.DEGRADED
@@ -191,7 +191,7 @@ def _down(seen: Services) -> bool:
 
 
 def judged(history: list[Event]) -> Status:
-    """The status by the rule's words, from the whole history; nothing is remembered between events but the status."""
+    """The status from the whole history, by the words of the rule."""
     status = Status.STARTING
     for end in range(1, len(history) + 1):
         past = history[:end]

@@ -1,4 +1,4 @@
-"""The public documents: every field that is promised, nothing that is not true."""
+"""The public documents: every promised field is there and is correct."""
 
 import orjson
 import pytest
@@ -152,7 +152,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
 
 
 def test_every_method_is_published_with_its_class_price_and_whether_it_can_be_called() -> None:
-    """What is billed and what is published come from one table; nothing pretends."""
+    """Billed and published prices come from one table, and a product that is not built is not available."""
     methods = pricing()["methods"]
     assert isinstance(methods, dict)
     assert methods.keys() == METHODS.keys()
@@ -228,5 +228,5 @@ def test_subscriptions_follow_the_door() -> None:
 
 @pytest.mark.parametrize("low", [True, False])
 def test_a_low_sponsor_is_a_flag_beside_the_status(low: bool) -> None:
-    """Decisions, "health transitions" name what degrades: a sponsor does not, as calls go on without it."""
+    """Decisions, "health transitions": a sponsor without money does not degrade the service, because calls continue."""
     assert endpoints.sponsor_fields(low) == {"sponsor_balance_low": low}

@@ -1,4 +1,4 @@
-"""What is offered: flags and reasons follow the catalog, and nothing is listed on both sides."""
+"""Offered products: flags and reasons follow the catalog, and nothing is listed both as offered and as not."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OFFERED = (Availability.NODE, Availability.COMPOSED)
 
 
 def test_flags_follow_the_catalog_and_the_doors() -> None:
-    """A method that is built flips its flag; nobody has to remember to."""
+    """When a method is built, its flag becomes true by itself."""
     assert products.services(Doors())["send"] is METHODS["sendTransaction"].callable
     assert products.services(Doors())["heavy_indexed_rpc"] is (
         METHODS["getAssetsByOwner"].callable and METHODS["getTransactionHistory"].callable
