@@ -166,7 +166,7 @@ async def test_a_message_is_not_confirmed_twice() -> None:
         ({"failed": True}, 400, "INVALID_REQUEST", "failed on chain"),
         ({"amount": 9_999}, 400, "INVALID_REQUEST", "below the minimum"),
         ({"signed": False}, 400, "INVALID_REQUEST", "no wallet"),
-        ({"unexplained": -1}, 400, "INVALID_REQUEST", "did not grow"),
+        ({"unexplained": -1}, 400, "INVALID_REQUEST", "grew by less"),
     ],
 )
 async def test_row_23_what_earns_nothing_says_why(how: dict[str, Any], status: int, code: str, words: str) -> None:
