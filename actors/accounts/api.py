@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import DeliveredNotice, HoldReply, HoldRequest, Noted, Proof, SettleReply, SettleRequest
-from actors.hotlink.messages import AskAgain, Kind
+from actors.hotlink.messages import AskAgain, MessageKind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 
@@ -142,8 +142,8 @@ class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
 
 
-HOLD = Kind(1, HoldRequest, HoldReply)
-SETTLE = Kind(2, SettleRequest, SettleReply)
-VOID = Kind(3, SettleRequest, SettleReply)
-DELIVERED = Kind(4, DeliveredNotice, Noted)
+HOLD = MessageKind(1, HoldRequest, HoldReply)
+SETTLE = MessageKind(2, SettleRequest, SettleReply)
+VOID = MessageKind(3, SettleRequest, SettleReply)
+DELIVERED = MessageKind(4, DeliveredNotice, Noted)
 LINK_KINDS = (HOLD, SETTLE, VOID, DELIVERED)

@@ -39,7 +39,7 @@ from actors.calls import (
 from actors.config import Config
 from actors.errors import Err
 from actors.hotlink.edge import Link, LinkFull, LinkTimeout
-from actors.hotlink.messages import Kind
+from actors.hotlink.messages import MessageKind
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ class ShardedAccounts:
     async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
         return await self._ask(pubkey, "set_limits", pubkey, requests_per_second, concurrency)
 
-    async def _call(self, kind: Kind, owner: int, request: Any, wait_ms: int) -> Any:
+    async def _call(self, kind: MessageKind, owner: int, request: Any, wait_ms: int) -> Any:
         if self._delivered[owner]:
             self._send_notice(owner)  # In the same write, which is most of what a notice costs.
         try:

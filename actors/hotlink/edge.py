@@ -18,7 +18,7 @@ from typing import Any
 
 from actors.hotlink.frames import FrameConnection
 from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
-from actors.hotlink.messages import FAILED, UNKNOWN, Kind, message
+from actors.hotlink.messages import FAILED, UNKNOWN, MessageKind, message
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Lane:
 
     __slots__ = ("decoder", "frames", "number", "waiting")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: MessageKind) -> None:
         self.number, self.decoder = kind.number, kind.answer_decoder()
         self.waiting: list[_Call] = []
         self.frames: set[int] = set()
@@ -67,7 +67,7 @@ class Link:
     def __init__(
         self,
         secret: bytes,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[MessageKind, ...],
         resolve: Callable[[], Awaitable[tuple[str, int]]],
         peer: bytes = bytes(PEER_BYTES),
     ) -> None:
@@ -100,7 +100,7 @@ class Link:
     def unanswered(self) -> int:
         return len(self._calls)
 
-    def call(self, kind: Kind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
+    def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
         """Send with the next frame. The future gives the reply, or LinkTimeout after wait_ms.
 
         new_work: raises LinkFull when too many calls are unanswered. Calls that end admitted work (settles, voids) are

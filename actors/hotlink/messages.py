@@ -23,7 +23,7 @@ class AskAgain(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MessageKind:
     """One sort of request. Numbers are the wire's; they must never be reused for another meaning."""
 
     number: int

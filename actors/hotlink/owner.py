@@ -22,7 +22,7 @@ import msgspec
 
 from actors.hotlink.frames import FrameConnection
 from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
-from actors.hotlink.messages import FAILED, UNKNOWN, AskAgain, Kind, message
+from actors.hotlink.messages import FAILED, UNKNOWN, AskAgain, MessageKind, message
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,10 @@ class LinkServer:
     """Listens for edges. Each kind has a handler that is called with a whole frame's items, in one turn."""
 
     def __init__(
-        self, secret: bytes, handlers: Mapping[Kind, FrameHandler], on_gone: Callable[[bytes], None] | None = None
+        self,
+        secret: bytes,
+        handlers: Mapping[MessageKind, FrameHandler],
+        on_gone: Callable[[bytes], None] | None = None,
     ) -> None:
         assert secret, "the hot link needs the secret of the cluster"
         self.secret, self._on_gone = secret, on_gone

@@ -8,7 +8,7 @@ import pytest
 
 from actors.hotlink import owner as owner_module
 from actors.hotlink.edge import Link, LinkTimeout
-from actors.hotlink.messages import AskAgain, Kind
+from actors.hotlink.messages import AskAgain, MessageKind
 from actors.hotlink.owner import LinkServer, each
 
 
@@ -20,8 +20,8 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
-ECHO = Kind(1, Ask, Told)
-COMMIT = Kind(2, Ask, Told)
+ECHO = MessageKind(1, Ask, Told)
+COMMIT = MessageKind(2, Ask, Told)
 
 
 class Owner:
