@@ -16,9 +16,11 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from actors.clock import Clock, SystemClock
 from actors.hotlink.frames import FrameConnection
 from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
-from actors.hotlink.messages import FAILED, UNKNOWN, MessageKind, message
+from actors.hotlink.messages import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, MessageKind, message
+from actors.hotlink.owner import GONE_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,9 @@ _SWEEP_SECONDS = 0.25
 _CONNECT_SECONDS = 2.0
 _RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # Local network: an owner is back within seconds or not at all.
 _AGAIN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
+# An owner gives an edge up GONE_SECONDS after it lost the last connection of it. A frame that was answered reached the
+# owner on a connection that stood, and no earlier than it was sent. The last second is left for the edge to act in.
+_HEARD_SECONDS = GONE_SECONDS - 1.0
 
 
 class LinkFull(Exception):
@@ -37,6 +42,10 @@ class LinkFull(Exception):
 
 class LinkTimeout(Exception):
     """No answer within the caller's time; whether the request was carried out is not known."""
+
+
+class LinkGivenUp(Exception):
+    """The owner has given up the edge that this request is of; nothing was done."""
 
 
 class _Call:
@@ -57,7 +66,7 @@ class _Lane:
     def __init__(self, kind: MessageKind) -> None:
         self.number, self.decoder = kind.number, kind.answer_decoder()
         self.waiting: list[_Call] = []
-        self.frames: set[int] = set()
+        self.frames: dict[int, float] = {}  # Those in flight, and when each was sent.
 
 
 class Link:
@@ -70,8 +79,12 @@ class Link:
         kinds: tuple[MessageKind, ...],
         resolve: Callable[[], Awaitable[tuple[str, int]]],
         peer: bytes = bytes(PEER_BYTES),
+        clock: Clock | None = None,
     ) -> None:
         self.secret, self.peer, self._resolve = secret, peer, resolve
+        self._monotonic = (clock or SystemClock()).monotonic
+        self.heard_until = 0.0  # Monotonic time; until then the owner cannot have given this edge up.
+        self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
@@ -100,8 +113,14 @@ class Link:
     def unanswered(self) -> int:
         return len(self._calls)
 
+    def start_over(self, peer: bytes) -> None:
+        """Go on under another name. What is unanswered is sent again, on a new connection."""
+        self.peer, self.heard_until = peer, 0.0
+        if self._connection is not None:
+            self._connection.drop("this edge starts over under another name")
+
     def call(self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False) -> "asyncio.Future[Any]":
-        """Send with the next frame. The future gives the reply, or LinkTimeout after wait_ms.
+        """Send with the next frame. The future gives the reply, LinkTimeout after wait_ms, or LinkGivenUp.
 
         new_work: raises LinkFull when too many calls are unanswered. Calls that end admitted work (settles, voids) are
         never refused; the admitted work bounds their number.
@@ -152,20 +171,24 @@ class Link:
             call.waits = False
             items.append((call.sequence, call.item))
         self._frame += 1
-        lane.frames.add(self._frame)
+        lane.frames[self._frame] = self._monotonic()
         return message(lane.number, (self._frame, items))
 
     def take_answer(self, answer: bytes) -> None:
         lane = self._lanes[answer[0]]
         frame, replies = lane.decoder.decode(answer[1:])
         if frame:
-            lane.frames.discard(frame)
+            sent = lane.frames.pop(frame, None)
+            if sent is not None and sent + _HEARD_SECONDS > self.heard_until:
+                self.heard_until = sent + _HEARD_SECONDS
             if lane.waiting and not self._flush_is_due:
                 self._flush_is_due = True
                 self._running_loop().call_soon(self.flush)
         for sequence, reply in replies:
             call = self._calls.get(sequence)
             if call is None:
+                if sequence == OF_THE_EDGE and self.on_given_up is not None:
+                    self.on_given_up()
                 continue
             if reply is UNKNOWN:
                 self._ask_again(call)
@@ -173,7 +196,9 @@ class Link:
             del self._calls[sequence]
             if call.future.done():
                 continue
-            if reply is FAILED:
+            if reply is START_OVER:
+                call.future.set_exception(LinkGivenUp("the owner has given this edge up"))
+            elif reply is FAILED:
                 call.future.set_exception(LinkTimeout("the owner failed on this request"))
             else:
                 call.future.set_result(reply)
@@ -208,7 +233,7 @@ class Link:
             return
         self._connection = None
         for lane in self._lanes.values():
-            lane.waiting, lane.frames = [], set()
+            lane.waiting, lane.frames = [], {}
         for call in self._calls.values():
             call.waits, call.pauses = True, False
             call.lane.waiting.append(call)

@@ -14,8 +14,11 @@ _KINDS = tuple(bytes((number,)) for number in range(256))
 _encode = msgspec.msgpack.Encoder().encode
 
 # On the wire in place of a reply. UNKNOWN: not known, ask again. FAILED: a fault of the owner's; asking again would
-# only fail again, and would hold up everything else of this edge.
-UNKNOWN, FAILED = None, False
+# only fail again, and would hold up everything else of this edge. START_OVER: the owner has given up the edge of this
+# request, and the edge must go on under another name. OF_THE_EDGE is a sequence number that no request has: with it
+# START_OVER concerns the edge of the connection.
+UNKNOWN, FAILED, START_OVER = None, False, True
+OF_THE_EDGE = 0
 
 
 class AskAgain(Exception):

@@ -4,8 +4,11 @@ Implements: design, section 2 (never one actor call per request; coalesced frame
 the cluster). Generic: knows kinds, sequence numbers and futures; no rule of any context may live here. Requests may
 come twice, so they must be idempotent, each by its own operation id.
 
-The edge's proof also names it. When all connections of an edge have been gone for a while, `on_gone` is told, once:
-that edge is dead, and the customers whose calls it carried can be made whole.
+The edge's proof also names it. When all connections of an edge have been gone for a while, `on_gone` is told: that edge
+is given up, and the customers whose calls it carried can be made whole. An edge that was only cut off may come back.
+`is_given_up` says whether it has been given up meanwhile; then the first message to it, before any answer, tells it to
+start over under another name. So an edge that gets an answer on a connection has not been given up before, and will
+not be for as long as that connection stands and GONE_SECONDS longer.
 
 What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. Frames that it
 has read already are still answered; they are bounded by what an edge may leave unanswered (edge.py).
@@ -22,7 +25,7 @@ import msgspec
 
 from actors.hotlink.frames import FrameConnection
 from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
-from actors.hotlink.messages import FAILED, UNKNOWN, AskAgain, MessageKind, message
+from actors.hotlink.messages import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, AskAgain, MessageKind, message
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,11 @@ class _Unknown(msgspec.Struct, frozen=True):
     pass
 
 
-_MARKS: dict[type, bool | None] = {_Failed: FAILED, _Unknown: UNKNOWN}
+class StartOver(msgspec.Struct, frozen=True):
+    """What a handler gives for a request of an edge that the owner has given up."""
+
+
+_MARKS: dict[type, bool | None] = {_Failed: FAILED, _Unknown: UNKNOWN, StartOver: START_OVER}
 
 
 def each(handle: Callable[[Any], Handled]) -> FrameHandler:
@@ -73,9 +80,11 @@ class LinkServer:
         secret: bytes,
         handlers: Mapping[MessageKind, FrameHandler],
         on_gone: Callable[[bytes], None] | None = None,
+        is_given_up: Callable[[bytes], bool] | None = None,
     ) -> None:
         assert secret, "the hot link needs the secret of the cluster"
         self.secret, self._on_gone = secret, on_gone
+        self.is_given_up = is_given_up or (lambda _: False)
         self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
         self._connections: set[_Session] = set()  # Proven or not.
         self._unproven: dict[_Session, None] = {}  # Oldest first.
@@ -161,6 +170,8 @@ class _Session(FrameConnection):
         self.greet(transcript.owner_proof())
         self.stand(transcript.owner_key(), transcript.edge_key())
         self._server.proven(self, transcript.peer)
+        if self._server.is_given_up(transcript.peer):
+            self.write([message(next(iter(self._server.handlers)), (0, [(OF_THE_EDGE, START_OVER)]))])
 
     def taken(self, frame: bytes) -> None:
         number = frame[0]
