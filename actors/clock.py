@@ -35,16 +35,21 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: stands still until told to advance."""
+    """A clock for tests: stands still until told to advance.
+
+    ahead_seconds: how far the wall clock is set ahead of the true time (below 0: behind). Tests change it to set the
+    wall clock; the monotonic clock does not move with it.
+    """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
+        self.ahead_seconds = 0
 
     def now(self) -> UnixSeconds:
-        return UnixSeconds(self._now_ms // 1000)
+        return UnixSeconds(self.now_ms() // 1000)
 
     def now_ms(self) -> UnixMillis:
-        return UnixMillis(self._now_ms)
+        return UnixMillis(self._now_ms + self.ahead_seconds * 1000)
 
     def monotonic(self) -> float:
         return self._now_ms / 1000

@@ -27,6 +27,16 @@ def test_it_does_not_go_back() -> None:
         ManualClock().advance(-1)
 
 
+def test_its_wall_clock_can_be_set() -> None:
+    """A day ahead and back again; the monotonic clock goes on as if nothing had happened."""
+    clock = ManualClock(1_500)
+    clock.ahead_seconds = 86_400
+    clock.advance(1)
+    assert (clock.now(), clock.now_ms(), clock.monotonic()) == (86_402, 86_402_500, 2.5)
+    clock.ahead_seconds = 0
+    assert (clock.now(), clock.now_ms(), clock.monotonic()) == (2, 2_500, 2.5)
+
+
 def test_the_real_clock_agrees_with_itself() -> None:
     """Seconds and milliseconds are of one clock, rounded down, and the monotonic one never falls."""
     clock = SystemClock()

@@ -4,8 +4,9 @@ Implements: decisions, section 4. Replaying an account's events from the start r
 Pure: no clock, no I/O, no randomness. What should happen is decided in core.py; what must be written is in the
 events themselves (entry, mark, batch, profile), so that a journal is made from events alone.
 
-Two times arrive as arguments. Wall time stamps entries, windows and the life of batches. Steady seconds never jump;
-holds end and operations are forgotten by them, so that a clock that is set does not end what is in flight.
+Two times arrive as arguments. Wall time is the ledger's (ledger_time.py); it stamps entries, windows and the life of
+batches. Steady seconds never jump; holds end and operations are forgotten by them, so that a clock that is set does not
+end what is in flight.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.accounts import ledger
-from actors.accounts.credits import Batch, Moves, Purse, move
+from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ratelimit import Window
 from actors.accounts.remembered import Remembered
@@ -194,7 +195,13 @@ class ProfileSet(msgspec.Struct, frozen=True):
     profile: Profile
 
 
-Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet
+class BatchesRecalled(msgspec.Struct, frozen=True):
+    """The store told of batches that are spent and that a refund may revive."""
+
+    batches: tuple[Batch, ...]
+
+
+Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | BatchesRecalled
 
 
 # --- state --------------------------------------------------------------------------------------------------------
@@ -303,6 +310,10 @@ def _apply_recalled(account: Account, event: Recalled) -> None:
     account.operations.put(event.operation, event.ended, event.steady)
 
 
+def _apply_batches_recalled(account: Account, event: BatchesRecalled) -> None:
+    remember_spent(account.purse, event.batches)
+
+
 def _apply_profile(account: Account, event: ProfileSet) -> None:
     profile = account.profile = event.profile
     account.rate_limit = profile.requests_per_second or account.defaults.requests_per_second
@@ -322,4 +333,5 @@ _APPLY: dict[type, Callable[[Account, Any], None]] = {
     Moved: _apply_moved,
     Recalled: _apply_recalled,
     ProfileSet: _apply_profile,
+    BatchesRecalled: _apply_batches_recalled,
 }

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.accounts.account import Account, Defaults
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import OwnerUnavailable, WrongOwner
 from actors.accounts.commits import GroupCommit
 from actors.accounts.remembered import Remembered
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.writes import Damaged, entries_since_ms, restore
 from actors.clock import Clock
 from actors.config import AccountsConfig
+from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,15 @@ class Activations:
     """`accounts` and `by_key` are read on every call; only this class changes them."""
 
     def __init__(
-        self, config: AccountsConfig, defaults: Defaults, store: AccountStore, commits: GroupCommit, clock: Clock
+        self,
+        config: AccountsConfig,
+        defaults: Defaults,
+        store: AccountStore,
+        commits: GroupCommit,
+        clock: Clock,
+        shards: Iterable[VirtualShard],
     ) -> None:
+        self._shards = frozenset(shards)
         self._config, self._defaults = config, defaults
         self._store, self._commits, self._clock = store, commits, clock
         self.accounts: dict[bytes, Account] = {}
@@ -181,7 +189,14 @@ class Activations:
             self.insert(account)
         return account
 
+    def check_owned(self, pubkey: bytes) -> None:
+        """Raises WrongOwner for an account of another owner. The store would refuse its writes, which this owner would
+        take for the end of its own ownership."""
+        if virtual_shard(routing_bytes(pubkey)) not in self._shards:
+            raise WrongOwner(f"account {pubkey.hex()} has another owner; the request was sent to the wrong one")
+
     async def _read(self, pubkey: bytes) -> Account | None:
+        self.check_owned(pubkey)
         since_ms = entries_since_ms(self._defaults, self._clock.now_ms())
         try:
             stored = await self._store.load(pubkey, since_ms)

@@ -15,31 +15,23 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from actors.accounts.account import Account, Defaults, MarkKind, Moment, Moved, apply
+from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations
 from actors.accounts.api import Answer, OwnerUnavailable
 from actors.accounts.commits import GroupCommit, LowBalances
-from actors.accounts.core import (
-    Settlement,
-    decide_edge_gone,
-    decide_hold,
-    decide_recall,
-    decide_settle,
-    decide_void,
-    decide_withdrawal,
-    figures,
-    is_due,
-)
+from actors.accounts.core import decide_edge_gone, decide_hold, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.desk import Desk
+from actors.accounts.endings import Endings
+from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.nonce_log import NonceLog
 from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
-from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.store import AccountStore
 from actors.accounts.teller import Teller
 from actors.accounts.turns import Turns
 from actors.accounts.upkeep import Upkeep
-from actors.calls import HoldReply, HoldRequest, Proof, SettleReply, SettleRequest, WalletProof
+from actors.calls import HoldReply, HoldRequest, Proof, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
@@ -52,16 +44,15 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
 _DAY_SECONDS = 86_400
 _TRIES_MAX = 3  # How often an account may be dropped under one request before that is given up.
-_LOOK_BACK_SECONDS = 3_600  # A void or late settle looks at least so far back for its operation.
-_LOOK_BACK_SECONDS_MAX = 2 * _DAY_SECONDS
 _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
-
-Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
-Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
 
 
 class AccountShard:
-    """virtual_shards: those it owns. owner_name: for people; no two processes are ever taken for one another by it."""
+    """virtual_shards: those it owns. owner_name: for people; no two processes are ever taken for one another by it.
+
+    clock: of this process. Everything here goes by the ledger's time that a LedgerClock makes of it; one that the
+    caller has made already, to share it with the identity store, is used as it is.
+    """
 
     def __init__(
         self,
@@ -78,7 +69,8 @@ class AccountShard:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        self._store, self._clock, self._sink, self._sleep = store, clock, event_sink, sleep
+        clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
+        self._store, self._sink, self._sleep = store, event_sink, sleep
         defaults = Defaults(
             config.requests_per_second,
             config.concurrency,
@@ -87,12 +79,14 @@ class AccountShard:
         )
         owner = f"{owner_name} {secrets.token_hex(8)}"
         self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, self._low, sleep)
-        self._activations = Activations(config, defaults, store, self._commits, clock)
+        self._activations = Activations(config, defaults, store, self._commits, clock, virtual_shards)
         self._accounts = self._activations.accounts
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
         self._nonces = NonceLog(identity_store, clock, self._commits, virtual_shards)
         self._credentials = Credentials(self._activations, self._sessions, self._nonces, virtual_shards)
         self._turns = Turns(self._activations, self._commits, clock)
+        endings = Endings(self._turns, self._commits, self._activations, store)
+        self.settle_now, self.void_now = endings.settle_now, endings.void_now
         self._desk = Desk(
             self._turns,
             self._commits,
@@ -130,12 +124,14 @@ class AccountShard:
         await self._store.close()
 
     async def health(self) -> dict[str, Any]:
-        """fenced: the shards have another owner, this process must end. committing: paid calls are admitted."""
+        """fenced: the shards have another owner, this process must end. committing: paid calls are admitted.
+        clock_doubt: why nothing expires for now; None while the clocks agree."""
         return {
             "fenced": self._commits.fenced,
             "committing": self._commits.admits(self._turns.steady()),
             "signatures": self._nonces.available,
             "epoch": self._commits.epoch,
+            "clock_doubt": self._clock.doubt,
             "accounts": len(self._accounts),
             "waiting_entries": self._commits.gathered,
         }
@@ -164,36 +160,17 @@ class AccountShard:
 
     def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call or batch. The reply itself when all it needs is in memory; an awaitable otherwise."""
-        steady = self._turns.steady()
+        moment = self._turns.moment()
         account = self._credentials.known(request.proof)
-        if not self._commits.admits(steady):
+        if not self._commits.admits(moment.steady):
             return self._unavailable(account)
         if account is None:
             return self._hold_slowly(request)
         try:
-            return self._admit(account, request, Moment(self._clock.now_ms(), steady))
+            return self._admit(account, request, moment)
         except AssertionError:
             self._commits.distrust(account)
             return self._refused(_UNAVAILABLE)
-
-    def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
-        """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
-        outcome is unknown and must be asked again. None: nothing waits for the ledger."""
-        account = self._accounts.get(request.pubkey)
-        if not self._commits.open and (account is None or request.charged > 0):
-            return SettleReply(False, 0), self._commits.closed
-        if account is None:
-            return self._end_slowly(request, decide_settle)
-        return self._end_now(account, request, decide_settle)
-
-    def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
-        """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
-        if not self._commits.open:
-            return SettleReply(False, 0), self._commits.closed
-        account = self._accounts.get(request.pubkey)
-        if account is None:
-            return self._end_slowly(request, decide_void)
-        return self._end_now(account, request, decide_void)
 
     def release_holds(self, edge: bytes) -> None:
         """This edge is gone for good: what it holds is free again at once, slots included."""
@@ -268,81 +245,6 @@ class AccountShard:
             return self._refused(_UNAVAILABLE)
         told = figures(account, self._turns.moment())
         return HoldReply(account.pubkey, self._commits.epoch, _UNAVAILABLE, (), told)
-
-    def _end_now(self, account: Account, request: SettleRequest, decide: Decide) -> Settled | Awaitable[SettleReply]:
-        try:
-            return self._end(account, request, decide) or self._end_slowly(request, decide)
-        except AssertionError:
-            self._commits.distrust(account)
-            return SettleReply(False, 0), self._commits.closed
-
-    def _end(
-        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
-    ) -> Settled | None:
-        """One turn. None: the store must be asked first what became of the operation."""
-        moment = self._turns.moment()
-        if is_due(account, moment):
-            self._turns.take_due(account, moment)
-        ok, event = decide(account, request, moment, asked_store)
-        if ok is None:
-            return None
-        future = None
-        if event is not None:
-            apply(account, event)
-            if type(event) is Moved or getattr(event, "mark", None) is not None:
-                future = self._commits.record(account, event)
-        elif ok:
-            future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
-        purse = account.purse
-        return SettleReply(ok, purse.balance - purse.held), future
-
-    async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
-        """Load the account, and ask the store about an operation that memory has forgotten. Raises OwnerUnavailable."""
-        account = await self._activations.load(request.pubkey)
-        if account is None:
-            return SettleReply(request.charged == 0 or decide is decide_void, 0)
-        ended = self._end_if_current(account, request, decide)
-        if ended is None:
-            ended = await self._end_with_store(request, decide)
-        reply, future = ended
-        if future is not None:
-            await asyncio.shield(future)
-        return reply
-
-    async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
-        """What the store knows of the operation goes into memory, as if it had never been forgotten, then decide."""
-        epoch = self._commits.epoch
-        now = self._clock.now()
-        since = now - _LOOK_BACK_SECONDS
-        if request.held_at > 0:
-            since = max(min(since, request.held_at - _LOOK_BACK_SECONDS), now - _LOOK_BACK_SECONDS_MAX)
-        pubkey, operation = request.pubkey, request.operation
-        try:
-            mark = await self._store.find_mark(pubkey, (MarkKind.VOID, MarkKind.REFUND), operation)
-            entry = None if mark else await self._store.find_debit(pubkey, operation, since * 1000)
-        except StoreUnavailable as error:
-            raise OwnerUnavailable("the ledger cannot be read") from error
-        account = await self._activations.load(pubkey)
-        if account is None or self._commits.epoch != epoch:
-            raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
-        if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
-            event = decide_recall(operation, entry, mark, self._turns.moment())
-            if event is not None:
-                apply(account, event)
-        ended = self._end_if_current(account, request, decide, asked_store=True)
-        assert ended is not None, request
-        return ended
-
-    def _end_if_current(
-        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
-    ) -> Settled | None:
-        if not self._turns.is_current(account):
-            raise OwnerUnavailable("the ledger did not commit")
-        try:
-            return self._end(account, request, decide, asked_store)
-        except AssertionError as error:
-            self._commits.distrust(account)
-            raise OwnerUnavailable("an invariant broke") from error
 
     # --- everything else that is asked of an account (desk.py) -----------------------------------------------------
 

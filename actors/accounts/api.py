@@ -58,6 +58,16 @@ class AccountsClient(Protocol):
         """
         ...
 
+    def may_leave(self, charge: SettleRequest) -> bool:
+        """Whether the owner still counts on this edge to deliver the answer of this operation. Asked in the moment
+        before the answer leaves. False: ask `confirm`, and let the answer leave only if that says yes."""
+        ...
+
+    async def confirm(self, charge: SettleRequest) -> bool:
+        """Ask the owner whether this posted operation stays charged. False: it does not, or nobody can say; the answer
+        must not leave, and the operation must be voided. The answer leaves at once after a yes."""
+        ...
+
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         """The answer of this posted operation has left. Told to the owner in the background, several at once.
 
@@ -140,6 +150,10 @@ class AccountsClient(Protocol):
 
 class OwnerUnavailable(AskAgain):
     """The owner of the account did not answer in time: nothing may be served on trust (money rule 9)."""
+
+
+class WrongOwner(OwnerUnavailable):
+    """The request was sent to an owner that does not have this account."""
 
 
 HOLD = MessageKind(1, HoldRequest, HoldReply)

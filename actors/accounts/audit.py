@@ -41,6 +41,15 @@ _ACROSS = {
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
         " GROUP BY pubkey, operation_id HAVING count(*) > 1"
     ),
+    "a debit could be made again: its mark is missing or differs": (
+        "SELECT l.pubkey, l.operation_id FROM ledger l"  # noqa: S608
+        f" WHERE l.type = {EntryType.DEBIT:d} AND NOT EXISTS (SELECT FROM account_debits d"
+        " WHERE d.operation = l.operation_id AND d.at_ms = l.at_ms)"
+    ),
+    "an operation is marked as debited, and the ledger does not have it": (
+        "SELECT ''::bytea, d.operation FROM account_debits d WHERE NOT EXISTS (SELECT FROM ledger l"  # noqa: S608
+        f" WHERE l.at_ms = d.at_ms AND l.operation_id = d.operation AND l.type = {EntryType.DEBIT:d})"
+    ),
     "an operation is refunded more than once": (
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.REFUND:d}"  # noqa: S608
         " GROUP BY pubkey, operation_id HAVING count(*) > 1"

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from actors.accounts.account import Account, Event, Moved
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.core import is_low_crossing
+from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
 from actors.accounts.writes import Write
-from actors.clock import Clock
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class GroupCommit:
     def __init__(
         self,
         store: AccountStore,
-        clock: Clock,
+        clock: LedgerClock,
         owner: str,
         shards: Sequence[VirtualShard],
         forget: Callable[[Iterable[Account]], None],
@@ -92,6 +92,9 @@ class GroupCommit:
         await self._store.prepare(self._clock.now_ms())
         self.inherited = await self._store.has_owner(self._shards)
         self.epoch = await self._store.take_over(self._owner, self._shards, False)
+        await self._ask_owner()  # Nothing is decided before the database's time is known.
+        if self._clock.doubt is not None:
+            await self._store.prepare(self._clock.now_ms())
         self.open = True
         self._task = asyncio.create_task(self._run())
         self._schedule_beat()
@@ -159,13 +162,17 @@ class GroupCommit:
         return epoch
 
     async def beat(self) -> None:
-        """Ask the store whether the shards are still ours; recover when it does not answer."""
+        """Ask the store whether the shards are still ours, and its time; recover when it does not answer."""
         try:
-            await self._store.check_owner(self.epoch, self._shards)
+            await self._ask_owner()
         except Fenced:
             self._fence()
         except Exception as error:  # noqa: BLE001 - a shard that cannot ask must not go on as if it had.
             await self._recover(error)
+
+    async def _ask_owner(self) -> None:
+        asked = self._clock.monotonic()
+        self._clock.answered(await self._store.check_owner(self.epoch, self._shards), asked)
 
     async def _run(self) -> None:
         while not self.fenced:
@@ -193,9 +200,10 @@ class GroupCommit:
         group, self._gathering = self._gathering, _Group()
         group.write.cut(group.accounts)
         self._latest_size = len(group.write.entries)
-        self._flying, self._flying_since = group, int(self._clock.monotonic())
+        asked = self._clock.monotonic()
+        self._flying, self._flying_since = group, int(asked)
         try:
-            await self._store.write(self.epoch, group.write)
+            database_ms = await self._store.write(self.epoch, group.write)
         except Fenced:
             self._fence()
         except StoreUnavailable as error:
@@ -204,6 +212,7 @@ class GroupCommit:
             logger.exception("a group could not be written")
             await self._recover(error)
         else:
+            self._clock.answered(database_ms, asked)
             self._flying = None
             group.future.set_result(None)
             if group.low:

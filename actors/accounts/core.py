@@ -41,10 +41,12 @@ from actors.accounts.credits import (
     plan_refund,
     plan_spend,
     read_parcels,
+    unknown_batches,
     write_parcels,
 )
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ratelimit import reset_at
+from actors.accounts.writes import Past
 from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, operation_at
 from actors.errors import Err
 from actors.events import LOW_BALANCE_CREDITS
@@ -63,7 +65,7 @@ class Admission(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    ok: bool | None  # None: memory does not know this operation; ask the store, then decide again.
+    ok: bool | None  # None: memory does not know enough; ask the store (`decide_recall`), then decide again.
     event: Event | None = None
 
 
@@ -95,14 +97,18 @@ def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...
 def decide_edge_gone(account: Account, edge: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
     """End every hold that this edge was granted, as time would: the edge is gone, so nothing else will end them.
 
-    Should the edge come back and settle one of them, that is judged like a settle of an expired hold.
+    Should the edge come back and settle one of them, its owner refuses that (edges.py).
     """
     held = [operation for operation in account.holds if operation.startswith(edge)]
     return tuple(HoldEnded(operation, moment.steady, expired=True) for operation in held)
 
 
-def decide_credit_expiry(account: Account, moment: Moment) -> tuple[Moved, ...]:
-    moves = plan_expiry(account.purse, moment.wall_ms // 1000)
+def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None) -> tuple[Moved, ...]:
+    """agreed_ms: the time on which the clocks agree (ledger_time.py). None: nothing expires, as that cannot be undone;
+    the credits can be spent until it does."""
+    if agreed_ms is None:
+        return ()
+    moves = plan_expiry(account.purse, agreed_ms // 1000)
     if not moves:
         return ()
     return (moved(account, moment, EntryType.EXPIRY, moves, description="credits past their expiry date"),)
@@ -185,20 +191,23 @@ def figures(account: Account, moment: Moment) -> Figures:
 def decide_settle(account: Account, request: SettleRequest, moment: Moment, asked_store: bool = False) -> Settlement:
     """Post (charged above 0) or release. Idempotent: an operation that has ended gives the answer of its end.
 
-    A hold that this owner does not know (a predecessor granted it, or it expired) is posted when it is not older than
-    the memory of ended operations and what is available covers it; its operation cannot have been posted before
-    without being remembered. Otherwise nothing is charged and the answer must not leave.
+    A hold that this owner does not know (a predecessor granted it, or it expired) is posted under three conditions: the
+    store says that its operation was never posted or voided, it is recent (`memory_seconds`), and the available credits
+    cover it. Otherwise nothing is charged and the answer must not leave. No clock says whether an operation was posted
+    before: the store knows every operation for ever, and refuses to write a second debit of one.
     """
     operation, charged = request.operation, request.charged
     hold = account.holds.get(operation)
     if hold is None:
         ended = account.operations.get(operation)
         if ended is not None:
-            return _settle_again(account, request, ended.end, moment)
+            return _settle_again(account, request, ended.end, moment, asked_store)
         if charged == 0:
             return _OK
+        if not asked_store:
+            return _ASK_STORE
         if moment.wall_ms // 1000 - request.held_at > account.defaults.memory_seconds:
-            return _REFUSED if asked_store else _ASK_STORE
+            return _REFUSED
         if not 0 < charged <= request.ceiling or charged > account.purse.available:
             return _REFUSED
     elif charged == 0:
@@ -209,9 +218,9 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
 
 
-def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment) -> Settlement:
+def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:
     if end is End.POSTED and request.charged == 0:
-        return decide_void(account, request, moment)  # Posted, and now meant to cost nothing.
+        return decide_void(account, request, moment, asked_store)  # Posted, and now meant to cost nothing.
     return _OK if (end is End.POSTED) == (request.charged > 0) else _REFUSED
 
 
@@ -228,7 +237,9 @@ def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_
         return Settlement(True, HoldEnded(operation, moment.steady, mark=make_mark(MarkKind.VOID, operation, moment)))
     if ended.end is not End.POSTED:
         return _OK
-    moves, fresh = plan_refund(account.purse, ended.parcels, moment.wall_ms // 1000, account.defaults.batch_seconds)
+    if not asked_store and unknown_batches(account.purse, ended.parcels):
+        return _ASK_STORE
+    moves, fresh = plan_refund(account.purse, ended.parcels, moment.wall_ms // 1000)
     amount = sum(delta for _, delta, _ in moves)
     mark = make_mark(MarkKind.REFUND, operation, moment, amount)
     event = moved(
@@ -245,13 +256,16 @@ def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_
     return Settlement(True, event)
 
 
-def decide_recall(operation: bytes, entry: Entry | None, mark: Mark | None, moment: Moment) -> Recalled | None:
-    """What the store knows about an operation that memory had forgotten."""
-    if mark is not None:
+def decide_recall(operation: bytes, past: Past | None, moment: Moment) -> Recalled | None:
+    """Take the store's word about an operation that memory does not know. None: it never ended.
+
+    An operation of another account counts as voided here: this account must not pay for it.
+    """
+    if past is None:
+        return None
+    if past.voided or past.debit is None:
         return Recalled(operation, VOIDED, moment.steady)
-    if entry is not None:
-        return Recalled(operation, posted(entry.method, entry.parcels), moment.steady)
-    return None
+    return Recalled(operation, posted(past.debit.method, past.debit.parcels), moment.steady)
 
 
 # --- operators and keys -------------------------------------------------------------------------------------------

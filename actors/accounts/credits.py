@@ -5,15 +5,16 @@ Pure: no clock, no I/O, no randomness; times arrive as Unix seconds.
 Not here: which call holds what (core.py), request rates (ratelimit.py), storage (store.py).
 
 `plan_*` says which batches move, `move` makes it true. Choices where the interface is silent:
-- Expiry takes at most what is available. What live holds set aside of an expired batch stays for them, and expires
-  when they end without spending it. Nothing new can be held meanwhile: while expired credits remain, nothing else is
-  available, or they would have gone.
-- A batch that is spent to the last credit is gone.
-- Refunded credits go back to the batches they came from. Where such a batch is gone or past its expiry, they make a
-  fresh batch of source `adjustment` with the full life of a new one, in the customer's favour.
+- A batch can be spent until its expiry is in the ledger.
+- Holds are covered by the oldest batches first, as a post would take them. Expiry leaves in the expired batches what
+  live holds need of them; that part is spent by them, or expires when they end. Younger batches are not touched.
+- A batch that is spent to the last credit is gone from the list. A refund brings it back.
+- Refunded credits go back to the batches they came from and keep those expiry dates. Where such a batch has expired, or
+  has less than REFUND_GRACE_SECONDS left, its credits make a fresh batch of source `adjustment` that lasts so long.
 """
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
@@ -37,6 +38,9 @@ class Batch:
     expires_at: UnixSeconds
 
 
+REFUND_GRACE_SECONDS = 3_600  # Enough to notice that a call failed and to repeat it; no new life for old credits.
+SPENT_MAX = 32  # Spent batches remembered per account, for refunds; older ones are read from the store.
+
 Move = tuple[int, int, int]  # Batch id, signed credits, what the batch has left after it.
 Moves = tuple[Move, ...]
 _NONE = Credits(0)
@@ -48,6 +52,7 @@ class Purse:
     held: Credits = _NONE  # Sum of the ceilings of all live holds.
     batches: list[Batch] = field(default_factory=list)  # Oldest expiry first; none is empty.
     last_batch: int = 0
+    spent: dict[int, Batch] = field(default_factory=dict, compare=False)  # Recently, by id: a refund may revive them.
 
     @property
     def available(self) -> Credits:
@@ -83,11 +88,12 @@ def plan_spend(purse: Purse, amount: int) -> Moves:
 
 
 def plan_expiry(purse: Purse, now: int) -> Moves:
-    """What expires now: everything past its time that no live hold needs."""
+    """What expires now: everything past its time that no live hold needs. Holds need the oldest credits first."""
     moves: list[Move] = []
-    budget = purse.balance - purse.held
-    for batch in purse.batches:
-        if batch.expires_at > now or budget == 0:
+    expired = [batch for batch in purse.batches if batch.expires_at <= now]
+    budget = sum(batch.remaining for batch in expired) - purse.held
+    for batch in expired:
+        if budget <= 0:
             break
         taken = min(budget, batch.remaining)
         moves.append((batch.id, -taken, batch.remaining - taken))
@@ -104,21 +110,30 @@ def plan_grant(purse: Purse, source: Source, amount: int, now: int, life_seconds
     return ((number, amount, amount),), fresh
 
 
-def plan_refund(purse: Purse, spent: str, now: int, life_seconds: int) -> tuple[Moves, Batch | None]:
-    """Undo what an entry with these parcels took. Gives the moves and the fresh batch, where one is needed."""
-    living = {batch.id: batch for batch in purse.batches}
+def unknown_batches(purse: Purse, parcels: str) -> list[int]:
+    """Numbers of the batches in these parcels that are not in memory: a refund must ask the store for them first."""
+    living = {batch.id for batch in purse.batches}
+    return [number for number, _ in read_parcels(parcels) if number not in living and number not in purse.spent]
+
+
+def plan_refund(purse: Purse, spent: str, now: int) -> tuple[Moves, Batch | None]:
+    """Undo what an entry with these parcels took. Gives the moves and the fresh batch, where one is needed.
+
+    A batch that is not even among the spent ones counts as expired; `unknown_batches` names it beforehand.
+    """
+    batches = purse.spent | {batch.id: batch for batch in purse.batches}
     moves: list[Move] = []
     homeless = 0
     for number, delta in read_parcels(spent):
         assert delta < 0, spent
-        batch = living.get(number)
-        if batch is None or batch.expires_at <= now:
+        batch = batches.get(number)
+        if batch is None or batch.expires_at < now + REFUND_GRACE_SECONDS:
             homeless -= delta
         else:
             moves.append((number, -delta, batch.remaining - delta))
     if homeless == 0:
         return tuple(moves), None
-    more, fresh = plan_grant(purse, Source.ADJUSTMENT, homeless, now, life_seconds)
+    more, fresh = plan_grant(purse, Source.ADJUSTMENT, homeless, now, REFUND_GRACE_SECONDS)
     return (*moves, *more), fresh
 
 
@@ -132,18 +147,36 @@ def move(purse: Purse, moves: Moves, fresh: Batch | None) -> int:
         insort(purse.batches, empty, key=_spending_order)
     total = 0
     for number, delta, remaining in moves:
-        batch = purse.batches[0]
-        if batch.id != number:
-            batch = next(row for row in purse.batches if row.id == number)
+        batch = purse.batches[0] if purse.batches else None
+        if batch is None or batch.id != number:
+            batch = next((row for row in purse.batches if row.id == number), None) or _revive(purse, number)
         batch.remaining = Credits(batch.remaining + delta)
         assert batch.remaining == remaining, (batch, delta, remaining)
         assert 0 <= remaining <= batch.credits, (batch, delta)
         if remaining == 0:
             purse.batches.remove(batch)
+            purse.spent[number] = batch
+            while len(purse.spent) > SPENT_MAX:
+                del purse.spent[next(iter(purse.spent))]
         total += delta
     purse.balance = Credits(purse.balance + total)
     assert purse.balance >= purse.held, purse
     return total
+
+
+def _revive(purse: Purse, number: int) -> Batch:
+    batch = purse.spent.pop(number)
+    insort(purse.batches, batch, key=_spending_order)
+    return batch
+
+
+def remember_spent(purse: Purse, batches: Iterable[Batch]) -> None:
+    """Batches that the store told of, where they are not in memory. Of these only the dates count."""
+    living = {batch.id for batch in purse.batches}
+    for batch in batches:
+        if batch.id not in living:
+            spent = Batch(batch.id, batch.source, batch.credits, Credits(0), batch.created_at, batch.expires_at)
+            purse.spent.setdefault(batch.id, spent)
 
 
 def write_parcels(moves: Moves) -> str:

@@ -126,6 +126,7 @@ class Desk:
 
     @answering
     async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
+        self._activations.check_owned(pubkey)
         signed = signed_challenge(pubkey, challenge_id, issued_at, self._identity.challenge_seconds)
         operation = self._random_bytes(OPERATION_BYTES)
         refusal = await self._credentials.use(signed, operation, self._defaults.requests_per_second)

@@ -64,6 +64,8 @@ END $$;
 -- operations that are unique for ever (bytes in hex).
 -- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
 -- is written; each head checks its own shard as it is updated.
+-- Each debit (type 2) is marked in account_debits. SQLSTATE 23505 there: its operation was debited before, in whatever
+-- month and by whichever owner.
 CREATE OR REPLACE FUNCTION accounts_write(
     my_epoch bigint, rare jsonb, heads accounts_head[], entries accounts_entry[], lefts accounts_left[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -103,6 +105,9 @@ BEGIN
                             parcels, hash)
         SELECT * FROM unnest(entries);
 
+        INSERT INTO account_debits (operation, at_ms)
+        SELECT e.operation_id, e.at_ms FROM unnest(entries) AS e WHERE e.type = 2;
+
         UPDATE credit_batches AS c SET remaining = b.remaining
         FROM unnest(lefts) AS b
         WHERE c.pubkey = b.pubkey AND c.id = b.id;
@@ -138,6 +143,10 @@ BEGIN
                         hash)
     VALUES (my_pubkey, my_at_ms, my_seq, my_type, my_outcome, my_amount, my_balance, my_operation, my_method,
             my_description, my_parcels, my_hash);
+
+    IF my_type = 2 THEN
+        INSERT INTO account_debits (operation, at_ms) VALUES (my_operation, my_at_ms);
+    END IF;
 
     UPDATE credit_batches AS c SET remaining = my_remaining WHERE c.pubkey = my_pubkey AND c.id = batch;
     IF NOT FOUND THEN

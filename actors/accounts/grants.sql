@@ -2,12 +2,12 @@
 -- :"product" stands for the role's name, as psql writes it. The ledger takes new entries and nothing else; a row that
 -- must never change has no UPDATE, and a column that may change is named.
 
-REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_operations, referral_codes, account_deposits,
-    account_events, account_facts, account_fact_heads FROM :"product";
+REVOKE ALL ON shard_owner, accounts, credit_batches, ledger, account_debits, account_operations, referral_codes,
+    account_deposits, account_events, account_facts, account_fact_heads FROM :"product";
 REVOKE ALL ON SEQUENCE shard_epoch FROM :"product";
 REVOKE ALL ON FUNCTION accounts_partition(bigint) FROM PUBLIC, :"product";
 
-GRANT SELECT, INSERT ON ledger, account_operations, account_facts TO :"product";
+GRANT SELECT, INSERT ON ledger, account_debits, account_operations, account_facts TO :"product";
 
 GRANT SELECT, INSERT, UPDATE (epoch, owner) ON shard_owner TO :"product";
 GRANT USAGE ON SEQUENCE shard_epoch TO :"product";

@@ -16,6 +16,7 @@ from actors import hosting, telemetry
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit, OwnerUnavailable
 from actors.accounts.deliveries import Deliveries
+from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
 from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleRequest
 from actors.clock import SystemClock
@@ -211,7 +212,7 @@ class AccountShardActor:
         assert storage.cluster_secret is not None
         name = SHARD_ACTOR_NAME.format(index=self._index)
         telemetry.set_up(config.telemetry, name, config.telemetry.log_dir)
-        clock = SystemClock()
+        clock = LedgerClock(SystemClock())
         pool = await connect_postgres(
             storage.postgres_url.get_secret_value(), connections_max=storage.postgres_pool_size, application=name
         )
@@ -220,7 +221,7 @@ class AccountShardActor:
             config.identity,
             config.payments,
             PostgresAccountStore(pool),
-            RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value())),
+            RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
             NullSink(),
             f"{name} of process {os.getpid()}",

@@ -16,7 +16,8 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import MemoryOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
-from actors.accounts.writes import Credited, Head, Stored, Write
+from actors.accounts.writes import Credited, Head, Past, Stored, Write
+from actors.clock import Clock, SystemClock
 from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 
@@ -31,7 +32,11 @@ class Row:
 
 
 class MemoryAccountStore:
-    def __init__(self) -> None:
+    """clock: the store's own, as a database server has its own."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.debits: dict[bytes, bytes] = {}  # Each operation that was debited, for ever, and its account.
         self.rows: dict[bytes, Row] = {}
         self.owners: dict[VirtualShard, tuple[int, str]] = {}
         self._epoch = 0
@@ -56,13 +61,15 @@ class MemoryAccountStore:
         self.owners |= dict.fromkeys(shards, (self._epoch, owner))
         return self._epoch
 
-    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
         await asyncio.sleep(0)
         self._check_owner(epoch, shards)
+        return self.clock.now_ms()
 
-    async def write(self, epoch: int, group: Write) -> None:
+    async def write(self, epoch: int, group: Write) -> int:
         await asyncio.sleep(0)
         self.write_now(epoch, group)
+        return self.clock.now_ms()
 
     def write_now(self, epoch: int, group: Write) -> None:
         """All checks come first: a group is written whole or not at all."""
@@ -74,6 +81,8 @@ class MemoryAccountStore:
             self.rows[head.pubkey].head = head
         for pubkey, entry, after in group.entries:
             self.rows[pubkey].entries.append((entry, after))
+            if entry.type == EntryType.DEBIT:
+                self.debits[entry.operation] = pubkey
         for pubkey, batch in group.new_batches:
             self.rows[pubkey].batches[batch.id] = Batch(
                 batch.id, batch.source, batch.credits, batch.credits, batch.created_at, batch.expires_at
@@ -100,6 +109,9 @@ class MemoryAccountStore:
             row = self.rows.get(head.pubkey)
             if (row.head.seq if row else 0) != head.seq_before or head.balance < 0:
                 raise StoreUnavailable("an account is not where its owner left it")
+        debits = [entry.operation for _, entry, _ in group.entries if entry.type == EntryType.DEBIT]
+        if len(set(debits)) != len(debits) or not self.debits.keys().isdisjoint(debits):
+            raise StoreUnavailable("an operation was debited before")
         for pubkey, mark in group.marks:
             marked = self.rows.get(pubkey)
             if marked is not None and (mark.kind, mark.operation) in marked.marks:
@@ -154,13 +166,24 @@ class MemoryAccountStore:
         found = (row.marks.get((kind, operation)) for kind in kinds) if row else ()
         return next((mark for mark in found if mark is not None), None)
 
-    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None:
+    async def find_ended(self, operations: Sequence[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], Past]:
+        await asyncio.sleep(0)
+        found = {key: self._past(*key) for key in operations}
+        return {key: past for key, past in found.items() if past is not None}
+
+    def _past(self, pubkey: bytes, operation: bytes) -> Past | None:
+        row = self.rows.get(pubkey)
+        voided = row is not None and any((kind, operation) in row.marks for kind in (MarkKind.VOID, MarkKind.REFUND))
+        if operation not in self.debits and not voided:
+            return None
+        entries = row.entries if row is not None and self.debits.get(operation) == pubkey else []
+        debits = (entry for entry, _ in entries if entry.operation == operation and entry.type == EntryType.DEBIT)
+        return Past(next(debits, None), voided)
+
+    async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]:
         await asyncio.sleep(0)
         row = self.rows.get(pubkey)
-        for entry, _ in row.entries if row else ():
-            if entry.operation == operation and entry.type == EntryType.DEBIT and entry.at_ms >= since_ms:
-                return entry
-        return None
+        return [_copy(row.batches[number]) for number in numbers if number in row.batches] if row else []
 
     async def entries(self, pubkey: bytes, offset: int, limit: int, debits_only: bool) -> list[Entry]:
         await asyncio.sleep(0)

@@ -138,6 +138,17 @@ def read_deposit(text: str | None) -> Deposit | None:
     return Deposit(**row | {"operation": bytes.fromhex(row["operation"])})
 
 
+def stored_batch(row: Any) -> Batch:
+    return Batch(
+        row["id"],
+        Source(row["source"]),
+        Credits(row["credits"]),
+        Credits(row["remaining"]),
+        UnixSeconds(row["created_at"]),
+        UnixSeconds(row["expires_at"]),
+    )
+
+
 def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
     profile = Profile(
         row["created_at"],
@@ -164,17 +175,7 @@ def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list
     return Stored(
         profile,
         head,
-        [
-            Batch(
-                batch["id"],
-                Source(batch["source"]),
-                Credits(batch["credits"]),
-                Credits(batch["remaining"]),
-                UnixSeconds(batch["created_at"]),
-                UnixSeconds(batch["expires_at"]),
-            )
-            for batch in batches
-        ],
+        [stored_batch(batch) for batch in batches],
         recent,
         [Mark(*mark) for mark in marks],
         read_deposit(row["last_deposit"]),

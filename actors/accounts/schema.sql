@@ -73,6 +73,14 @@ END $$;
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON ledger
     FOR EACH ROW EXECUTE FUNCTION ledger_is_append_only();
 
+-- Operations that were debited, each once for ever and among all accounts. The ledger is partitioned by month, so that no
+-- index of it can say that, and a clock says which month an entry belongs to.
+-- at_ms: of the entry; it finds the entry's partition.
+CREATE TABLE account_debits (
+    operation bytea  PRIMARY KEY,
+    at_ms     bigint NOT NULL
+);
+
 -- Operations that must be unique for ever, whatever month they were made in: voids, refunds, adjustments.
 CREATE TABLE account_operations (
     pubkey    bytea    NOT NULL,

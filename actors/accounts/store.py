@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 
 from actors.accounts.account import Mark, MarkKind
+from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
-from actors.accounts.rows import entry_arguments, group_arguments, stored_account
-from actors.accounts.writes import Credited, Stored, Write
+from actors.accounts.rows import entry_arguments, group_arguments, stored_account, stored_batch
+from actors.accounts.writes import Credited, Past, Stored, Write
 from actors.schema import check_schema, read_layout
 from actors.storage import AWAY_AT_WORK, away_as, borrowed
 from actors.units import VirtualShard
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 WRITE_SECONDS = 8.0
 EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
 _PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
-_FENCED, _DIVERGED = "LG001", "LG002"
+_FENCED, _DIVERGED, _DOUBLED = "LG001", "LG002", "23505"
 # For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
 # the planner works that out anew for every group, or scans whole tables while statistics are young.
 _WRITER_SETTINGS = (
@@ -41,9 +42,24 @@ _WRITER_SETTINGS = (
     # A write reads who owns its shards after it waited for a takeover, whatever the database's own default is.
     "SET default_transaction_isolation = 'read committed'"
 )
+_NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _WRITE_GROUP = "SELECT accounts_write($1, $2, $3, $4, $5)"
 _WRITE_ENTRY = f"SELECT accounts_write_entry({', '.join(f'${number}' for number in range(1, 19))})"
 _ENTRY_COLUMNS = "seq, at_ms, type, amount, balance, operation_id, method, outcome, description, parcels"
+_BATCH_COLUMNS = "id, source, credits, remaining, created_at, expires_at"
+# The mark of a debit says when its entry was written, so that one partition of the ledger is read for each. The limit
+# keeps the server from joining with the whole ledger.
+_FIND_DEBITS = (
+    f"SELECT asked.pubkey, asked.operation, l.* FROM unnest($1::bytea[], $2::bytea[]) AS asked (pubkey, operation)"  # noqa: S608
+    f" JOIN account_debits d ON d.operation = asked.operation LEFT JOIN LATERAL (SELECT {_ENTRY_COLUMNS} FROM ledger"
+    f" WHERE pubkey = asked.pubkey AND at_ms = d.at_ms AND operation_id = d.operation AND type = {EntryType.DEBIT:d}"
+    " LIMIT 1) AS l ON true"
+)
+_FIND_VOIDS = (
+    "SELECT asked.pubkey, asked.operation FROM unnest($1::bytea[], $2::bytea[]) AS asked (pubkey, operation)"  # noqa: S608
+    " JOIN account_operations o ON o.pubkey = asked.pubkey AND o.operation = asked.operation"
+    f" AND o.kind IN ({MarkKind.VOID:d}, {MarkKind.REFUND:d})"
+)
 
 
 class StoreUnavailable(Exception):
@@ -77,13 +93,17 @@ class AccountStore(Protocol):
         """
         ...
 
-    async def write(self, epoch: int, group: Write) -> int | None:
-        """Make the whole group durable, or nothing of it. Gives the store's own time in Unix milliseconds, if it has a
-        clock. Raises Fenced; after any other error, whether it was made is known only after the next take_over."""
+    async def write(self, epoch: int, group: Write) -> int:
+        """Make the whole group durable, or nothing of it. Gives the store's own time in Unix milliseconds.
+
+        Raises Fenced; after any other error, whether it was made is known only after the next take_over. A group with a
+        debit of an operation that was debited before, by whomever and whenever, is refused.
+        """
         ...
 
-    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
-        """Raises Fenced when these shards do not have this epoch any more."""
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
+        """Give the store's own time in Unix milliseconds. Raises Fenced when these shards do not have this epoch any
+        more."""
         ...
 
     async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
@@ -96,7 +116,14 @@ class AccountStore(Protocol):
 
     async def find_mark(self, pubkey: bytes, kinds: Sequence[int], operation: bytes) -> Mark | None: ...
 
-    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None: ...
+    async def find_ended(self, operations: Sequence[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], Past]:
+        """How these operations ended, each with its account before it; without those that never ended. It looks through
+        the ledger of all time: no clock decides what is found."""
+        ...
+
+    async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]:
+        """Batches of one account, spent ones too."""
+        ...
 
     async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
         """Whose credits these transfers became, among all accounts; without those that became nobody's yet."""
@@ -174,13 +201,17 @@ class PostgresAccountStore:
         assert isinstance(epoch, int)
         return epoch
 
-    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
         async with self._reading() as connection:
-            owned = await connection.fetchval(
-                "SELECT count(*) FROM shard_owner WHERE virtual_shard = ANY ($1) AND epoch = $2", list(shards), epoch
+            owned, now_ms = await connection.fetchrow(
+                f"SELECT count(*), {_NOW_MS} FROM shard_owner"  # noqa: S608 - a constant.
+                " WHERE virtual_shard = ANY ($1) AND epoch = $2",
+                list(shards),
+                epoch,
             )
         if owned != len(shards):
             raise Fenced
+        return int(now_ms)
 
     async def write(self, epoch: int, group: Write) -> int:
         try:
@@ -196,7 +227,7 @@ class PostgresAccountStore:
             if isinstance(error, asyncpg.PostgresError):
                 if error.sqlstate == _FENCED:
                     raise Fenced from error
-                if error.sqlstate == _DIVERGED:
+                if error.sqlstate in (_DIVERGED, _DOUBLED):
                     logger.error("accounts_write refused a group: %s", error)
             if isinstance(error, AWAY_AT_WORK):
                 raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
@@ -229,8 +260,7 @@ class PostgresAccountStore:
             if row is None:
                 return None
             batches = await connection.fetch(
-                "SELECT id, source, credits, remaining, created_at, expires_at FROM credit_batches"
-                " WHERE pubkey = $1 AND remaining > 0",
+                f"SELECT {_BATCH_COLUMNS} FROM credit_batches WHERE pubkey = $1 AND remaining > 0",  # noqa: S608
                 pubkey,
             )
             # The newest entry's time is known, so only the partitions of its month and of the recent past are read.
@@ -267,17 +297,26 @@ class PostgresAccountStore:
             )
         return None if row is None else Mark(*row)
 
-    async def find_debit(self, pubkey: bytes, operation: bytes, since_ms: int) -> Entry | None:
+    async def find_ended(self, operations: Sequence[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], Past]:
+        pubkeys, names = [pubkey for pubkey, _ in operations], [operation for _, operation in operations]
         async with self._reading() as connection:
-            row = await connection.fetchrow(
-                f"SELECT {_ENTRY_COLUMNS} FROM ledger"  # noqa: S608 - column names.
-                " WHERE pubkey = $1 AND at_ms >= $2 AND operation_id = $3 AND type = $4",
+            debits = await connection.fetch(_FIND_DEBITS, pubkeys, names)
+            voids = await connection.fetch(_FIND_VOIDS, pubkeys, names)
+        found = {
+            (row[0], row[1]): Past(None if row[2] is None else Entry(*row[2:]), False) for row in map(tuple, debits)
+        }
+        for key in map(tuple, voids):
+            found[key] = Past(found[key].debit if key in found else None, True)
+        return found
+
+    async def find_batches(self, pubkey: bytes, numbers: Sequence[int]) -> list[Batch]:
+        async with self._reading() as connection:
+            rows = await connection.fetch(
+                f"SELECT {_BATCH_COLUMNS} FROM credit_batches WHERE pubkey = $1 AND id = ANY ($2)",  # noqa: S608
                 pubkey,
-                since_ms,
-                operation,
-                EntryType.DEBIT,
+                list(numbers),
             )
-        return None if row is None else Entry(*row)
+        return [stored_batch(row) for row in rows]
 
     async def find_deposits(self, operations: Sequence[bytes]) -> dict[bytes, Credited]:
         async with self._reading() as connection:

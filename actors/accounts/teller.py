@@ -16,8 +16,8 @@ from actors.accounts import endpoints
 from actors.accounts.account import Account, Moment, Moved
 from actors.accounts.activations import Activations
 from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
+from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
-from actors.accounts.deposit_finds import DepositFinds
 from actors.accounts.deposits import (
     decide_assignment,
     decide_bonus,
@@ -56,7 +56,7 @@ class Teller:
     ) -> None:
         self._desk, self._turns, self._commits, self._activations = desk, turns, commits, activations
         self._store, self._clock, self._payments = store, clock, payments_config
-        self._finds = DepositFinds(store)
+        self._finds = CoalescedLookup(store.find_deposits)
 
     # --- deposits -------------------------------------------------------------------------------------------------
 

@@ -10,18 +10,18 @@ from actors.accounts.account import Account, Event, Moment, apply
 from actors.accounts.activations import Activations
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
-from actors.clock import Clock
+from actors.accounts.ledger_clock import LedgerClock
 
 
 class Turns:
-    def __init__(self, activations: Activations, commits: GroupCommit, clock: Clock) -> None:
+    def __init__(self, activations: Activations, commits: GroupCommit, clock: LedgerClock) -> None:
         self._activations, self._commits, self._clock = activations, commits, clock
 
     def steady(self) -> int:
         return int(self._clock.monotonic())
 
     def moment(self) -> Moment:
-        return Moment(self._clock.now_ms(), int(self._clock.monotonic()))
+        return self._clock.moment()
 
     def is_current(self, account: Account) -> bool:
         """Whether this object still is the account, and what is recorded of it will be written."""
@@ -33,7 +33,7 @@ class Turns:
             return
         for ended in decide_hold_expiry(account, moment):
             apply(account, ended)
-        for expired in decide_credit_expiry(account, moment):
+        for expired in decide_credit_expiry(account, moment, self._clock.agreed_ms()):
             self.take(account, expired)
 
     def take(self, account: Account, event: Event) -> "asyncio.Future[None]":

@@ -1,7 +1,9 @@
-"""What an owner does now and then beside answering: telling events, looking for expiring batches, making room.
+"""The regular work of an owner beside answering: it tells events, looks for expiring batches, makes room for entries.
 
 Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`; ledger entries of type `expiry` for
-accounts that nobody asks for. A shell; part of AccountShard's tick. Whatever fails is tried again by a later tick.
+accounts that nobody asks for; hostile input 53. A shell; part of AccountShard's tick. A later tick tries again whatever
+fails. The monotonic clock says when work is due: a wall clock that is set must not make the next look a year late. Work
+that cannot be undone goes by the time on which the clocks agree, and waits while they do not.
 """
 
 import logging
@@ -10,15 +12,15 @@ from collections.abc import Sequence
 from actors.accounts.activations import Activations
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
+from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.turns import Turns
-from actors.clock import Clock
 from actors.events import EventSink
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
-_PREPARE_SECONDS = 86_400
+_DAY_SECONDS = 86_400
 _LOOK_SECONDS = 60  # A batch is announced within a minute of coming within 24 hours of its expiry.
 _EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one look; those that are left are found by the next.
 _TOLD_AT_ONCE_MAX = 500
@@ -29,7 +31,7 @@ class Upkeep:
     def __init__(
         self,
         store: AccountStore,
-        clock: Clock,
+        clock: LedgerClock,
         commits: GroupCommit,
         activations: Activations,
         turns: Turns,
@@ -38,23 +40,27 @@ class Upkeep:
     ) -> None:
         self._store, self._clock, self._commits = store, clock, commits
         self._activations, self._turns, self._sink, self._shards = activations, turns, sink, shards
-        self._prepare_at = clock.now() + _PREPARE_SECONDS
-        self._look_at = 0
+        self._prepare_at = clock.monotonic() + _DAY_SECONDS
+        self._forget_at = clock.monotonic() + _DAY_SECONDS
+        self._look_at = 0.0
 
     async def tick(self) -> None:
         """Once a second."""
         if not self._commits.open:
             return
-        now = self._clock.now()
+        steady = self._clock.monotonic()
         try:
-            if now >= self._prepare_at:
+            if steady >= self._prepare_at:
                 await self._store.prepare(self._clock.now_ms())
-                await self._store.outbox.forget(self._clock.now_ms() - _EVENTS_KEPT_MS)
-                self._prepare_at = now + _PREPARE_SECONDS
-            if now >= self._look_at:
-                await self._store.outbox.announce_expiring(self._shards, self._clock.now_ms())
-                await self._expire(now)
-                self._look_at = now + _LOOK_SECONDS
+                self._prepare_at = steady + _DAY_SECONDS
+            agreed_ms = self._clock.agreed_ms()
+            if agreed_ms is not None and steady >= self._forget_at:
+                await self._store.outbox.forget(agreed_ms - _EVENTS_KEPT_MS)
+                self._forget_at = steady + _DAY_SECONDS
+            if agreed_ms is not None and steady >= self._look_at:
+                await self._store.outbox.announce_expiring(self._shards, agreed_ms)
+                await self._expire(agreed_ms // 1000)
+                self._look_at = steady + _LOOK_SECONDS
             await self._tell()
         except (StoreUnavailable, OwnerUnavailable) as error:
             logger.warning("upkeep is late, the next tick tries again: %s", error)

@@ -118,6 +118,13 @@ class Credited(NamedTuple):
     uncollected: int
 
 
+class Past(NamedTuple):
+    """The end of an operation, whenever that was. Without either, the operation was debited for another account."""
+
+    debit: Entry | None
+    voided: bool  # Voided, or debited and refunded.
+
+
 @dataclass(slots=True)
 class Stored:
     """An account as the store has it."""
@@ -135,7 +142,8 @@ class Damaged(Exception):
 
 
 def entries_since_ms(defaults: Defaults, now_ms: int) -> int:
-    """Oldest entry that loading an account needs, to recognise operations that were posted before."""
+    """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking the
+    store for each. Only speed depends on it: what memory does not know, the store is asked about."""
     return now_ms - (defaults.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
 
 
@@ -157,6 +165,8 @@ def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
     for entry, _ in stored.entries:
         if entry.type == EntryType.DEBIT:
             account.operations.put(entry.operation, posted(entry.method, entry.parcels), steady)
+        elif entry.type == EntryType.REFUND:
+            account.operations.put(entry.operation, VOIDED, steady)
         elif entry.type == EntryType.ADJUSTMENT:
             account.operations.put(adjust_key(entry.operation), posted("", entry.parcels), steady)
     for mark in stored.marks:

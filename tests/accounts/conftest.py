@@ -13,8 +13,8 @@ from actors.storage import connect_postgres
 from tests.databases import as_role
 
 TABLES = (
-    "accounts, credit_batches, ledger, account_operations, shard_owner, account_deposits, account_events,"
-    " referral_codes, account_facts, account_fact_heads"
+    "accounts, credit_batches, ledger, account_debits, account_operations, shard_owner, account_deposits,"
+    " account_events, referral_codes, account_facts, account_fact_heads"
 )
 
 
@@ -44,7 +44,7 @@ async def postgres_pool(postgres_url: str, owner_url: str) -> AsyncIterator[asyn
 async def store(request: pytest.FixtureRequest, clock: ManualClock) -> AsyncIterator[AccountStore]:
     """Each store in turn, empty."""
     if request.param == "memory":
-        yield MemoryAccountStore()
+        yield MemoryAccountStore(clock)
         return
     urls = (request.getfixturevalue(name) for name in ("postgres_url", "owner_url"))
     async with empty_database(*urls) as pool:

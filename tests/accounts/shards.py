@@ -10,21 +10,37 @@ from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import StoreUnavailable
 from actors.accounts.writes import Stored, Write
 from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
-from actors.clock import ManualClock
+from actors.clock import Clock, ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import Event
 from actors.identity.keys import parse_api_key
 from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, MemoryIdentityStore, TakenNonce
-from actors.units import VirtualShard
+from actors.units import UnixMillis, UnixSeconds, VirtualShard
 
 SHARDS = tuple(VirtualShard(number) for number in range(1024))
+
+
+class WallClock:
+    """The clocks of one process: the true time, but its wall clock may be set ahead (or below 0: behind)."""
+
+    def __init__(self, true: ManualClock, ahead_seconds: int = 0) -> None:
+        self._true, self.ahead_seconds = true, ahead_seconds
+
+    def now(self) -> UnixSeconds:
+        return UnixSeconds(self._true.now() + self.ahead_seconds)
+
+    def now_ms(self) -> UnixMillis:
+        return UnixMillis(self._true.now_ms() + self.ahead_seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self._true.monotonic()
 
 
 class FailingStore(MemoryAccountStore):
     """fail: what the coming writes do, one each: "before" (nothing written), "after" (written, the answer lost)."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock)
         self.fail: list[str] = []
         self.away = False
         self.loads = self.writes = 0
@@ -34,21 +50,22 @@ class FailingStore(MemoryAccountStore):
         self._check_away()
         return await super().take_over(owner, shards, renew)
 
-    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
+    async def check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> int:
         self._check_away()
-        await super().check_owner(epoch, shards)
+        return await super().check_owner(epoch, shards)
 
-    async def write(self, epoch: int, group: Write) -> None:
+    async def write(self, epoch: int, group: Write) -> int:
         if self.gate is not None:
             await self.gate.wait()
         self._check_away()
         failure = self.fail.pop(0) if self.fail else ""
         if failure == "before":
             raise StoreUnavailable("the connection was lost")
-        await super().write(epoch, group)
+        database_ms = await super().write(epoch, group)
         self.writes += 1
         if failure == "after":
             raise StoreUnavailable("the connection was lost")
+        return database_ms
 
     async def load(self, pubkey: bytes, since_ms: int) -> Stored | None:
         self._check_away()
@@ -134,7 +151,10 @@ async def settle_down() -> None:
 
 @dataclass
 class World:
-    """Everything that outlives a shard, and a way to make shards in it."""
+    """Everything that outlives a shard, and a way to make shards in it.
+
+    clock: the true time, which is the store's too; `ahead_seconds` of it sets the clock of the whole machine.
+    """
 
     clock: ManualClock = field(default_factory=ManualClock)
     store: FailingStore = field(default_factory=FailingStore)
@@ -149,18 +169,20 @@ class World:
 
     def __post_init__(self) -> None:
         self.identity = FailingIdentityStore(self.clock)
+        self.store.clock = self.clock
 
-    async def shard(self) -> AccountShard:
+    async def shard(self, clock: Clock | None = None, shards: Sequence[VirtualShard] = SHARDS) -> AccountShard:
+        """clock: of this process alone."""
         shard = AccountShard(
             self.config,
             IdentityConfig(),
             self.payments,
             self.store,
             self.identity,
-            self.clock,
+            clock or self.clock,
             self.sink,
             "test",
-            SHARDS,
+            shards,
             sleep=self.pauses,
         )
         await shard.start()

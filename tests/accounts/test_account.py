@@ -40,8 +40,8 @@ def test_replaying_the_events_is_running_the_program() -> None:
     happened(decide_adjust(account, 500, "opening", b"one", START))
     for number in range(0, 60, 10):
         happened(decide_hold(account, hold(number, 5, 25, 900), START).event)
-    happened(decide_settle(account, settle(0, 5), START).event)
-    happened(decide_settle(account, settle(10, 0), START).event)
+    happened(decide_settle(account, settle(0, 5), START, True).event)
+    happened(decide_settle(account, settle(10, 0), START, True).event)
     happened(decide_void(account, settle(0, 5), START).event)
     happened(decide_void(account, settle(20, 5), START).event)
     happened(HoldEnded(operation(30), 61, expired=True))
@@ -91,7 +91,7 @@ def test_overrides_replace_the_defaults_and_go_back() -> None:
 def test_an_event_that_does_not_follow_is_a_broken_invariant() -> None:
     """An assertion: the account is loaded again rather than continued."""
     account = opened(credits=10)
-    event = decide_settle(account, settle(1, 5), START).event
+    event = decide_settle(account, settle(1, 5), START, True).event
     take(account, event)
     with pytest.raises(AssertionError):
         take(account, event)

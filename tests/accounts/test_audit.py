@@ -40,10 +40,11 @@ async def filled(pool: asyncpg.Pool) -> None:
         grant = decide_adjust(account, 100, "grant", b"grant", START)
         assert grant is not None
         await store.write(epoch, group_of(account, grant))
-        for number in (1, 2):
+        first = 1 if pubkey == ALICE else 11
+        for number in (first, first + 1):
             await store.write(epoch, group_of(account, posted(account, settle(number, 30, pubkey=pubkey))))
-        refund = decide_void(account, settle(1, 30, pubkey=pubkey), START).event
-        void = decide_void(account, settle(3, 30, pubkey=pubkey), START, True).event
+        refund = decide_void(account, settle(first, 30, pubkey=pubkey), START).event
+        void = decide_void(account, settle(first + 2, 30, pubkey=pubkey), START, True).event
         assert refund is not None and void is not None
         await store.write(epoch, group_of(account, refund, void))
     await store.close()
@@ -83,6 +84,9 @@ async def test_a_true_ledger_passes(postgres_pool: asyncpg.Pool) -> None:
             "an operation is debited more than once: 01",
         ),
         ("UPDATE ledger SET operation_id = '\\x01' WHERE type = 3", "does not give back what was debited"),
+        ("DELETE FROM account_debits", "a debit could be made again"),
+        ("UPDATE account_debits SET at_ms = at_ms + 1", "a debit could be made again"),
+        ("INSERT INTO account_debits VALUES ('\\x01', 0)", "marked as debited, and the ledger does not have it: 01"),
         ("DELETE FROM account_operations WHERE kind = 1", "its mark is missing"),
         ("DELETE FROM account_operations WHERE kind = 2", "its mark is missing"),
         ("UPDATE account_operations SET operation = '\\x01' WHERE kind = 2", "the ledger does not have it"),
@@ -116,7 +120,7 @@ async def test_a_settle_after_the_audit_began_does_not_disturb_it(postgres_pool:
         async with connection.transaction():
             assert await connection.fetchval("SELECT count(*) FROM accounts") == 2
     assert (await audited(postgres_pool)).accounts == 3
-    assert decide_settle(account, settle(1, 1, pubkey=b"c" * 32), START).ok is False
+    assert decide_settle(account, settle(1, 1, pubkey=b"c" * 32), START, True).ok is False
 
 
 def command(*arguments: str) -> tuple[int, str]:

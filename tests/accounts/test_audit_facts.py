@@ -57,7 +57,7 @@ async def books(postgres_pool: asyncpg.Pool) -> asyncpg.Pool:
             group.cut({pubkey: account})
             await store.write(epoch, group)
         await store.write(epoch, group_of(account, decide_return(account, operation, 110_000, "never final", START)))
-        for call in (1, 2):
+        for call in (10 * number + 1, 10 * number + 2):
             await store.write(epoch, group_of(account, posted(account, settle(call, 30, pubkey=pubkey))))
         grant = decide_adjust(account, 5, "grant", b"grant", START)
         assert grant is not None
@@ -152,7 +152,12 @@ async def test_ending_a_referral_code_is_a_fact(books: asyncpg.Pool) -> None:
 
 
 def removal(pubkey: bytes, *more: str) -> list[str]:
-    return [f"DELETE FROM {table} WHERE pubkey = '\\x{pubkey.hex()}'" for table in (*TABLES, *more)]
+    marks = f"DELETE FROM account_debits d USING ledger l WHERE l.operation_id = d.operation AND {_of(pubkey, 'l.')}"
+    return [marks, *(f"DELETE FROM {table} WHERE {_of(pubkey)}" for table in (*TABLES, *more))]
+
+
+def _of(pubkey: bytes, table: str = "") -> str:
+    return f"{table}pubkey = '\\x{pubkey.hex()}'"
 
 
 async def test_an_account_removed_whole_is_named(books: asyncpg.Pool, owner_url: str) -> None:

@@ -9,6 +9,7 @@ from actors.accounts.account import Account, ProfileSet, apply, new_account
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_adjust, decide_settle
+from actors.accounts.ledger_clock import LedgerClock
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, opened, settle
 from tests.accounts.shards import SHARDS, World, settle_down
 
@@ -21,7 +22,7 @@ class Owner:
         self.low: list[int] = []
         self.commits = GroupCommit(
             world.store,
-            world.clock,
+            LedgerClock(world.clock),
             "owner",
             SHARDS,
             self.forgotten.extend,
@@ -39,7 +40,7 @@ class Owner:
         return account
 
     def post(self, account: Account, number: int, charged: int = 1) -> "asyncio.Future[None]":
-        event = decide_settle(account, settle(number, charged, pubkey=account.pubkey), START).event
+        event = decide_settle(account, settle(number, charged, pubkey=account.pubkey), START, True).event
         assert event is not None
         apply(account, event)
         return self.commits.record(account, event)

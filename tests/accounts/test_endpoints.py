@@ -27,7 +27,7 @@ GRANT = Entry(1, START_MS, EntryType.ADJUSTMENT, 100, 100, b"", "", 0, "opening"
 
 def test_the_account_object_has_the_interfaces_fields() -> None:
     account = opened(credits=100)
-    take(account, decide_settle(account, settle(1, 30), START).event)
+    take(account, decide_settle(account, settle(1, 30), START, True).event)
     now = START_MS // 1000
     assert account_body(account, PAYMENTS) == {
         "ok": True,

@@ -26,8 +26,8 @@ def written() -> tuple[Account, Written]:
 
     record(decide_adjust(account, 100, "one", b"one", START))
     record(decide_adjust(account, 50, "two", b"two", START))
-    record(decide_settle(account, settle(1, 120), START).event)
-    record(decide_settle(account, settle(2, 7), START).event)
+    record(decide_settle(account, settle(1, 120), START, True).event)
+    record(decide_settle(account, settle(2, 7), START, True).event)
     record(decide_void(account, settle(1, 120), START).event)
     return account, entries
 

@@ -16,7 +16,7 @@ def test_a_plain_debit_needs_no_rare_part() -> None:
     """Most groups are debits alone: what is rare must cost them nothing."""
     account = opened(credits=10)
     group = Write()
-    take(account, decide_settle(account, settle(1, 5), START).event, group)
+    take(account, decide_settle(account, settle(1, 5), START, True).event, group)
     group.cut({ALICE: account})
     assert group_arguments(group)[0] is None
 
@@ -27,22 +27,22 @@ def test_only_one_entry_of_one_batch_alone_goes_as_plain_values() -> None:
     grant = decide_adjust(account, 10, "more", b"more", later(START, 1))
     assert grant is not None
     assert entry_arguments(group_of(account, grant)) is None  # A batch and a mark.
-    alone = decide_settle(account, settle(1, 5), START).event
+    alone = decide_settle(account, settle(1, 5), START, True).event
     assert alone is not None
     assert entry_arguments(group_of(account, alone)) is not None
-    two_batches = decide_settle(account, settle(2, 7), START).event
+    two_batches = decide_settle(account, settle(2, 7), START, True).event
     assert two_batches is not None
     assert entry_arguments(group_of(account, two_batches)) is None
     group = Write()
-    take(account, decide_settle(account, settle(3, 1), START).event, group)
-    take(account, decide_settle(account, settle(4, 1), START).event, group)
+    take(account, decide_settle(account, settle(3, 1), START, True).event, group)
+    take(account, decide_settle(account, settle(4, 1), START, True).event, group)
     group.cut({ALICE: account})
     assert entry_arguments(group) is None
     refund = decide_void(account, settle(4, 1), START).event
     assert refund is not None
     assert entry_arguments(group_of(account, refund)) is None  # A mark.
     with_profile = group_of(account, decide_limits(account, 7, None))
-    take(account, decide_settle(account, settle(5, 1), START).event, with_profile)
+    take(account, decide_settle(account, settle(5, 1), START, True).event, with_profile)
     with_profile.cut({ALICE: account})
     assert entry_arguments(with_profile) is None
 

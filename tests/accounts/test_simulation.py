@@ -37,7 +37,7 @@ class MoodyStore(FailingStore):
         self.late: list[asyncio.Future[None]] = []
         self.kind = False  # Tests that begin or end want no trouble.
 
-    async def write(self, epoch: int, group: Write) -> None:
+    async def write(self, epoch: int, group: Write) -> int:
         for _ in range(self.chance.randrange(4)):
             await asyncio.sleep(0)
         mood = 1.0 if self.kind else self.chance.random()
@@ -46,11 +46,12 @@ class MoodyStore(FailingStore):
         if mood < 0.12:
             self.late.append(asyncio.ensure_future(self._write_late(epoch, group)))
             raise StoreUnavailable("lost while it was on its way")
-        await super().write(epoch, group)
+        database_ms = await super().write(epoch, group)
         for _ in range(self.chance.randrange(3)):
             await asyncio.sleep(0)
         if mood < 0.20:
             raise StoreUnavailable("lost after")
+        return database_ms
 
     async def _write_late(self, epoch: int, group: Write) -> None:
         """The server works on although nobody listens any more; a takeover comes before it or after it."""

@@ -9,14 +9,12 @@ import pytest
 from actors.accounts.account import Account, HoldEnded, Mark, MarkKind, Moved
 from actors.accounts.core import (
     decide_adjust,
-    decide_credit_expiry,
     decide_key,
     decide_limits,
     decide_settle,
     decide_status,
     decide_void,
 )
-from actors.accounts.ledger import EntryType
 from actors.accounts.store import (
     EXPIRED_LOOKED_BACK_SECONDS,
     AccountStore,
@@ -48,7 +46,7 @@ HOUR_MS = 3_600_000
 
 def posted(account: Account, request: SettleRequest) -> Moved:
     """The event of a settle that must be accepted."""
-    settlement = decide_settle(account, request, START)
+    settlement = decide_settle(account, request, START, True)
     assert isinstance(settlement.event, Moved), settlement
     return settlement.event
 
@@ -253,7 +251,7 @@ async def test_operations_are_found_and_loaded_by_time(store: AccountStore) -> N
     assert isinstance(refund.event, Moved)
     await store.write(epoch, group_of(account, refund.event))
     moment = later(START, 3600)
-    recent = decide_settle(account, settle(2, 7, held_at=moment.wall_ms // 1000), moment)
+    recent = decide_settle(account, settle(2, 7, held_at=moment.wall_ms // 1000), moment, True)
     assert isinstance(recent.event, Moved)
     await store.write(epoch, group_of(account, recent.event))
 
@@ -264,10 +262,13 @@ async def test_operations_are_found_and_loaded_by_time(store: AccountStore) -> N
     everything = await store.load(ALICE, 0)
     assert everything is not None
     assert [mark.operation for mark in everything.marks] == [operation(1)]
-    debit = await store.find_debit(ALICE, operation(1), START.wall_ms)
-    assert debit is not None and (debit.amount, debit.method) == (-5, "getBalance")
-    assert await store.find_debit(ALICE, operation(1), moment.wall_ms) is None
-    assert await store.find_debit(ALICE, operation(3), 0) is None
+    found = await store.find_ended([(ALICE, operation(number)) for number in (1, 2, 3)])
+    assert {key: past.voided for key, past in found.items()} == {
+        (ALICE, operation(1)): True,
+        (ALICE, operation(2)): False,
+    }
+    debits = [past.debit for past in found.values() if past.debit is not None]
+    assert sorted((debit.amount, debit.method) for debit in debits) == [(-7, "getBalance"), (-5, "getBalance")]
     nothing_recent = await store.load(ALICE, moment.wall_ms + HOUR_MS)
     assert nothing_recent is not None and len(nothing_recent.entries) == 1  # The newest, to check the chain with.
 
@@ -282,8 +283,6 @@ async def test_entries_are_listed_newest_first(store: AccountStore) -> None:
     assert [entry.amount for entry in await store.entries(ALICE, 4, 50, False)] == [-1, 1000]
     assert [entry.amount for entry in await store.entries(ALICE, 4, 50, True)] == [-1]
     assert await store.entries(BOB, 0, 50, False) == []
-    expired = decide_credit_expiry(account, later(START, 366 * 86_400))
-    assert expired[0].entry.type == EntryType.EXPIRY
 
 
 async def test_accounts_with_something_past_its_time_are_found(store: AccountStore) -> None:

@@ -8,13 +8,19 @@ import pytest
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Answer, DepositCredit
 from actors.accounts.store import AccountStore
-from actors.clock import ManualClock
+from actors.clock import ManualClock, SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.identity.store import MemoryIdentityStore
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import SHARDS, Sink, World
 
 CREDIT = DepositCredit(b"s" * 64, 0, 10_000, 7)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The database has a clock of its own, which the owner goes by: stands still at the time when the test began."""
+    return ManualClock(SystemClock().now_ms())
 
 
 async def opened_shard(store: AccountStore, clock: ManualClock, name: str = "test") -> AccountShard:
@@ -142,11 +148,11 @@ async def test_what_is_no_deposit_is_refused(shard: AccountShard, wrong: Deposit
     assert (await shard.teller.credit_deposit(ALICE, wrong)).refusal == "INVALID_REQUEST"
 
 
-async def test_a_bonus_comes_with_every_deposit_of_a_linked_account(shard: AccountShard) -> None:
+async def test_a_bonus_comes_with_every_deposit_of_a_linked_account(shard: AccountShard, clock: ManualClock) -> None:
     """Interface: captured once at creation; the bonus and the deposit are told and written together."""
     made = await shard.teller.create_referral("FRIEND", 2_000, None, "")
     assert made.refusal is None
-    wallet = World().wallet(ALICE)
+    wallet = World(clock).wallet(ALICE)
     assert (await shard.issue_key(wallet, "FRIEND")).refusal is None
     told = body(await shard.teller.credit_deposit(ALICE, CREDIT))
     assert (told["credits_added"], told["new_balance"]) == (1_200, 1_200)

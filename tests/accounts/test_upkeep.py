@@ -4,6 +4,7 @@ import base58
 import pytest
 
 from actors.accounts.api import DepositCredit
+from actors.accounts.ledger_time import SETTLING_MS
 from actors.events import CreditsExpiring, DepositCredited, Event
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import Sink, World
@@ -88,6 +89,7 @@ async def test_a_halted_account_holds_up_nobody_else() -> None:
         row.head = row.head._replace(balance=1)
     world.clock.advance(365 * DAY)
     shard = await world.shard()
+    world.clock.advance(SETTLING_MS / 1000)
     await shard.tick()
     assert {event.pubkey for event in world.sink.events if isinstance(event, DepositCredited)} == {
         base58.b58encode(pubkey).decode() for pubkey in (ALICE, BOB, CAROL)

@@ -15,7 +15,7 @@ async def stored() -> Stored:
     group = opening_group(account)
     take(account, decide_adjust(account, 100, "", b"grant", START), group)
     for number in (1, 2):
-        take(account, decide_settle(account, settle(number, 10), START).event, group)
+        take(account, decide_settle(account, settle(number, 10), START, True).event, group)
     group.cut({ALICE: account})
     store = MemoryAccountStore()
     epoch = await store.take_over("owner", [VirtualShard(number) for number in range(1024)], False)
@@ -29,7 +29,7 @@ def test_a_group_says_where_the_store_must_have_left_each_account() -> None:
     account = opened(credits=100)
     group = Write()
     for number in (1, 2, 3):
-        take(account, decide_settle(account, settle(number, 10), START).event, group)
+        take(account, decide_settle(account, settle(number, 10), START, True).event, group)
     group.cut({ALICE: account})
     (head,) = group.heads
     assert (head.seq_before, head.seq, head.balance, head.hash) == (1, 4, 70, account.head)

@@ -148,7 +148,7 @@ class PaymentWorld:
             AccountsConfig(),
             IdentityConfig(),
             PaymentsConfig(network="devnet"),
-            MemoryAccountStore(),
+            MemoryAccountStore(self.clock),
             MemoryIdentityStore(self.clock),
             self.clock,
             NullSink(),

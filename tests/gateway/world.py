@@ -39,6 +39,9 @@ class InProcessAccounts:
     def __init__(self, shard: AccountShard) -> None:
         self._shard = shard
         self.down = False
+        self.in_touch = True
+        self.gives_up = False  # Whether the owner has refunded by now what it was not told to be delivered.
+        self.confirms = 0
         self.holds: list[HoldRequest] = []
         self.settles: list[SettleRequest] = []
         self.delivered_operations: list[bytes] = []
@@ -54,6 +57,17 @@ class InProcessAccounts:
         self._check()
         self.settles.append(request)
         return await self._settled(self._shard.settle_now(request))
+
+    def may_leave(self, charge: SettleRequest) -> bool:
+        """The owner is in this process: nobody is ever out of touch, unless the test says so."""
+        return self.in_touch
+
+    async def confirm(self, charge: SettleRequest) -> bool:
+        self.confirms += 1
+        if self.gives_up:
+            await self._settled(self._shard.void_now(charge))
+        self.in_touch = (await self.settle(charge)).ok
+        return self.in_touch
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         """Nothing dies here, so it is only noted."""
@@ -145,7 +159,7 @@ class World:
             gateway=GatewayConfig(**settings.get("gateway", {})),
         )
         self.node: Any = node or ScriptedNode()
-        self.store = MemoryAccountStore()
+        self.store = MemoryAccountStore(self.clock)
         self.identity_store = identity_store or MemoryIdentityStore(self.clock)
         self.shard = AccountShard(
             self.config.accounts,

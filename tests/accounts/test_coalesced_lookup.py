@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.accounts.deposit_finds import DepositFinds
+from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import StoreUnavailable
 from actors.accounts.writes import Credited
@@ -32,7 +32,7 @@ class Counting(MemoryAccountStore):
 async def test_who_asks_at_once_is_answered_at_once() -> None:
     store = Counting()
     store.known[b"7"] = FOUND
-    finds = DepositFinds(store)
+    finds = CoalescedLookup(store.find_deposits)
     answers = await asyncio.gather(*(finds.find(b"%d" % (number % 10)) for number in range(100)))
     assert store.questions == [10]
     assert [answer is FOUND for answer in answers] == [number % 10 == 7 for number in range(100)]
@@ -41,7 +41,7 @@ async def test_who_asks_at_once_is_answered_at_once() -> None:
 async def test_a_question_under_way_takes_nobody_in() -> None:
     """Its answer may be older than what they know: a deposit written meanwhile would be credited again."""
     store = Counting()
-    finds = DepositFinds(store)
+    finds = CoalescedLookup(store.find_deposits)
     first = asyncio.create_task(finds.find(b"1"))
     for _ in range(2):
         await asyncio.sleep(0)
@@ -54,7 +54,7 @@ async def test_a_question_under_way_takes_nobody_in() -> None:
 async def test_a_store_that_is_away_is_told_to_all_and_asked_again() -> None:
     store = Counting()
     store.away = True
-    finds = DepositFinds(store)
+    finds = CoalescedLookup(store.find_deposits)
     for ended in await asyncio.gather(*(finds.find(b"%d" % number) for number in range(3)), return_exceptions=True):
         assert isinstance(ended, StoreUnavailable)
     store.away = False
@@ -63,7 +63,7 @@ async def test_a_store_that_is_away_is_told_to_all_and_asked_again() -> None:
 
 async def test_an_asker_who_leaves_stops_nobody() -> None:
     store = Counting()
-    finds = DepositFinds(store)
+    finds = CoalescedLookup(store.find_deposits)
     first, second = (asyncio.create_task(finds.find(b"1")) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()

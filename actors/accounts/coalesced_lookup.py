@@ -1,0 +1,47 @@
+"""Looks up keys in the store, in one query for all callers that wait at the same time.
+
+Implements: a backlog of deposits that is worked off at hundreds a second; the settles that reach a fresh owner all at
+once. A shell. Callers do not join a query that has already started: its answer may be older than what they know.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+_AT_ONCE_MAX = 1_000
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class CoalescedLookup(Generic[Key, Found]):
+    """ask: gives what the store has of these keys, without those that it does not have."""
+
+    def __init__(self, ask: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Found]]]) -> None:
+        self._ask_store = ask
+        self._waiting: dict[Key, asyncio.Future[Found | None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def find(self, key: Key) -> Found | None:
+        """Raises whatever the query raises."""
+        future = self._waiting.get(key)
+        if future is None:
+            future = self._waiting[key] = asyncio.get_running_loop().create_future()
+        if self._task is None:
+            self._task = asyncio.create_task(self._ask())
+        return await asyncio.shield(future)
+
+    async def _ask(self) -> None:
+        while self._waiting:
+            keys = list(self._waiting)[:_AT_ONCE_MAX]
+            asked = [(key, self._waiting.pop(key)) for key in keys]
+            try:
+                found = await self._ask_store(keys)
+            except Exception as error:  # noqa: BLE001 - each caller gets it, whatever it is; the task must go on.
+                for _, future in asked:
+                    future.set_exception(error)
+                    future.exception()  # Marks it as seen: a caller may have left, and that is no news.
+            else:
+                for key, future in asked:
+                    future.set_result(found.get(key))
+        self._task = None

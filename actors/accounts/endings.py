@@ -1,0 +1,147 @@
+"""How operations end: settled, released or voided, whoever granted their holds.
+
+Implements: design, section 4 step 6; decisions, money rules 1 and 2; hostile inputs 17, 19 and 57.
+A shell: what is decided is decided in core.py. An operation that memory does not know is looked up in the store first;
+everything from finding the account in memory to recording the event then happens without an await.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from actors.accounts.account import Account, BatchesRecalled, Moment, Moved, apply
+from actors.accounts.activations import Activations
+from actors.accounts.api import OwnerUnavailable, WrongOwner
+from actors.accounts.coalesced_lookup import CoalescedLookup
+from actors.accounts.commits import GroupCommit
+from actors.accounts.core import Settlement, decide_recall, decide_settle, decide_void, is_due
+from actors.accounts.credits import unknown_batches
+from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.turns import Turns
+from actors.calls import SettleReply, SettleRequest
+
+logger = logging.getLogger(__name__)
+
+Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
+Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
+
+
+class Endings:
+    def __init__(self, turns: Turns, commits: GroupCommit, activations: Activations, store: AccountStore) -> None:
+        self._turns, self._commits, self._activations, self._store = turns, commits, activations, store
+        self._accounts = activations.accounts
+        self._past_operations = CoalescedLookup(store.find_ended)
+
+    def settle_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
+        """Post or release. The future is the group commit: the reply may leave when it is done, and if it fails the
+        outcome is unknown and must be asked again. None: nothing waits for the ledger."""
+        account = self._accounts.get(request.pubkey)
+        if not self._commits.open and (account is None or request.charged > 0):
+            return SettleReply(False, 0), self._commits.closed
+        if account is None:
+            return self._end_slowly(request, decide_settle)
+        return self._end_now(account, request, decide_settle)
+
+    def void_now(self, request: SettleRequest) -> Settled | Awaitable[SettleReply]:
+        """This operation must end costing nothing; ok when it does. As settle_now otherwise."""
+        if not self._commits.open:
+            return SettleReply(False, 0), self._commits.closed
+        account = self._accounts.get(request.pubkey)
+        if account is None:
+            return self._end_slowly(request, decide_void)
+        return self._end_now(account, request, decide_void)
+
+    def _end_now(self, account: Account, request: SettleRequest, decide: Decide) -> Settled | Awaitable[SettleReply]:
+        try:
+            return self._end(account, request, decide) or self._end_slowly(request, decide)
+        except AssertionError:
+            self._commits.distrust(account)
+            return SettleReply(False, 0), self._commits.closed
+
+    def _end(
+        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
+    ) -> Settled | None:
+        """One turn. None: the store must be asked first what became of the operation."""
+        moment = self._turns.moment()
+        if is_due(account, moment):
+            self._turns.take_due(account, moment)
+        ok, event = decide(account, request, moment, asked_store)
+        if ok is None:
+            return None
+        future = None
+        if event is not None:
+            apply(account, event)
+            if type(event) is Moved or getattr(event, "mark", None) is not None:
+                future = self._commits.record(account, event)
+        elif ok:
+            future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
+        purse = account.purse
+        return SettleReply(ok, purse.balance - purse.held), future
+
+    async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
+        """Load the account, and ask the store about an operation that memory does not know. Raises OwnerUnavailable.
+
+        A settle of another owner's account is refused, and a void of one is to be asked again: it must not count as
+        done before the right owner has done it.
+        """
+        try:
+            account = await self._activations.load(request.pubkey)
+        except WrongOwner as error:
+            if decide is decide_void:
+                raise
+            logger.error("a settle was refused: %s", error)
+            return SettleReply(False, 0)
+        if account is None:
+            return SettleReply(request.charged == 0 or decide is decide_void, 0)
+        ended = self._end_if_current(account, request, decide)
+        if ended is None:
+            ended = await self._end_with_store(request, decide)
+        reply, future = ended
+        if future is not None:
+            await asyncio.shield(future)
+        return reply
+
+    async def _end_with_store(self, request: SettleRequest, decide: Decide) -> Settled:
+        """Take what the store knows of the operation into memory, as if it had never been forgotten, then decide."""
+        epoch = self._commits.epoch
+        pubkey, operation = request.pubkey, request.operation
+        try:
+            past = await self._past_operations.find((pubkey, operation))
+            account = await self._current(pubkey, epoch)
+            if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
+                recalled = decide_recall(operation, past, self._turns.moment())
+                if recalled is not None:
+                    apply(account, recalled)
+            ended = account.operations.get(operation)
+            voids = decide is decide_void or request.charged == 0
+            if voids and ended is not None and (unknown := unknown_batches(account.purse, ended.parcels)):
+                # A batch that was made a moment ago may not be in the store yet.
+                pending = self._commits.pending(pubkey)
+                if pending is not None:
+                    await asyncio.shield(pending)
+                batches = await self._store.find_batches(pubkey, unknown)
+                account = await self._current(pubkey, epoch)
+                apply(account, BatchesRecalled(tuple(batches)))
+        except StoreUnavailable as error:
+            raise OwnerUnavailable("the ledger cannot be read") from error
+        settled = self._end_if_current(account, request, decide, asked_store=True)
+        assert settled is not None, request
+        return settled
+
+    async def _current(self, pubkey: bytes, epoch: int) -> Account:
+        """The account in memory, after the store was read. Raises OwnerUnavailable when the answer may be outdated."""
+        account = await self._activations.load(pubkey)
+        if account is None or self._commits.epoch != epoch:
+            raise OwnerUnavailable("the ledger did not commit")
+        return account
+
+    def _end_if_current(
+        self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
+    ) -> Settled | None:
+        if not self._turns.is_current(account):
+            raise OwnerUnavailable("the ledger did not commit")
+        try:
+            return self._end(account, request, decide, asked_store)
+        except AssertionError as error:
+            self._commits.distrust(account)
+            raise OwnerUnavailable("an invariant broke") from error

@@ -1,0 +1,66 @@
+"""The clock of an account owner: its process's clocks, and the database's time as it comes with the answers.
+
+Implements: hostile input 53. A shell: it reads clocks and keeps what ledger_time.py decides.
+Everything in this context takes its time from here. Reading it costs no more than the system's own clocks: one look at
+the monotonic clock, and an addition.
+"""
+
+import logging
+
+from actors.accounts.account import Moment
+from actors.accounts.ledger_time import Clocks, after_answer, agreed_ms, doubt
+from actors.clock import Clock
+from actors.units import UnixMillis, UnixSeconds
+
+logger = logging.getLogger(__name__)
+
+
+class LedgerClock:
+    """A Clock whose wall time is the ledger's. Until the database has answered, that is this process's own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.monotonic = clock.monotonic  # The same function: read on every call.
+        self._clocks: Clocks | None = None
+        self._ahead_ms = clock.now_ms() - self._steady_ms()
+        self._doubt: str | None = None
+
+    def now(self) -> UnixSeconds:
+        return UnixSeconds(self.now_ms() // 1000)
+
+    def now_ms(self) -> UnixMillis:
+        return UnixMillis(self._steady_ms() + self._ahead_ms)
+
+    def moment(self) -> Moment:
+        """Both times of one moment, from one look at the monotonic clock."""
+        steady = self.monotonic()
+        return Moment(int(steady * 1000 + 0.5) + self._ahead_ms, int(steady))
+
+    def answered(self, database_ms: int, asked: float) -> None:
+        """The database answered now, with its time. asked: the monotonic clock when it was asked."""
+        self._clocks = after_answer(
+            self._clocks, database_ms, self._clock.now_ms(), int(asked * 1000), self._steady_ms()
+        )
+        self._ahead_ms = self._clocks.ledger_ms
+        self._look()
+
+    def agreed_ms(self) -> int | None:
+        """The time for acts that cannot be undone; None while the clocks do not agree on one."""
+        self._look()
+        return agreed_ms(self._clocks, self._clock.now_ms(), self._steady_ms())
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the clocks are in doubt; None while they are not."""
+        self._look()
+        return self._doubt
+
+    def _look(self) -> None:
+        before, self._doubt = self._doubt, doubt(self._clocks, self._clock.now_ms(), self._steady_ms())
+        if self._doubt is not None and before is None:
+            logger.error("nothing expires for now: %s", self._doubt)
+        elif self._doubt is None and before is not None:
+            logger.warning("the clocks agree again; credits expire as before")
+
+    def _steady_ms(self) -> int:
+        return int(self.monotonic() * 1000 + 0.5)
