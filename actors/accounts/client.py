@@ -6,7 +6,8 @@ Not here: any rule about credits; the owner decides.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors import hosting
@@ -21,6 +22,7 @@ from actors.accounts.api import (
     DepositCredit,
     OwnerUnavailable,
 )
+from actors.accounts.deliveries import EDGE_BYTES
 from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
     DeliveredNotice,
@@ -36,9 +38,10 @@ from actors.calls import (
     WalletProof,
     operation_at,
 )
+from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.errors import Err
-from actors.hotlink.edge import Link, LinkFull, LinkTimeout
+from actors.hotlink.edge import Link, LinkFull, LinkGivenUp, LinkTimeout
 from actors.hotlink.messages import MessageKind
 
 logger = logging.getLogger(__name__)
@@ -63,14 +66,28 @@ def place_shards(config: Config) -> list[Any]:
 class ShardedAccounts:
     """One link and one actor handle per shard actor; stateless otherwise, so any replica can hold one."""
 
-    def __init__(self, config: Config, handles: list[Any], edge: bytes) -> None:
-        """edge: the eight bytes that this process's operation ids begin with."""
+    def __init__(
+        self,
+        config: Config,
+        handles: list[Any],
+        edge: bytes,
+        *,
+        clock: Clock | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """edge: the eight bytes that this process's operation ids begin with, until it has to start over."""
+        self._edge, self._random_bytes = edge, random_bytes
+        self._monotonic = (clock or SystemClock()).monotonic
+        self.clocks_disagree = False  # As `committing` found it last: an owner lets nothing expire for now.
+        self.on_start_over: Callable[[bytes], None] | None = None  # Told the edge id that goes on from here.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
         self._hold_wait_ms = config.gateway.hold_wait_ms
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._handles = handles
-        self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge) for handle in handles]
+        self._links = [Link(secret, LINK_KINDS, self._resolver(handle), edge, clock) for handle in handles]
+        for link in self._links:
+            link.on_given_up = self._start_over
         self._delivered: list[list[bytes]] = [[] for _ in handles]
         self._notice_is_due = [False for _ in handles]
         self._background: set[asyncio.Task[None]] = set()
@@ -110,6 +127,7 @@ class ShardedAccounts:
             states = await asyncio.gather(*(hosting.ask(handle, "health", wait_seconds=2) for handle in self._handles))
         except hosting.ActorUnreachable as error:
             raise OwnerUnavailable(str(error)) from error
+        self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states)
         return all(state["committing"] for state in states)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
@@ -133,6 +151,20 @@ class ShardedAccounts:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    def may_leave(self, charge: SettleRequest) -> bool:
+        # On the way of every answer: one comparison of bytes and one of times.
+        link = self._links[hosting.owner_index_of(charge.pubkey, len(self._links))]
+        return link.heard_until > self._monotonic() and charge.operation[:EDGE_BYTES] == self._edge
+
+    async def confirm(self, charge: SettleRequest) -> bool:
+        if charge.operation[:EDGE_BYTES] != self._edge:
+            return False
+        try:
+            settled = await self.settle(charge)
+        except OwnerUnavailable:
+            return False
+        return settled.ok and self.may_leave(charge)
+
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         index = hosting.owner_index_of(pubkey, len(self._links))
         gathered = self._delivered[index]
@@ -149,8 +181,31 @@ class ShardedAccounts:
     def _send_notice(self, index: int) -> "asyncio.Future[Any]":
         operations, self._delivered[index] = tuple(self._delivered[index]), []
         noted = self._links[index].call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
-        noted.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+        def done(future: "asyncio.Future[Any]") -> None:
+            if not future.cancelled() and isinstance(future.exception(), LinkGivenUp) and operations:
+                self._refused(operations[-1])
+
+        noted.add_done_callback(done)
         return noted
+
+    def _refused(self, operation: bytes) -> None:
+        """An owner has given up the edge of this operation. It may be an earlier one of this process."""
+        if operation[:EDGE_BYTES] == self._edge:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        """An owner has given this edge up: go on under a fresh id, at all owners."""
+        self._edge = self._random_bytes(EDGE_BYTES)
+        logger.error(
+            "an owner has given this replica up, because it was out of touch for too long; its unfinished calls cost "
+            "nothing and are answered with 503, and it starts over as edge %s",
+            self._edge.hex(),
+        )
+        if self.on_start_over is not None:
+            self.on_start_over(self._edge)
+        for link in self._links:
+            link.start_over(self._edge)
 
     async def info(self, proof: Proof) -> Answer:
         return await self._ask(proof, "info", proof)
@@ -215,6 +270,9 @@ class ShardedAccounts:
             self._send_notice(owner)  # In the same write, which is most of what a notice costs.
         try:
             return await self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
+        except LinkGivenUp as error:
+            self._refused(request.operation)
+            raise OwnerUnavailable(str(error)) from error
         except (LinkFull, LinkTimeout) as error:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
 

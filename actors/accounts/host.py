@@ -8,17 +8,17 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from actors import hosting, telemetry
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit, OwnerUnavailable
-from actors.accounts.deliveries import Deliveries
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit
+from actors.accounts.edges import Edges
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
-from actors.calls import DeliveredNotice, Noted, Proof, SettleReply, SettleRequest
+from actors.calls import Proof
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.events import NullSink
@@ -41,76 +41,15 @@ def fingerprint(config: Config) -> str:
 
 
 def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
-    """The owner's side of the hot links. A dead edge's holds are released, its undelivered charges voided."""
-    deliveries = Deliveries()
-
-    def settle(request: SettleRequest) -> Any:
-        result = shard.settle_now(request)
-        if request.charged == 0:
-            return result
-        if isinstance(result, tuple):
-            if result[0].ok:
-                deliveries.posted(request)
-            return result
-        return settle_slowly(request, result)
-
-    async def settle_slowly(request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
-        # Noted before it is decided, and carried on without its edge: one that dies meanwhile is still made good.
-        deliveries.posted(request)
-        reply = await asyncio.shield(asyncio.ensure_future(result))
-        if not reply.ok:
-            deliveries.delivered((request.operation,))
-        return reply
-
-    def delivered(notice: DeliveredNotice) -> Noted:
-        deliveries.delivered(notice.operations)
-        return Noted()
-
-    def gone(edge: bytes) -> None:
-        shard.release_holds(edge)
-        undelivered = deliveries.gone(edge)
-        if undelivered:
-            logger.warning("an edge is gone: %d charges that it did not deliver are voided", len(undelivered))
-            task = asyncio.create_task(_void_all(shard, undelivered))
-            _VOIDING.add(task)
-            task.add_done_callback(_VOIDING.discard)
-
-    return LinkServer(
-        secret,
-        {
-            HOLD: each(shard.hold_now),
-            SETTLE: each(settle),
-            VOID: each(shard.void_now),
-            DELIVERED: each(delivered),
-        },
-        gone,
-    )
-
-
-_VOIDING: set[asyncio.Task[None]] = set()  # Kept, or the loop would forget them half way.
-
-
-async def _void_all(shard: AccountShard, undelivered: list[SettleRequest]) -> None:
-    """While the ledger cannot say, they are asked again; asking again is harmless."""
-    left = undelivered
-    while left:
-        left = [request for request in left if not await _voided(shard, request)]
-        if left:
-            await asyncio.sleep(_WATCH_SECONDS)
-
-
-async def _voided(shard: AccountShard, request: SettleRequest) -> bool:
-    """False: the ledger could not say."""
-    result = shard.void_now(request)
-    try:
-        if isinstance(result, tuple):
-            if result[1] is not None:
-                await result[1]
-        else:
-            await result
-    except OwnerUnavailable:
-        return False
-    return True
+    """The owner's side of the hot links, over TCP."""
+    edges = Edges(shard)
+    handlers = {
+        HOLD: each(edges.hold),
+        SETTLE: each(edges.settle),
+        VOID: each(edges.void),
+        DELIVERED: each(edges.delivered),
+    }
+    return LinkServer(secret, handlers, edges.gone, edges.is_fenced)
 
 
 class AccountShardActor:
@@ -221,6 +160,7 @@ class AccountShardActor:
             config.identity,
             config.payments,
             PostgresAccountStore(pool),
+            # By the same clock: a wall clock that is set must not let Redis forget nonces.
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
             NullSink(),

@@ -9,7 +9,7 @@ a client that breaks off has had an answer (hostile input 36).
 import asyncio
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.gateway import replies
 from actors.gateway.headers import HeaderList
@@ -65,15 +65,30 @@ def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
 
 
-async def send_parts(send: Send, parts: Sequence[bytes | memoryview], request_id: str) -> bool:
+class ChargeWithdrawn(Exception):
+    """An answer must not be sent to its end: it costs nothing any more. Names the request."""
+
+
+async def send_parts(
+    send: Send,
+    parts: Sequence[bytes | memoryview],
+    request_id: str,
+    may_end: Callable[[], Awaitable[bool]] | None = None,
+) -> bool:
     """The body of a response that has begun, piece by piece, as fast as the client takes it.
 
+    may_end: asked before the last piece, without which the body is no answer: whether its charge still stands. Raises
+    ChargeWithdrawn when it does not.
     False: the client took nothing for too long, and the body is not whole.
     """
+    last = len(parts) - 1
     try:
-        for part in parts:
+        for number, part in enumerate(parts):
             for start in range(0, len(part), _PIECE_BYTES):
                 piece = part[start : start + _PIECE_BYTES]
+                is_last = number == last and start + _PIECE_BYTES >= len(part)
+                if is_last and may_end is not None and not await may_end():
+                    raise ChargeWithdrawn(request_id)
                 async with asyncio.timeout(_PIECE_SECONDS_MAX):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
     except TimeoutError:

@@ -24,6 +24,7 @@ from actors.gateway import answers, bulk_requests, headers, jsonrpc, replies, te
 from actors.gateway.departures import while_there
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.entrance import Entrance
+from actors.gateway.late_answers import LateAnswers
 from actors.gateway.paid_requests import refused_for_free, within
 from actors.gateway.payments import Paid, PaymentDoor, Refuse
 from actors.gateway.pipeline import Pipeline, Replies
@@ -117,6 +118,7 @@ class HttpDoor:
         self._pipeline = Pipeline(
             dependencies.accounts, dependencies.node, self._clock, edge, gateway.calls_in_flight_max, limits
         )
+        self.late = LateAnswers(self._pipeline, self._complete)
         self._bulk = BulkDoor(config, self._entrance, self._pipeline, self._clock, self._terms, self._pay_for_list)
         self._request_prefix = edge.hex()[:10] + "-"
         self._requests = 0
@@ -144,13 +146,9 @@ class HttpDoor:
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
         self._complete(response, request_id, looks, path not in PUBLIC_PAGES)
-        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
-        if response.parts:
-            await answers.send_parts(send, response.parts, request_id)
-        else:
-            await send({"type": "http.response.body", "body": response.body})
-        if response.charges:
-            self.delivered(response.charges)
+        charges = await self.late.send(send, response, looks)
+        if charges:
+            self.delivered(charges)
 
     # --- the short way (swift_http.py)
 
@@ -181,6 +179,10 @@ class HttpDoor:
         response = self._closing(refusal, request_id)
         self._complete(response, request_id, looks)
         return response
+
+    def start_over(self, edge: bytes) -> None:
+        """Go on under this edge id."""
+        self._pipeline.start_over(edge)
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None:
         """The answers that these paid for have left."""

@@ -168,6 +168,26 @@ class Pipeline:
             done.items = [reply if reply is not None else next(ends) for reply in replies]
         return self._counted(proof, caller, done)
 
+    def start_over(self, edge: bytes) -> None:
+        """Name operations by this edge id from now on: an owner has given up the one before."""
+        self._edge = edge
+
+    def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
+        """Whether an answer may leave at once. False: ask `confirm` first."""
+        if len(charges) == 1:  # Nearly always: a generator would cost more than the question.
+            return self._accounts.may_leave(charges[0])
+        return all(self._accounts.may_leave(charge) for charge in charges)
+
+    async def confirm(self, charges: Sequence[SettleRequest]) -> bool:
+        """Whether these stay charged, after this process was out of touch with their owner; then the answer leaves at
+        once. False: they cost nothing, and the answer must not leave."""
+        confirmed = await asyncio.gather(*(self._accounts.confirm(charge) for charge in charges))
+        if all(confirmed) and self.may_leave(charges):
+            return True
+        for charge in charges:
+            self._accounts.void(charge)
+        return False
+
     def delivered(self, charges: Sequence[SettleRequest]) -> None:
         """The answers that these paid for have left."""
         for charge in charges:

@@ -24,6 +24,7 @@ from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway import answers
 from actors.gateway.headers import CLOSE, HeaderList
+from actors.gateway.late_answers import LateAnswers
 from actors.gateway.replies import Response
 from actors.gateway.requests import Caller, Looks, look, too_long
 from actors.http_server import SealedHttp
@@ -53,6 +54,9 @@ class SwiftDoor(Protocol):
     def refused(self, refusal: Refusal, looks: Looks) -> Response:
         """To a request of which not everything is read: its end is in doubt, or too far away."""
         ...
+
+    @property
+    def late(self) -> LateAnswers: ...
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None: ...
 
@@ -245,10 +249,16 @@ class SwiftHttp(SealedHttp):
         try:
             if self.flow.write_paused and not exchange.disconnected:
                 await self.flow.drain()
+            if response.charges and not exchange.door.late.may_leave(response.charges):
+                response = await exchange.door.late.confirmed(response, exchange.looks)
             if response.parts:
                 await self._answer_in_parts(exchange, response)
             else:
                 self._answer(exchange, response)
+        except answers.ChargeWithdrawn:
+            logger.warning("request %s: its answer is broken off, as its charge was withdrawn", response.id)
+            self.transport.abort()
+            return
         except Exception:
             logger.exception("an answer could not be written")
             self.transport.close()
@@ -273,7 +283,8 @@ class SwiftHttp(SealedHttp):
         if exchange.disconnected:
             return
         self.transport.write(self._head(exchange, response))
-        if not await answers.send_parts(send, response.parts, response.id):
+        ending = exchange.door.late.ending(response.charges)
+        if not await answers.send_parts(send, response.parts, response.id, ending):
             self.transport.abort()  # What is written and not taken would keep the whole of it in memory.
             return
         if not exchange.disconnected:

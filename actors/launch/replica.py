@@ -77,6 +77,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     if not parts.peers_are_clients:
         logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/README.md)")
     door = build_app(parts)
+    accounts.on_start_over = door.start_over
 
     hosting.settle_memory()
 
@@ -121,6 +122,7 @@ class LivePages:
 
     def health(self) -> tuple[int, dict[str, Any]]:
         document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
+        document |= endpoints.clock_fields(self._accounts.clocks_disagree)
         if self.payments is not None:
             document |= endpoints.sponsor_fields(self.payments.recovery.sponsor_low)
         return endpoints.health_http_status(self._health), document

@@ -55,6 +55,12 @@ def sponsor_fields(low: bool) -> dict[str, Any]:
     return {"sponsor_balance_low": low}
 
 
+def clock_fields(disagree: bool) -> dict[str, Any]:
+    """Of the health document, while the clock of an account owner and the database's differ: no credits expire until an
+    operator has set them right. Calls are not touched by it, so the status is not either."""
+    return {"clocks_disagree": True} if disagree else {}
+
+
 def capabilities_document(doors: Doors) -> dict[str, Any]:
     flags = products.services(doors)
     not_callable = [row for row in METHODS.values() if not row.callable]

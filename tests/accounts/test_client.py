@@ -37,6 +37,7 @@ class Owner:
     def __init__(self) -> None:
         self.seen: list[Any] = []
         self.silent = False
+        self.clock_doubt: str | None = None
         self.notices: asyncio.Queue[DeliveredNotice] = asyncio.Queue()
         self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
         self.server = LinkServer(
@@ -60,7 +61,9 @@ class Owner:
                     if owner.silent:
                         raise RayError("the test says so")
                     return [Answer(body={"ok": True}) for _ in arguments[0]]
-                return {"committing": True} if name == "health" else Answer(body={"ok": True})
+                if name == "health":
+                    return {"committing": True, "clock_doubt": owner.clock_doubt}
+                return Answer(body={"ok": True})
 
         return Method
 
@@ -115,6 +118,17 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
         await accounts.info(WalletProof(pubkey, "n", 0))
         assert len(owner.seen) == before + 4
     assert await accounts.committing()
+    await end(accounts, owners)
+
+
+async def test_one_owner_with_a_doubtful_clock_is_enough_to_say_so() -> None:
+    """Hostile input 53: the health page of any replica shows it, and not for longer than it lasts."""
+    accounts, owners = await world(3)
+    await accounts.connected()
+    for doubt in (None, "the wall clock of this process is 86400 s ahead of the database's clock", None):
+        owners[1].clock_doubt = doubt
+        assert await accounts.committing()
+        assert accounts.clocks_disagree is (doubt is not None)
     await end(accounts, owners)
 
 

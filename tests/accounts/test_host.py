@@ -8,6 +8,7 @@ from actors.accounts.host import AccountShardActor, serve_links
 from actors.accounts.ledger import EntryType
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest
 from actors.config import Config
+from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, hold, operation, settle
 from tests.accounts.shards import World, answered, ask, settle_down
 
@@ -56,10 +57,10 @@ async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_
     info = await shard.info(proof)
     assert info.body is not None and info.body["balance"] == 90
     assert info.credits_remaining == 80
-    # Should the edge come back after all, its late settle is judged like one of an expired hold.
+    # Should the edge come back after all, it settles nothing: it has been fenced.
     (late,) = settled([settle(4, 10)])
-    assert (await answered(late)).ok
-    assert (await shard.info(proof)).credits_remaining == 70
+    assert isinstance(late, StartOver)
+    assert (await shard.info(proof)).credits_remaining == 80
     await shard.stop()
 
 

@@ -1,7 +1,8 @@
 """Clients, edges, owners and a store that misbehaves, all from one seed; an auditor has the last word.
 
-Owners are killed in the middle of anything, or live on as former owners; commits fail before or after they were made;
-edges send again, send twice, void, or die. A failing seed is in the name of the failing test.
+Owners are killed in the middle of anything, or live on as former owners; their clocks are behind or ahead, or jump for
+a tick; commits fail before or after they were made; edges send again, send twice, void, die, or are cut off for so long
+that they are given up, and come back with answers in their hands. A failing seed is in the name of the failing test.
 """
 
 import asyncio
@@ -16,16 +17,30 @@ import pytest
 from actors.accounts import commits
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
+from actors.accounts.edges import Edges
+from actors.accounts.ledger_time import SETTLING_MS
 from actors.accounts.store import Fenced, StoreUnavailable
 from actors.accounts.writes import Write
-from actors.calls import HoldItem, HoldReply, HoldRequest, KeyProof, Proof, SettleReply, SettleRequest
+from actors.calls import (
+    DeliveredNotice,
+    HoldItem,
+    HoldReply,
+    HoldRequest,
+    KeyProof,
+    Proof,
+    SettleReply,
+    SettleRequest,
+)
+from actors.hotlink.owner import StartOver
 from tests.accounts.auditor import Line, audit
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import FailingStore, World, answered, settle_down
+from tests.accounts.shards import FailingStore, WallClock, World, answered, settle_down
 
 OPENING = 400
 CLIENTS, CALLS_EACH = 8, 40
 TRIES = 12
+REPLICAS = 4
+DAY = 86_400
 
 
 class MoodyStore(FailingStore):
@@ -70,6 +85,15 @@ class Call:
 
 
 @dataclass
+class Edge:
+    """A replica. cut: how often it was out of touch; back: done when it is in touch again, None while it is."""
+
+    id: bytes
+    cuts: int = 0
+    back: "asyncio.Future[None] | None" = None
+
+
+@dataclass
 class Simulation:
     seed: int
     calls: dict[bytes, Call] = field(default_factory=dict)
@@ -81,7 +105,11 @@ class Simulation:
         self.store = MoodyStore(self.chance)
         self.world = World(store=self.store)
         self.owner: AccountShard
+        self.edges: Edges  # The owner's view of them.
+        self.clock: WallClock  # Of the owner's process.
         self.owners: list[AccountShard] = []
+        self.replicas = [Edge(self._edge_id()) for _ in range(REPLICAS)]
+        self.given_up = 0
         self.gone: asyncio.Future[None]
 
     async def run(self) -> None:
@@ -92,19 +120,27 @@ class Simulation:
         for pubkey, _ in customers:
             proofs.append((pubkey, await self.world.customer(self.owner, pubkey, OPENING)))
             self.granted[pubkey] = OPENING
+        self.world.clock.advance(SETTLING_MS / 1000)
         self.store.kind = False
         trouble = asyncio.ensure_future(self._trouble())
         await asyncio.gather(*(self._client(proofs) for _ in range(CLIENTS)))
         trouble.cancel()
         self.store.kind = True
+        await self._until_refunded()
         await self._place_owner()
         for owner in self.owners:
             await owner.stop()
 
+    async def _until_refunded(self) -> None:
+        while self.edges._voiding and not (await self.owner.health())["fenced"]:
+            await self.world.pauses.end()
+
     # --- trouble --------------------------------------------------------------------------------------------------
 
     async def _place_owner(self) -> None:
-        self.owner = await self.world.shard()
+        self.clock = WallClock(self.world.clock, self.chance.choice([0, 0, 0, -140, DAY, -DAY, 400 * DAY]))
+        self.owner = await self.world.shard(self.clock)
+        self.edges = Edges(self.owner, _soon)
         self.owners.append(self.owner)
         self.gone = asyncio.get_running_loop().create_future()
 
@@ -113,16 +149,52 @@ class Simulation:
             for _ in range(self.chance.randrange(5, 120)):
                 await asyncio.sleep(0)
             what = self.chance.random()
-            if what < 0.35:
+            if what < 0.30:
                 self.world.clock.advance(self.chance.choice([0.3, 1, 5]))
-            elif what < 0.75:
+            elif what < 0.65:
                 await self.world.pauses.end()
+            elif what < 0.75:
+                await self._jump()
+            elif what < 0.80:
+                await self._cut_off(self.chance.choice(self.replicas))
             elif self.chance.random() < 0.5:
                 await self._kill()
             else:
                 before = self.gone
                 await self._place_owner()  # The former one lives on, and learns it from its next write.
                 before.set_result(None)
+
+    async def _jump(self) -> None:
+        """For one tick: of this owner's clock, or of every clock; the database answers meanwhile."""
+        days = self.chance.choice([1, 400, -1, -400])
+        every = self.chance.random() < 0.5
+        before, self.clock.ahead_seconds = self.clock.ahead_seconds, days * DAY
+        if every:
+            self.clock.ahead_seconds, self.world.clock.ahead_seconds = before, days * DAY
+        self.owner._clock.answered(self.store.clock.now_ms(), self.world.clock.monotonic())
+        await self.world.pauses.end()
+        self.clock.ahead_seconds, self.world.clock.ahead_seconds = before, 0
+        self.owner._clock.answered(self.store.clock.now_ms(), self.world.clock.monotonic())
+
+    async def _cut_off(self, replica: Edge) -> None:
+        """For so long that its owner gives it up. It comes back to whoever is the owner then."""
+        replica.cuts += 1
+        replica.back = asyncio.get_running_loop().create_future()
+        for _ in range(self.chance.randrange(60)):
+            await asyncio.sleep(0)
+        self.edges.gone(replica.id)
+        self.given_up += 1
+        for _ in range(self.chance.randrange(60)):
+            await asyncio.sleep(0)
+        if self.chance.random() < 0.2:
+            await self._kill()
+        if self.edges.is_fenced(replica.id):
+            replica.id = self._edge_id()
+        back, replica.back = replica.back, None
+        back.set_result(None)
+
+    def _edge_id(self) -> bytes:
+        return self.chance.randbytes(8)
 
     async def _kill(self) -> None:
         """In the middle of whatever it does; who waits for it is told that the connection broke."""
@@ -146,10 +218,11 @@ class Simulation:
 
     async def _call(self, pubkey: bytes, proof: Proof) -> None:
         self.counter += 1
-        operation = b"an edge " + self.counter.to_bytes(8, "big")
+        replica = self.chance.choice(self.replicas)
+        operation = replica.id + self.counter.to_bytes(8, "big")
         ceiling = self.chance.choice([1, 2, 5, 25, 50])
         held = await self._persist(
-            lambda owner: owner.hold_now, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
+            replica, lambda edges: edges.hold, HoldRequest(operation, proof, (HoldItem("m", ceiling),))
         )
         if not isinstance(held, HoldReply) or held.verdicts != (None,):
             self.calls[operation] = Call(pubkey, 0)
@@ -160,24 +233,45 @@ class Simulation:
         charged = self.chance.choice([0, ceiling, ceiling, ceiling, max(1, ceiling // 2)])
         request = SettleRequest(operation, pubkey, held.epoch, "m", ceiling, charged, 0, self.world.clock.now())
         if self.chance.random() < 0.1:
-            twin = asyncio.ensure_future(self._persist(lambda owner: owner.settle_now, request))
+            twin = asyncio.ensure_future(self._persist(replica, lambda edges: edges.settle, request))
         else:
             twin = None
-        settled = await self._persist(lambda owner: owner.settle_now, request)
+        cuts = replica.cuts
+        settled = await self._persist(replica, lambda edges: edges.settle, request)
         if twin is not None:
             await twin
         if self.chance.random() < 0.03:
             self.calls[operation] = Call(pubkey, None)
             return
-        delivered = isinstance(settled, SettleReply) and settled.ok and self.chance.random() > 0.1
-        if delivered:
-            self.calls[operation] = Call(pubkey, charged)
-            return
+        if isinstance(settled, SettleReply) and settled.ok and self.chance.random() > 0.1:
+            self.calls[operation] = await self._deliver(replica, cuts, request)
+        else:
+            self.calls[operation] = await self._void(replica, request)
+
+    async def _deliver(self, replica: Edge, cuts: int, request: SettleRequest) -> Call:
+        """An answer leaves at once or a while later. Its replica may have been cut off since it was posted."""
+        for _ in range(self.chance.choice([0, 0, 0, 40, 200])):
+            await asyncio.sleep(0)
+        while replica.cuts != cuts or replica.back is not None:
+            if replica.back is not None:
+                await replica.back
+            if request.charged == 0:
+                break
+            cuts = replica.cuts
+            settled = await self._persist(replica, lambda edges: edges.settle, request)
+            if request.operation[:8] != replica.id or not isinstance(settled, SettleReply) or not settled.ok:
+                return await self._void(replica, request)
+        if self.chance.random() < 0.05:
+            return Call(request.pubkey, None)  # The replica dies with it in its hands.
+        self.edges.delivered(DeliveredNotice((request.operation,)))
+        return Call(request.pubkey, request.charged)
+
+    async def _void(self, replica: Edge, request: SettleRequest) -> Call:
         voided = None
         while not isinstance(voided, SettleReply):
-            voided = await self._persist(lambda owner: owner.void_now, request)
+            voided = await self._persist(replica, lambda edges: edges.void, request)
         assert voided.ok
-        self.calls[operation] = Call(pubkey, 0)
+        return Call(request.pubkey, 0)
 
     async def _grant(self, pubkey: bytes) -> None:
         self.counter += 1
@@ -191,11 +285,13 @@ class Simulation:
         raise AssertionError("an adjustment was never made")
 
     async def _persist(
-        self, door: Callable[[AccountShard], Callable[..., object]], request: HoldRequest | SettleRequest
+        self, replica: Edge, door: Callable[[Edges], Callable[..., object]], request: HoldRequest | SettleRequest
     ) -> object:
         """Ask, and ask again by operation id while nobody knows. None: given up."""
         for _ in range(TRIES):
-            answer = await self._once(lambda: answered(door(self.owner)(request)))
+            if replica.back is not None:
+                await replica.back
+            answer = await self._once(lambda: _answered(door(self.edges)(request)))
             if answer is not None:
                 return answer
             await settle_down()
@@ -229,6 +325,14 @@ class Simulation:
                 assert call.charged is None or found == call.charged, (key.hex(), call, found)
             assert not any(audited.charged.values()), "charged for calls that nobody made"
             assert head.balance == granted - head.total_consumed
+
+
+async def _answered(result: object) -> object:
+    return result if isinstance(result, StartOver) else await answered(result)
+
+
+async def _soon(seconds: float) -> None:
+    await settle_down()
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -43,7 +43,8 @@ class OneAccount:
         self.refusal: str | None = None
         self.rate_left = 1_000
         self.settle_says_no = False
-        self.before_hold = self.before_settle = self.after_settle = None
+        self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
+        self.before_hold = self.before_settle = self.after_settle = self.before_confirm = None
 
     @property
     def available(self) -> int:
@@ -92,6 +93,13 @@ class OneAccount:
         self.credits -= request.charged
         self.ends[request.operation] = request
         assert self.available >= 0
+
+    def may_leave(self, charge: SettleRequest) -> bool:
+        return charge.operation not in self.in_doubt
+
+    async def confirm(self, charge: SettleRequest) -> bool:
+        await _maybe(self.before_confirm, charge)
+        return charge.operation not in self.in_doubt
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
         del pubkey

@@ -85,6 +85,8 @@ class Devnode:
 class Stores:
     """Everything but the nodes is well."""
 
+    clocks_disagree = False
+
     async def committing(self) -> bool:
         return True
 

@@ -14,6 +14,7 @@ from actors.upstream.core import Probe
 class Owners:
     def __init__(self) -> None:
         self.state: bool | None = True
+        self.clocks_disagree = False
 
     async def committing(self) -> bool:
         if self.state is None:
@@ -78,6 +79,16 @@ def test_the_pages_are_honest_about_what_is_not_built() -> None:
     pages = World().pages
     assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
     assert pages.pricing()["methods"]["sendAndConfirm"]["available"] is False
+
+
+async def test_clocks_that_disagree_show_in_health_and_change_nothing_else() -> None:
+    """Hostile input 53: an owner lets nothing expire; calls go on, and the operator is told."""
+    world = World()
+    await world.look()
+    assert "clocks_disagree" not in world.pages.health()[1]
+    world.owners.clocks_disagree = True
+    http, document = world.pages.health()
+    assert (http, document["status"], document["clocks_disagree"]) == (200, "ok", True)
 
 
 class Sponsor:

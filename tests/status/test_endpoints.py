@@ -226,6 +226,12 @@ def test_subscriptions_follow_the_door() -> None:
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True
 
 
+def test_clocks_that_disagree_are_a_flag_beside_the_status() -> None:
+    """Hostile input 53: shown only while it lasts; calls go on, and nothing expires."""
+    assert endpoints.clock_fields(False) == {}
+    assert endpoints.clock_fields(True) == {"clocks_disagree": True}
+
+
 @pytest.mark.parametrize("low", [True, False])
 def test_a_low_sponsor_is_a_flag_beside_the_status(low: bool) -> None:
     """Decisions, "health transitions": a sponsor without money does not degrade the service, because calls continue."""

@@ -1,0 +1,212 @@
+"""Edges that go away, and edges that come back: no charge is both refunded and answered for."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.accounts import edges as module
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.edges import Edges
+from actors.accounts.ledger import EntryType
+from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
+from actors.hotlink.owner import StartOver
+from tests.accounts.making import ALICE, pubkey_of
+from tests.accounts.shards import World, answered, settle_down
+
+EDGE, OTHER = b"edge-one", b"edge-two"
+
+
+class Called:
+    """An owner, and calls that edges have made of it."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.proofs: dict[bytes, KeyProof] = {}
+
+    async def start(self, customers: int = 1, credits: int = 10_000) -> "Called":
+        self.shard = await self.world.shard()
+        self.edges = Edges(self.shard, self.world.pauses)
+        for number in range(customers):
+            pubkey = ALICE if number == 0 else pubkey_of(f"customer {number}")
+            self.proofs[pubkey] = await self.world.customer(self.shard, pubkey, credits)
+            await self.shard.set_limits(pubkey, 100_000, 10_000)
+        return self
+
+    async def hold(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> Any:
+        request = HoldRequest(edge + number.to_bytes(8, "big"), self.proofs[pubkey], (HoldItem("getSlot", 5),))
+        result = self.edges.hold(request)
+        return result if isinstance(result, StartOver) else await answered(result)
+
+    def charge(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> SettleRequest:
+        operation = edge + number.to_bytes(8, "big")
+        return SettleRequest(operation, pubkey, 1, "getSlot", 5, 5, 0, self.world.clock.now())
+
+    async def settle(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> Any:
+        result = self.edges.settle(self.charge(number, edge, pubkey))
+        return result if isinstance(result, StartOver) else await answered(result)
+
+    async def post(self, *numbers: int, edge: bytes = EDGE) -> None:
+        for number in numbers:
+            assert (await self.hold(number, edge)).verdicts == (None,)
+            assert (await self.settle(number, edge)).ok
+
+    def deliver(self, *numbers: int, edge: bytes = EDGE) -> Any:
+        return self.edges.delivered(DeliveredNotice(tuple(edge + number.to_bytes(8, "big") for number in numbers)))
+
+    def entries(self, kind: EntryType, pubkey: bytes = ALICE) -> list[int]:
+        rows = self.world.store.rows[pubkey].entries
+        return sorted(int.from_bytes(entry.operation[8:], "big") for entry, _ in rows if entry.type == kind)
+
+    async def end(self) -> None:
+        await self.edges.voided()
+        await self.shard.stop()
+
+
+async def test_a_dead_edge_is_refunded_what_it_did_not_deliver() -> None:
+    """Money rule 2; what it delivered stays charged, and other edges are not touched."""
+    called = await Called().start()
+    await called.post(1, 2, 3)
+    await called.post(4, edge=OTHER)
+    assert called.deliver(2) == Noted()
+    called.edges.gone(EDGE)
+    await called.edges.voided()
+    assert called.entries(EntryType.REFUND) == [1, 3]
+    called.edges.gone(EDGE)  # It came back, and went again.
+    await called.end()
+    assert called.entries(EntryType.REFUND) == [1, 3]
+
+
+async def test_an_edge_that_comes_back_can_do_nothing_under_its_old_id() -> None:
+    """Hostile input 57: it neither holds nor settles nor delivers, and is told to start over. Its voids are heard."""
+    called = await Called().start()
+    await called.post(1, 2)
+    await called.hold(3)
+    assert called.deliver(2) == Noted()
+    called.edges.gone(EDGE)
+    await called.edges.voided()
+    assert called.edges.is_fenced(EDGE) and not called.edges.is_fenced(OTHER)
+    assert isinstance(await called.hold(5), StartOver)
+    for number in (1, 2, 3):  # Refunded, delivered and held: none of them may be answered for now.
+        assert isinstance(await called.settle(number), StartOver)
+    assert isinstance(called.deliver(1), StartOver)
+    assert (await answered(called.edges.void(called.charge(3)))).ok
+    await called.post(6, edge=OTHER)
+    assert called.deliver(6, edge=OTHER) == Noted()
+    await called.end()
+    assert (called.entries(EntryType.DEBIT), called.entries(EntryType.REFUND)) == ([1, 2, 6], [1])
+
+
+async def test_the_fence_comes_before_the_refunds() -> None:
+    """In the moment between: the refund is decided and not written, and the edge asks whether its charge stands."""
+    called = await Called().start()
+    await called.post(1)
+    called.world.store.gate = asyncio.Event()
+    called.edges.gone(EDGE)
+    assert isinstance(await called.settle(1), StartOver)
+    await settle_down()
+    assert isinstance(await called.settle(1), StartOver)
+    assert isinstance(called.deliver(1), StartOver)
+    called.world.store.gate.set()
+    await called.end()
+    assert called.entries(EntryType.REFUND) == [1]
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_many_charges_are_refunded_in_a_few_groups(evicted: bool) -> None:
+    """A thousand refunds one after the other would each wait for the disk. Also of accounts that left memory."""
+    called = await Called().start(customers=4)
+    keys = list(called.proofs)
+    for number in range(1_000):
+        await called.hold(number, pubkey=keys[number % 4])
+    replies = await asyncio.gather(*(called.settle(number, pubkey=keys[number % 4]) for number in range(1_000)))
+    assert all(reply.ok for reply in replies)
+    if evicted:
+        called.shard._activations.forget(list(called.shard._accounts.values()))
+    called.world.store.writes = 0
+    called.edges.gone(EDGE)
+    await called.edges.voided()
+    assert called.world.store.writes <= 12
+    for key in keys:
+        assert len(called.entries(EntryType.REFUND, key)) == 250
+        assert called.world.store.rows[key].head.balance == 10_000
+    await called.end()
+
+
+async def test_refunds_wait_for_a_ledger_that_is_away() -> None:
+    """And are made once, whether or not the write was made that failed."""
+    called = await Called().start()
+    await called.post(1, 2, 3)
+    called.world.store.fail = ["after"]
+    called.edges.gone(EDGE)
+    await settle_down()
+    assert called.edges._voiding
+    while called.edges._voiding:
+        await called.world.pauses.end()
+    assert called.entries(EntryType.REFUND) == [1, 2, 3]
+    await called.end()
+
+
+async def test_a_charge_that_is_being_decided_when_its_edge_goes_is_made_good() -> None:
+    """Its account has to be loaded first; the edge goes away meanwhile. Charged or not, it ends costing nothing."""
+    called = await Called().start()
+    await called.hold(1)
+    called.shard._activations.forget(list(called.shard._accounts.values()))
+    settling = asyncio.ensure_future(called.settle(1))
+    await asyncio.sleep(0)
+    called.edges.gone(EDGE)
+    await called.edges.voided()
+    reply = await settling
+    assert called.world.store.rows[ALICE].head.balance == 10_000
+    assert isinstance(reply, SettleReply)
+    assert isinstance(await called.settle(1), StartOver)
+    await called.end()
+
+
+async def test_a_fault_in_one_refund_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked again, as often as it takes."""
+    called = await Called().start()
+    await called.post(1, 2, 3)
+    void_now, faults = called.shard.void_now, [RuntimeError("a bug"), OwnerUnavailable("not now")]
+
+    async def broken() -> SettleReply:
+        raise faults.pop()
+
+    def void(request: SettleRequest) -> Any:
+        return broken() if faults and request == called.charge(2) else void_now(request)
+
+    monkeypatch.setattr(called.shard, "void_now", void)
+    called.edges.gone(EDGE)
+    while called.edges._voiding:
+        await called.world.pauses.end()
+    assert called.entries(EntryType.REFUND) == [1, 2, 3]
+    await called.end()
+
+
+async def test_a_restarted_owner_needs_no_fences() -> None:
+    """It has none of its predecessor's: the ledger says which charges were refunded, and the rest stand."""
+    called = await Called().start()
+    await called.post(1, 2)
+    await answered(called.shard.void_now(called.charge(1)))  # The predecessor was killed before it voided the other.
+    successor = await called.world.shard()
+    edges = Edges(successor)
+    assert not (await answered(edges.settle(called.charge(1)))).ok
+    assert (await answered(edges.settle(called.charge(2)))).ok
+    edges.gone(EDGE)
+    await edges.voided()
+    assert called.entries(EntryType.REFUND) == [1, 2]
+    await called.end()
+    await successor.stop()
+
+
+def test_fences_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is forgotten."""
+    monkeypatch.setattr(module, "FENCED_MAX", 3)
+
+    class Shard:
+        def release_holds(self, edge: bytes) -> None: ...
+
+    edges = Edges(Shard())  # type: ignore[arg-type]
+    for number in range(5):
+        edges.gone(b"%08d" % number)
+    assert [edges.is_fenced(b"%08d" % number) for number in range(5)] == [False, False, True, True, True]
