@@ -22,9 +22,9 @@ from actors.accounts.api import (
     DepositCredit,
     OwnerUnavailable,
 )
-from actors.accounts.deliveries import EDGE_BYTES
 from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
+    EDGE_BYTES,
     DeliveredNotice,
     HoldReply,
     HoldRequest,

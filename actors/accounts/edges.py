@@ -23,8 +23,8 @@ from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.deliveries import EDGE_BYTES, Deliveries
-from actors.calls import DeliveredNotice, HoldRequest, Noted, SettleReply, SettleRequest
+from actors.accounts.deliveries import Deliveries
+from actors.calls import EDGE_BYTES, DeliveredNotice, HoldRequest, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 
 logger = logging.getLogger(__name__)
