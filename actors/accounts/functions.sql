@@ -14,6 +14,10 @@ BEGIN
     IF first_ms % 1000 <> 0 OR first <> date_trunc('month', first) THEN
         RAISE EXCEPTION 'a partition begins with a month, and % does not', first_ms;
     END IF;
+    -- Within these years a name says its month. Another era's month would take the name of a month to come.
+    IF first < '2000-01-01' OR first >= '2200-01-01' THEN
+        RAISE EXCEPTION 'a partition is of a month from 2000 to 2199, and % is not', first_ms;
+    END IF;
     IF to_regclass(name) IS NULL THEN
         PERFORM pg_advisory_xact_lock(1667851873, 0);
         EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF ledger FOR VALUES FROM (%s) TO (%s)',

@@ -14,8 +14,9 @@ a Redis whose clock is off keeps nothing too short. Sessions and counts expire b
 whose clock is set ahead would forget them all at once. Their owner removes the old ones.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +29,8 @@ from actors.units import PUBKEY_BYTES, VirtualShard
 
 _PREFIX = "identity:"
 _PUBKEY_HEX = 2 * PUBKEY_BYTES
+_COMMAND_SECONDS_MAX = 5.0  # A whole command with its retries; Redis answers in less than a millisecond.
+_COUNT_SECONDS_MAX = 1.0  # Without an answer a replica counts addresses by itself, so nobody waits long for it.
 _COUNT_SECONDS = 2 * WINDOW_SECONDS + 10  # A replica whose clock lags may still count in the minute before.
 
 
@@ -261,7 +264,7 @@ class RedisIdentityStore:
         self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
     ) -> list[ClaimedRecord]:
         arguments = [epoch, "" if expected is None else expected, over, lost_until]
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             reply = await self._eval(_CLAIM_NONCES, _record_keys(shards), arguments)
         if isinstance(reply, int):
             raise NotTheOwner(reply)
@@ -275,24 +278,24 @@ class RedisIdentityStore:
         arguments: list[str | int] = [epoch]
         for shard, pubkey, text, good_until in entries:
             arguments += (shards.setdefault(shard, 2 * len(shards) + 1), good_until, f"{pubkey.hex()}{text}")
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             taken = await self._eval(_TAKE_NONCES, _record_keys(shards), arguments)
         if not taken:
             raise NotTheOwner
 
     async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             forgotten = await self._eval(_FORGET_NONCES, _record_keys(shards), [epoch, until])
         if not forgotten:
             raise NotTheOwner
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None:
         value = f"{expires_at} {pubkey.hex()}"
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             await self._client.set(_session_key(token_hash), value, ex=self._seconds_until(expires_at))
 
     async def load_session(self, token_hash: bytes) -> tuple[bytes, int] | None:
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             value = await self._client.get(_session_key(token_hash))
         if value is None:
             return None
@@ -304,20 +307,22 @@ class RedisIdentityStore:
             return
         keys = [_session_key(token_hash) for token_hash, _ in entries]
         arguments: list[str | int] = [self._clock.now(), *(expires_at for _, expires_at in entries)]
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             await self._eval(_SLIDE_SESSIONS, keys, arguments)
 
     async def drop_session(self, token_hash: bytes) -> None:
-        with _unavailable_on_failure():
+        async with _unavailable_on_failure():
             await self._client.delete(_session_key(token_hash))
 
     async def count_address(self, address: str, minute: int, amount: int) -> int:
         key = f"{_PREFIX}address:{minute}:{address}"
-        with _unavailable_on_failure():
-            async with self._client.pipeline(transaction=False) as pipeline:
-                pipeline.incrby(key, amount)
-                pipeline.expire(key, _COUNT_SECONDS)
-                total, _ = await pipeline.execute()
+        async with (
+            _unavailable_on_failure(_COUNT_SECONDS_MAX),
+            self._client.pipeline(transaction=False) as pipeline,
+        ):
+            pipeline.incrby(key, amount)
+            pipeline.expire(key, _COUNT_SECONDS)
+            total, _ = await pipeline.execute()
         return int(total)
 
     def _seconds_until(self, expires_at: int) -> int:
@@ -347,9 +352,14 @@ def _text(value: bytes | str) -> str:
     return value if isinstance(value, str) else value.decode()
 
 
-@contextmanager
-def _unavailable_on_failure() -> Iterator[None]:
+@asynccontextmanager
+async def _unavailable_on_failure(seconds: float | None = None) -> AsyncIterator[None]:
+    """Turn a Redis that fails, or does not answer in time, into IdentityStoreUnavailable.
+
+    The client's own retries and reconnects each have a time limit and add up to minutes, so the whole command gets one.
+    """
     try:
-        yield
+        async with asyncio.timeout(seconds or _COMMAND_SECONDS_MAX):
+            yield
     except (RedisError, OSError) as error:  # OSError includes TimeoutError.
         raise IdentityStoreUnavailable(f"{type(error).__name__}: {error}") from error

@@ -43,3 +43,10 @@ async def test_a_partition_holds_one_month_of_the_calendar(postgres_pool: asyncp
     assert bounds == "FOR VALUES FROM ('1733011200000') TO ('1735689600000')"
     with pytest.raises(asyncpg.RaiseError, match="a partition begins with a month"):
         await postgres_pool.execute("SELECT accounts_partition(1735689599000)")
+    # February 2028 BC: its partition would have the name of a month to come.
+    before_christ = await postgres_pool.fetchval(
+        "SELECT (extract(epoch FROM '2028-02-01 BC'::timestamp) * 1000)::bigint"
+    )
+    for first_ms in (before_christ, 7_258_118_400_000):
+        with pytest.raises(asyncpg.RaiseError, match="a month from 2000 to 2199"):
+            await postgres_pool.execute("SELECT accounts_partition($1)", first_ms)

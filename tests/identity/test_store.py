@@ -11,6 +11,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from actors.clock import ManualClock
+from actors.identity import store as store_module
 from actors.identity.store import (
     ClaimedRecord,
     IdentityStore,
@@ -290,5 +291,22 @@ async def test_a_redis_that_is_silent_is_unavailable(
     client = Redis(unix_socket_path=str(tmp_path / "silent"), socket_timeout=0.05, retry=Retry(NoBackoff(), 0))
     with pytest.raises(IdentityStoreUnavailable):
         await call(RedisIdentityStore(client))
+    await client.aclose()
+    silent.close()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+async def test_a_stalled_redis_is_unavailable_within_seconds_whatever_the_client_retries(
+    call: Callable[[IdentityStore], Coroutine[Any, Any, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that waits for minutes in all, as its retries and reconnects add up, must hang no request: the store's
+    own limit for the whole command ends the wait."""
+    monkeypatch.setattr(store_module, "_COMMAND_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(store_module, "_COUNT_SECONDS_MAX", 0.05)
+    silent = await asyncio.start_unix_server(lambda _reader, _writer: None, str(tmp_path / "silent"))
+    client = Redis(unix_socket_path=str(tmp_path / "silent"), socket_timeout=None, retry=Retry(NoBackoff(), 100))
+    async with asyncio.timeout(30):
+        with pytest.raises(IdentityStoreUnavailable):
+            await call(RedisIdentityStore(client))
     await client.aclose()
     silent.close()
