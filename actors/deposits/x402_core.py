@@ -7,12 +7,12 @@ Pure: takes the node's answers as values and returns a step. After a restart the
 | State | Means | Next |
 |---|---|---|
 | CLAIMED | one process may sign it and show it to a node; not signed yet, so never sent | SENT, ABANDONED |
-| SENT | signed by all and perhaps sent; the result is not known | CREDITED, FINAL, FAILED |
+| SENT | signed by all and perhaps sent; the result is not known | CREDITED, FINAL, FAILED, UNPROVEN |
 | CREDITED | landed at the configured commitment, credited, not final yet | FINAL, TAKEN_BACK, UNPROVEN |
 | FINAL | final on the chain | |
 | FAILED | landed with an error, or can no longer land; nothing was credited | |
 | TAKEN_BACK | was credited, can never become final; the credits were taken back | |
-| UNPROVEN | was credited, and the node has too little history to say whether it is final: for the operator | |
+| UNPROVEN | for the operator: its stored transaction does not prove it, or the node cannot say if it is final | |
 | ABANDONED | never signed or sent here: its simulation failed, a limit was reached, or its process died | |
 """
 

@@ -1,7 +1,7 @@
 """The follow-up of x402 payments: open ones are carried to their end, and the sponsor's balance is watched.
 
 Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; recovery of
-payments whose process was killed. The shell: x402_core.py decides the next step.
+payments whose process was killed. The shell: x402_proof.py decides which rows are used, x402_core.py the next step.
 
 Every replica runs this; the store gives each due payment to one of them at a time.
 """
@@ -16,8 +16,10 @@ from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.clock import Clock
 from actors.deposits.x402_core import Heights, PaymentState, Record, Sighting, Step, has_failed, most_telling, next_step
 from actors.deposits.x402_network import PaymentNetwork
+from actors.deposits.x402_proof import fault_of
 from actors.deposits.x402_settler import TRANSFER_INDEX, SettlementLimits, Settler
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
+from actors.deposits.x402_svm import Rules
 from actors.errors import Err
 from actors.units import base58_text
 
@@ -29,6 +31,7 @@ _FORGET_BEATS = 1_800
 _LOOK_AGAIN_MS = 4_000  # Finality takes about 13 s.
 _LEASE_MS = 30_000  # Longer than one round with a slow node.
 _AT_ONCE = 64
+_SIGNATURE_BYTES, _HASH_BYTES = 64, 32  # Of a forged row no more is logged.
 _KEEP_MS = 30 * 86_400_000  # Ended payments. A payer's failed and landed payments are counted over this time.
 _KEEP_UNSIGNED_MS = 3_600_000  # Any client can cause such rows; their blockhash has expired by then.
 _TAKEN_BACK = "the x402 payment did not become final on the chain"
@@ -45,13 +48,13 @@ class PaymentRecovery:
         network: PaymentNetwork,
         accounts: AccountsClient,
         clock: Clock,
-        sponsor_pubkey: str,
+        rules: Rules,
         low_lamports: int,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._limits, self._settler, self._store = limits, settler, store
         self._network, self._accounts, self._clock = network, accounts, clock
-        self._sponsor, self._low_lamports = sponsor_pubkey, low_lamports
+        self._rules, self._sponsor, self._low_lamports = rules, str(rules.sponsor), low_lamports
         self._sleep = sleep
         self._task: asyncio.Task[None] | None = None
         self.sponsor_lamports: int | None = None  # None: not known yet.
@@ -84,7 +87,9 @@ class PaymentRecovery:
     async def carry_on(self) -> int:
         """Take the next step of every payment that is due. Returns how many there were."""
         now_ms = self._clock.now_ms()
-        records = await self._store.due(now_ms, now_ms + _LEASE_MS, _AT_ONCE)
+        due = await self._store.due(now_ms, now_ms + _LEASE_MS, _AT_ONCE)
+        # Before the node is asked: a signature that is none would spoil the answer for all others.
+        records = [record for record in due if await self._is_proven(record)]
         signed = [record for record in records if record.signature]
         seen: list[Sighting | None] = []
         told: list[Heights] = []
@@ -93,7 +98,7 @@ class PaymentRecovery:
             if found is None:
                 # They are due again when their lease ends. A node without transaction history never answers this.
                 logger.warning("the node does not give the status of %d open payments", len(signed))
-                return len(records)
+                return len(due)
             seen = found
         sightings = {record.message_hash: sighting for record, sighting in zip(signed, seen, strict=True)}
         unseen = [record for record in signed if sightings[record.message_hash] is None]
@@ -103,7 +108,19 @@ class PaymentRecovery:
             sightings |= {record.message_hash: sighting for record, sighting in zip(unseen, again, strict=True)}
         for record in records:
             await self._take(record, sightings.get(record.message_hash), most_telling(record, told))
-        return len(records)
+        return len(due)
+
+    async def _is_proven(self, record: Record) -> bool:
+        """Close a row that its own transaction does not prove. Nothing of it is sent, credited or taken back."""
+        fault = fault_of(record, self._rules)
+        if fault is None:
+            return True
+        logger.error(
+            "the stored payment %s (row %s) is not used: %s; it was forged, or made under another key or other rules",
+            *(base58_text(record.signature[:_SIGNATURE_BYTES]), record.message_hash[:_HASH_BYTES].hex(), fault),
+        )
+        await self._keep(replace(record, state=PaymentState.UNPROVEN, reason=fault))
+        return False
 
     async def _take(self, record: Record, sighting: Sighting | None, heights: Heights | None) -> None:
         step = next_step(record, sighting, heights, self._limits.wait_for_finalized, self._clock.now_ms())

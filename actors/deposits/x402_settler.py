@@ -282,7 +282,9 @@ class Settler:
             await self._sleep(_POLL_SECONDS)
 
     async def landed(self, record: Record, sighting: Sighting) -> Settled | NotSettled:
-        """Credit a payment of the standard path. Repeating it changes nothing: a transfer is credited once."""
+        """Credit a payment of the standard path. Repeating it changes nothing: a transfer is credited once.
+
+        The record was made here, or x402_proof.py has checked it."""
         record = replace(record, slot=sighting.slot, fee_lost=False)  # It may have failed in a fork that is gone.
         settled = Settled(
             base58_text(record.signature),

@@ -196,7 +196,9 @@ class PostgresPaymentStore:
         with away_as(PaymentsUnavailable):
             rows = await self._pool.fetch(
                 "UPDATE x402_payments SET look_at_ms = $2 WHERE message_hash IN ("  # noqa: S608 - our own names.
+                # A state or kind that this service never writes would fail the whole round.
                 "SELECT message_hash FROM x402_payments WHERE state < 10 AND look_at_ms <= $1 "
+                "AND state BETWEEN 0 AND 2 AND kind BETWEEN 0 AND 2 "
                 f"ORDER BY look_at_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}",
                 now_ms,
                 look_at_ms,

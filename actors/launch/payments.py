@@ -74,8 +74,6 @@ async def assemble_payments(
     )
     store, network = PostgresPaymentStore(pool), PaymentNetwork(node, singly)
     settler = Settler(rules, limits, sponsor, store, network, accounts, clock)
-    recovery = PaymentRecovery(
-        limits, settler, store, network, accounts, clock, str(sponsor.pubkey), payments.sponsor_low_lamports
-    )
+    recovery = PaymentRecovery(limits, settler, store, network, accounts, clock, rules, payments.sponsor_low_lamports)
     recovery.start()
     return Payments(settler, recovery, pool)

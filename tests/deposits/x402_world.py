@@ -169,7 +169,7 @@ class PaymentWorld:
 
     def new_recovery(self, settler: Settler | None = None) -> PaymentRecovery:
         parts = (settler or self.settler, self.store, self.network, self.accounts, self.clock)
-        return PaymentRecovery(self.limits, *parts, str(self.sponsor.pubkey), 50_000_000, self.sleep)  # type: ignore[arg-type]
+        return PaymentRecovery(self.limits, *parts, self.rules, 50_000_000, self.sleep)  # type: ignore[arg-type]
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
