@@ -22,7 +22,11 @@ def replica_urls(product: Product) -> list[str]:
     ports = range(product.ports.first + 100, product.ports.first + 500)
     found = []
     for process in product.processes():
-        for connection in process.net_connections("tcp"):
+        try:
+            connections = process.net_connections("tcp")
+        except psutil.Error:  # Short-lived ones end while they are looked at.
+            continue
+        for connection in connections:
             if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port in ports:
                 found.append(f"http://127.0.0.1:{connection.laddr.port}")
     return sorted(set(found))
