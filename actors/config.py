@@ -261,6 +261,10 @@ class DevnodeConfig(Branch):
 class TelemetryConfig(Branch):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="what the logs keep")
     log_dir: Path | None = Field(None, description="folder for logs as JSON lines; the data folder's in a local run")
+    metrics_host: str = Field("127.0.0.1", description="address that GET /metrics listens on; keep it private")
+    metrics_port: int | None = Field(
+        None, ge=0, le=65_535, description="port of GET /metrics; 0: none; the fifth internal port when not given"
+    )
 
 
 class Config(Branch):

@@ -1,7 +1,7 @@
-"""Logs without secrets, metrics with a bounded number of series, and request ids.
+"""Logs without secrets, and request ids.
 
-Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no label or log line is the
-caller's to make). Not here: what is measured (each context calls `metrics`), where metrics are served.
+Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no caller makes a log line of
+its own). Not here: figures (metrics.py).
 """
 
 import itertools
@@ -10,25 +10,19 @@ import logging.handlers
 import re
 import secrets
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from actors.catalog import METHODS
 from actors.config import TelemetryConfig
 
 REDACTED: Final = "[redacted]"
-OTHER: Final = "other"
-METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _LOG_BYTES_MAX = 16 << 20
 _LOG_FILES_KEPT = 3
 _TEXT_MAX = 8_192  # Of one log line; a caller's megabyte-long method name is not kept.
-_LABEL_MAX = 64
 
 # Each pattern keeps its group 1 and loses the rest. The values stop at quotes and separators, so that what surrounds
 # a secret stays readable.
@@ -181,91 +175,6 @@ class RequestIds:
 
     def next(self) -> str:
         return f"{self._prefix}-{next(self._numbers):x}"
-
-
-def bounded_label(value: str, known: Collection[str]) -> str:
-    """The value when it is one that we know ourselves, else "other": callers cannot make new series."""
-    return value if value in known else OTHER
-
-
-def method_label(method: str) -> str:
-    return bounded_label(method, METHODS)
-
-
-class FirstLabels:
-    """For values nobody can list beforehand, such as hosts: the first so many get a series, the rest share one."""
-
-    def __init__(self, labels_max: int) -> None:
-        assert labels_max > 0, labels_max
-        self._labels_max = labels_max
-        self._seen: set[str] = set()
-
-    def label(self, value: str) -> str:
-        text = value[:_LABEL_MAX]
-        if text not in self._seen:
-            if len(self._seen) >= self._labels_max:
-                return OTHER
-            self._seen.add(text)
-        return text
-
-
-_LATENCY_BUCKETS_SECONDS = (
-    *(0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025),
-    *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
-)
-_SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
-_NAMESPACE = "ledger_gateway"
-
-
-class Metrics:
-    """The counters of one process. Labels: method through method_label, the rest from lists of our own."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.calls = self._counter("calls", "Calls by how they ended.", "method", "outcome")
-        self.credits_charged = self._counter("credits_charged", "Credits posted.", "method")
-        self.refusals = self._counter("refusals", "Requests refused, by row of the error table.", "error")
-        self.events_dropped = self._counter("events_dropped", "Events that a full queue could not take.", "queue")
-        self.store_failures = self._counter("store_failures", "Operations that a store failed.", "store")
-        self.call_seconds = self._seconds("call_seconds", "Whole calls, as the client sees them.", "method_class")
-        self.hold_seconds = self._seconds("hold_seconds", "Asking the owner of an account to admit a call.")
-        self.settle_seconds = self._seconds("settle_seconds", "Asking the owner to end a hold, until it is durable.")
-        self.upstream_seconds = self._seconds("upstream_seconds", "Waiting for the node.", "method_class")
-        self.commit_seconds = self._seconds("commit_seconds", "One group commit to PostgreSQL.")
-        self.commit_rows = Histogram(
-            "commit_rows",
-            "Ledger rows in one group commit.",
-            namespace=_NAMESPACE,
-            registry=self.registry,
-            buckets=_SIZE_BUCKETS,
-        )
-        self.queue_length = self._gauge("queue_length", "What waits now.", "queue")
-        self.in_flight = self._gauge("in_flight", "What is being worked on now.", "kind")
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, namespace=_NAMESPACE, registry=self.registry)
-
-    def _seconds(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(
-            name, text, labels, namespace=_NAMESPACE, registry=self.registry, buckets=_LATENCY_BUCKETS_SECONDS
-        )
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, namespace=_NAMESPACE, registry=self.registry)
-
-    def watch_queue(self, queue: str, length: Callable[[], float]) -> None:
-        """Report a queue's length when it is asked for, at no cost in between."""
-        self.queue_length.labels(queue).set_function(length)
-
-    def call_ended(self, method: str, outcome: str, charged: int) -> None:
-        label = method_label(method)
-        self.calls.labels(label, outcome).inc()
-        if charged:
-            self.credits_charged.labels(label).inc(charged)
-
-    def render(self) -> bytes:
-        """In the text format of Prometheus; serve it as METRICS_CONTENT_TYPE."""
-        return generate_latest(self.registry)
 
 
 def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import telemetry
-from actors.catalog import METHODS
 from actors.config import TelemetryConfig
-from actors.telemetry import FirstLabels, JsonLines, KeyValueLines, Metrics, RequestIds, redact
+from actors.telemetry import JsonLines, KeyValueLines, RequestIds, redact
 
 KEY = "srpc_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 TOKEN = "00ffa1b2" * 8
@@ -171,37 +170,6 @@ def test_request_ids_differ_within_and_between_processes() -> None:
     made = {ids.next() for _ in range(1000)} | {others.next() for _ in range(1000)}
     assert len(made) == 2000
     assert RequestIds("edge").next() == "edge-1"
-
-
-def test_labels_are_bounded() -> None:
-    """Hostile input 13: unknown methods share one series, and so do all hosts after the first few."""
-    assert telemetry.method_label("getSlot") == "getSlot"
-    assert telemetry.method_label("x" * 1_000_000) == "other"
-    assert telemetry.bounded_label("__proto__", {"a"}) == "other"
-    hosts = FirstLabels(2)
-    assert [hosts.label(name) for name in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
-
-
-def test_metrics_are_served_and_bounded() -> None:
-    """However many method names callers invent, the number of series stays that of the catalog."""
-    metrics = Metrics()
-    for number in range(len(METHODS) * 3):
-        metrics.call_ended(f"invented_{number}", "refused", 0)
-    metrics.call_ended("getSlot", "answered", 1)
-    metrics.commit_rows.observe(64)
-    waiting = [1, 2, 3]
-    metrics.watch_queue("commit", lambda: len(waiting))
-    text = metrics.render().decode()
-    assert text.count("ledger_gateway_calls_total{") == 2
-    assert 'ledger_gateway_credits_charged_total{method="getSlot"} 1.0' in text
-    assert 'ledger_gateway_queue_length{queue="commit"} 3.0' in text
-
-
-def test_two_processes_in_one_do_not_share_figures() -> None:
-    """Tests and tools make as many as they like; the library's global registry is not used."""
-    first, second = Metrics(), Metrics()
-    first.call_ended("getSlot", "answered", 1)
-    assert "getSlot" not in second.render().decode()
 
 
 def test_headers_are_logged_without_credentials() -> None:

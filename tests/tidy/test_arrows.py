@@ -10,7 +10,7 @@ SHARED = (
     *("x402_types", "calls", "catalog", "method_requests", "events"),
     *("hosting", "http_server"),
     *("spawn", "children", "ports", "datadir", "embedded_roles", "embedded", "storage", "schema"),
-    "telemetry",
+    *("telemetry", "metrics", "metrics_page"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
