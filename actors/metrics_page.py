@@ -8,7 +8,6 @@ the next reports fill it.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -17,6 +16,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from actors import hosting
+from actors.clock import SystemClock
 from actors.config import Config
 from actors.metrics import Metrics
 
@@ -59,7 +59,7 @@ class MetricsPageActor:
 
     def __init__(self, host: str, port: int, fingerprint: str) -> None:
         self._fingerprint = fingerprint
-        self._reports = Reports()
+        self._clock, self._reports = SystemClock(), Reports()
         registry = CollectorRegistry()
         registry.register(self._reports)
         start_http_server(port, host, registry)
@@ -68,7 +68,7 @@ class MetricsPageActor:
         return self._fingerprint
 
     def report(self, process: str, families: list[Metric]) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._reports.keep(process, families, now)
         self._reports.drop_silent(now)
 
