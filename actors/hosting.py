@@ -129,6 +129,8 @@ def find(name: str) -> Any:
     """The handle of a named actor. Raises ActorUnreachable when there is none."""
     import ray
 
+    if not ray.is_initialized():  # Ray would start a cluster of its own to look there.
+        raise ActorUnreachable(f"{name}: this process has joined no cluster")
     try:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError as error:

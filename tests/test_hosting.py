@@ -51,3 +51,12 @@ def test_memory_is_settled_for_a_process_that_lives_long() -> None:
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)
+
+
+def test_looking_for_an_actor_starts_no_cluster() -> None:
+    """Ray starts a cluster of its own in a process that looks for an actor without having joined one."""
+    import ray
+
+    with pytest.raises(hosting.ActorUnreachable, match="joined no cluster"):
+        hosting.find("nobody")
+    assert not ray.is_initialized()
