@@ -18,6 +18,7 @@ from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.writes import Damaged, entries_since_ms, restore
 from actors.clock import Clock
 from actors.config import AccountsConfig
+from actors.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)
@@ -216,3 +217,8 @@ class Activations:
         if pubkey is None and key_hash not in self.by_key:
             self._remember_unknown(key_hash)
         return pubkey
+
+    def report_to(self, metrics: Metrics) -> None:
+        """Show how many accounts and holds are in memory, counted when the figures are asked for."""
+        metrics.watch("accounts_in_memory", lambda: len(self.accounts))
+        metrics.watch("holds", lambda: sum(len(account.holds) for account in self.accounts.values()))

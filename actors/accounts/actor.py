@@ -37,6 +37,7 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.events import EventSink, LowBalance
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.metrics import Metrics
 from actors.units import Credits, Pubkey, VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class AccountShard:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        metrics: Metrics | None = None,
     ) -> None:
         clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
         self._store, self._sink, self._sleep = store, event_sink, sleep
@@ -78,8 +80,10 @@ class AccountShard:
             payments_config.credit_expiry_days * _DAY_SECONDS,
         )
         owner = f"{owner_name} {secrets.token_hex(8)}"
-        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, self._low, sleep)
+        metrics = metrics or Metrics()
+        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, self._low, sleep, metrics)
         self._activations = Activations(config, defaults, store, self._commits, clock, virtual_shards)
+        self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
         self._nonces = NonceLog(identity_store, clock, self._commits, virtual_shards)

@@ -18,9 +18,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from actors.accounts.account import Account, Event, Moved
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.core import is_low_crossing
+from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
 from actors.accounts.writes import Write
+from actors.metrics import Metrics
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ BEAT_SECONDS = 1.0  # How long an idle shard may not know that its store is away
 LINGER_SECONDS = 0.001
 _LINGER_STEPS_MAX = 4
 _LINGER_FROM_ENTRIES = 8
+_ENTRY_LABELS = {int(kind): (kind.name.lower(),) for kind in EntryType}
 _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 LowBalances = list[tuple[Account, int]]  # With the balance below the mark.
@@ -66,9 +69,12 @@ class GroupCommit:
         forget: Callable[[Iterable[Account]], None],
         low: Callable[[LowBalances], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        metrics: Metrics | None = None,
     ) -> None:
         self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
         self._forget, self._low, self._sleep = forget, low, sleep
+        self._metrics = metrics or Metrics()
+        self._metrics.watch("entries_waiting", lambda: self.gathered)
         self.epoch = 0
         self.inherited = False  # Somebody else had one of the shards before.
         self.open = False  # Committing, as far as is known.
@@ -207,14 +213,17 @@ class GroupCommit:
         except Fenced:
             self._fence()
         except StoreUnavailable as error:
+            self._metrics.store_failures.add(())
             await self._recover(error)
         except Exception as error:
+            self._metrics.store_failures.add(())
             logger.exception("a group could not be written")
             await self._recover(error)
         else:
             self._clock.answered(database_ms, asked)
             self._flying = None
             group.future.set_result(None)
+            _count(self._metrics, group.write, self._clock.monotonic() - asked)
             if group.low:
                 self._low(group.low)
 
@@ -264,3 +273,13 @@ def _retrieve(future: "asyncio.Future[None]") -> None:
     """An outcome that nobody waits for is not worth a warning of the event loop."""
     if not future.cancelled():
         future.exception()
+
+
+def _count(metrics: Metrics, write: Write, seconds: float) -> None:
+    """Count a group that is durable now."""
+    metrics.commit_seconds.observe(seconds)
+    metrics.commit_rows.observe(len(write.entries))
+    for _, entry, _ in write.entries:
+        labels = _ENTRY_LABELS[entry.type]
+        metrics.ledger_entries.add(labels)
+        metrics.ledger_credits.add(labels, abs(entry.amount))

@@ -24,6 +24,8 @@ from actors.config import Config
 from actors.events import NullSink
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
+from actors.metrics import Metrics
+from actors.metrics_page import report_for_ever
 from actors.storage import checked_redis, connect_postgres
 
 logger = logging.getLogger(__name__)
@@ -152,6 +154,7 @@ class AccountShardActor:
         name = SHARD_ACTOR_NAME.format(index=self._index)
         telemetry.set_up(config.telemetry, name, config.telemetry.log_dir)
         clock = LedgerClock(SystemClock())
+        metrics = Metrics()
         pool = await connect_postgres(
             storage.postgres_url.get_secret_value(), connections_max=storage.postgres_pool_size, application=name
         )
@@ -166,6 +169,7 @@ class AccountShardActor:
             NullSink(),
             f"{name} of process {os.getpid()}",
             hosting.owned_shards(self._index, config.accounts.shard_actors),
+            metrics=metrics,
         )
         await shard.start()
         server = serve_links(shard, storage.cluster_secret.get_secret_value().encode())
@@ -174,6 +178,7 @@ class AccountShardActor:
         self._shard = shard
         hosting.settle_memory()
         self._watcher = asyncio.create_task(self._watch(shard))
+        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
 
     async def _watch(self, shard: AccountShard) -> None:
         """A shard whose write was refused by the fence is somebody's former self: it ends, and Ray starts a new one."""

@@ -26,6 +26,7 @@ from actors.deposits.core import Finding, Judgment, failed, gone, judge
 from actors.deposits.crediting import Credit, Crediting
 from actors.deposits.store import Cursor, DepositStore, DepositStoreUnavailable, Gap, Postponed
 from actors.deposits.transfers import DepositAccount
+from actors.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class DepositWatcher:
         start_slot: int = 0,
         poll_seconds: float = 5.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        metrics: Metrics | None = None,
     ) -> None:
         self._account, self._chain, self._store, self._crediting = account, chain, store, crediting
         self._clock, self._sleep = clock, sleep
@@ -66,6 +68,9 @@ class DepositWatcher:
         self._read_slot_at = 0
         self._postponed_until_ms = 0
         self._fruitless = 0  # Batches of this round without one credit.
+        self._waiting = 0  # Transactions in the inbox, as of the latest listing, less those done since.
+        self._metrics = metrics or Metrics()
+        self._metrics.watch("deposits_waiting", lambda: self._waiting)
         self.wake = asyncio.Event()
         self.fault = ""  # Why the latest round failed; empty: it did not.
         self.caught_up_at = 0  # Unix seconds.
@@ -106,6 +111,7 @@ class DepositWatcher:
         """List new transactions, then work until the inbox has none that is due. Raises one of AWAY."""
         self._fruitless = 0
         await self.list_new()
+        self._waiting = await self._store.waiting(self._account.address)
         while await self.work():
             pass
 
@@ -196,6 +202,9 @@ class DepositWatcher:
         done, findings, waiting = await self._credited(ready)
         if done:
             await self._store.record(self._account.address, findings, done, self._clock.now_ms())
+            self._waiting -= len(done)
+            for finding in findings:
+                self._metrics.deposits.add((finding.status.name.lower(),))
         postponed = await self._postpone(behind, waiting)
         if obstacle is not None:
             raise obstacle

@@ -26,6 +26,8 @@ from actors.deposits.store import PostgresDepositStore
 from actors.deposits.subscription import DepositSubscription
 from actors.deposits.transfers import deposit_account
 from actors.errors import Refusal
+from actors.metrics import Metrics
+from actors.metrics_page import report_for_ever
 from actors.storage import connect_postgres
 from actors.units import parse_pubkey
 from actors.upstream.replies import Node
@@ -166,6 +168,7 @@ class DepositWatcherActor:
         self._account = deposit_account(payments.deposit_wallet, mint_of(payments))
         chain = DepositChain(await self._open_node(config))
         crediting = Crediting(await self._open_accounts(config))
+        metrics = Metrics()
         self._watcher = DepositWatcher(
             self._account,
             chain,
@@ -175,6 +178,7 @@ class DepositWatcherActor:
             minimum_base_units=payments.minimum_deposit_base_units,
             start_slot=payments.deposit_start_slot,
             poll_seconds=payments.deposit_poll_seconds,
+            metrics=metrics,
         )
         self._confirming = Confirming(self._account.address, self._watcher, chain, self._store, crediting, clock)
         self._subscription: DepositSubscription | None = None
@@ -183,6 +187,7 @@ class DepositWatcherActor:
             self._subscription = DepositSubscription(config.upstream.node_ws_url, self._account.address, wake)
             self._subscription.start()
         self._watcher.start()
+        self._reporting = asyncio.create_task(report_for_ever(config, WATCHER_ACTOR_NAME, metrics))
         hosting.settle_memory()
 
 

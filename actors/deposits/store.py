@@ -99,6 +99,10 @@ class DepositStore(Protocol):
         """Findings with this status, or all, newest first."""
         ...
 
+    async def waiting(self, account: str) -> int:
+        """How many transactions are in the inbox."""
+        ...
+
     async def totals(self, account: str) -> Totals: ...
 
 
@@ -176,11 +180,14 @@ class MemoryDepositStore:
         found.sort(key=lambda row: (-row.slot, row.signature, row.index))
         return found[offset : offset + limit]
 
+    async def waiting(self, account: str) -> int:
+        return sum(owner == account for owner, _ in self.inbox)
+
     async def totals(self, account: str) -> Totals:
         counts = dict.fromkeys(FindingStatus, 0)
         for (owner, *_), row in self.findings.items():
             counts[row.status] += owner == account
-        return Totals(sum(owner == account for owner, _ in self.inbox), counts, sorted(self.gaps.get(account, ())))
+        return Totals(await self.waiting(account), counts, sorted(self.gaps.get(account, ())))
 
 
 class PostgresDepositStore:
@@ -315,6 +322,10 @@ class PostgresDepositStore:
                 offset,
             )
         return [_finding(row) for row in rows]
+
+    async def waiting(self, account: str) -> int:
+        async with self._connection() as connection:
+            return int(await connection.fetchval("SELECT count(*) FROM deposit_inbox WHERE account = $1", account))
 
     async def totals(self, account: str) -> Totals:
         async with self._connection() as connection:

@@ -26,6 +26,7 @@ from actors.calls import HoldRequest, Outcome, SettleRequest, operation_at
 from actors.clock import Clock
 from actors.gateway import outcomes
 from actors.gateway.requests import Caller
+from actors.metrics import Metrics
 from actors.upstream.replies import NodeAnswer
 
 logger = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ _GONE = int(Outcome.CLIENT_GONE)
 class Abandoned:
     """caller, of a request: None where a cancelled request always means that its client left."""
 
-    def __init__(self, accounts: AccountsClient, clock: Clock) -> None:
-        self._accounts, self._clock = accounts, clock
+    def __init__(self, accounts: AccountsClient, clock: Clock, metrics: Metrics) -> None:
+        self._accounts, self._clock, self._metrics = accounts, clock, metrics
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:
@@ -99,6 +100,8 @@ class Abandoned:
     async def _settle(self, settle: SettleRequest) -> None:
         try:
             settled = await self._accounts.settle(settle)
+            if settled.ok:
+                self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
             if settled.ok and settle.charged:
                 self._accounts.delivered(settle.pubkey, settle.operation)  # There is nobody left to deliver it to.
         except OwnerUnavailable:

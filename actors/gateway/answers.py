@@ -41,14 +41,15 @@ def batch(items: Sequence[Reply], request_id: str, page: Terms) -> Response:
     """Answers and refusals of a batch, in order."""
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
+    refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, page) for reply in items) + b"]"
-        return Response(200, body, served_by(answers), charges)
+        return Response(200, body, served_by(answers), charges, refused=refused)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")
         parts += (_item(reply, request_id, page),) if reply.answer is None else reply.answer.reply_parts(reply.id)
-    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers)
+    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused)
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:

@@ -12,7 +12,7 @@ carry a key.
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.accounts.api import AccountsClient
@@ -51,6 +51,7 @@ from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
+from actors.metrics import Metrics
 from actors.upstream.replies import Node
 from actors.x402_types import BlockhashHint, PaymentDesk
 
@@ -79,6 +80,7 @@ class Dependencies:
     payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
     deposits: DepositDesk | None = None  # None: there is no deposit wallet.
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
+    metrics: Metrics = field(default_factory=Metrics)  # Of this process.
 
 
 class HttpDoor:
@@ -93,7 +95,8 @@ class HttpDoor:
         self._payments = config.payments
         self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         self._desk = dependencies.payment_desk
-        self._payment_door = PaymentDoor(config.payments, self._desk)
+        self._metrics = dependencies.metrics
+        self._payment_door = PaymentDoor(config.payments, self._desk, self._metrics)
         self._sign_in = SignIn(config.payments, self._public_url)
         self._randomness = dependencies.randomness
         self._terms_by_path: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}
@@ -116,7 +119,13 @@ class HttpDoor:
         )
         self._entrance = Entrance(config.identity, self._clock, self._sign_in, limits)
         self._pipeline = Pipeline(
-            dependencies.accounts, dependencies.node, self._clock, edge, gateway.calls_in_flight_max, limits
+            dependencies.accounts,
+            dependencies.node,
+            self._clock,
+            edge,
+            gateway.calls_in_flight_max,
+            limits,
+            self._metrics,
         )
         self.late = LateAnswers(self._pipeline, self._complete)
         self._bulk = BulkDoor(config, self._entrance, self._pipeline, self._clock, self._terms, self._pay_for_list)
@@ -193,6 +202,8 @@ class HttpDoor:
     def _complete(self, response: Response, request_id: str, looks: Looks, shows_id: bool = True) -> None:
         """Add the headers that every answer has. shows_id: X-Request-Id too, which public pages do without."""
         response.id = request_id
+        for constant in response.refused:
+            self._metrics.refusals.add((constant,))
         added = response.headers
         if shows_id and not (self._ids_from_edge and looks.edge_id):
             added.append((b"x-request-id", request_id.encode()))

@@ -28,6 +28,7 @@ from actors.gateway import headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.replies import Response
 from actors.gateway.terms import Terms
+from actors.metrics import Metrics
 from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
 
 HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
@@ -64,8 +65,8 @@ class Paid(msgspec.Struct, frozen=True):
 class PaymentDoor:
     """desk None: no payments are taken, and their headers are not looked at."""
 
-    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None) -> None:
-        self._payments, self._desk = payments, desk
+    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None, metrics: Metrics) -> None:
+        self._payments, self._desk, self._metrics = payments, desk, metrics
         self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
 
     @property
@@ -84,7 +85,7 @@ class PaymentDoor:
             if response.status == 400 and page.header:
                 response.headers.append((b"payment-required", page.header))
             return response
-        settled = await self._desk.pay(offered.transaction, offered.least_base_units, address)
+        settled = self._counted(await self._desk.pay(offered.transaction, offered.least_base_units, address))
         if isinstance(settled, NotSettled):
             return self._refused(offered.version, settled, page, refuse)
         receipt = {
@@ -119,6 +120,11 @@ class PaymentDoor:
         response.headers += self._receipt(version, receipt, private=False)
         return response
 
+    def _counted(self, settled: Settled | NotSettled) -> Settled | NotSettled:
+        """The same, counted by its result: settled, or the name of what it lacked."""
+        self._metrics.payments.add(("settled" if isinstance(settled, Settled) else settled.lack.name.lower(),))
+        return settled
+
     def _receipt(self, version: int, receipt: dict[str, Any], private: bool = True) -> HeaderList:
         found: HeaderList = [(_RECEIPTS[version], base64.b64encode(orjson.dumps(receipt)))]
         return [*found, _PRIVATE] if private else found
@@ -133,7 +139,7 @@ class PaymentDoor:
         transaction = _read_settle_body(body)
         if isinstance(transaction, str):
             return self._settle_answer(400, "invalid_request", transaction)
-        settled = await self._desk.relay(transaction, address)
+        settled = self._counted(await self._desk.relay(transaction, address))
         if isinstance(settled, Settled):
             document = {
                 "success": True,

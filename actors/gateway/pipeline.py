@@ -37,6 +37,7 @@ from actors.gateway.batches import BatchRun, Granted
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Caller
+from actors.metrics import Metrics
 from actors.upstream.replies import Node, NodeAnswer
 
 _RELEASED = int(Outcome.RELEASED)
@@ -99,6 +100,7 @@ class Pipeline:
         edge: bytes,
         in_flight_max: int,
         limits: RefusalLimits,
+        metrics: Metrics | None = None,
     ) -> None:
         assert len(edge) == EDGE_BYTES, len(edge)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
@@ -107,7 +109,8 @@ class Pipeline:
         self._messages = 0  # To owners; orders what they said about an account's credits.
         self._in_flight = 0
         self._in_flight_max = in_flight_max
-        self._abandoned = Abandoned(accounts, clock)
+        self._metrics = metrics or Metrics()
+        self._abandoned = Abandoned(accounts, clock, self._metrics)
 
     async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, caller: Caller | None = None) -> Replies:
         """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
@@ -272,7 +275,7 @@ class Pipeline:
         self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, caller: Caller | None
     ) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
-        plan = admitted.plan
+        plan, began = admitted.plan, self._clock.monotonic()
         settle = _release_of(admitted, operation, held, held_at)
         try:
             if plan.sends:
@@ -286,8 +289,16 @@ class Pipeline:
             self._abandoned.call(settle)
             raise
         if ending.charged == 0:
-            return await self._release(admitted.id, answer, ending.refusal, settle, held)
-        return await self._post(admitted.id, answer, ended(settle, ending.charged, ending.outcome), caller)
+            reply = await self._release(admitted.id, answer, ending.refusal, settle, held)
+        else:
+            settle = ended(settle, ending.charged, ending.outcome)
+            reply = await self._post(admitted.id, answer, settle, caller)
+        posted = reply.charge is not None
+        seconds = self._clock.monotonic() - began
+        self._metrics.call_ended(
+            plan.method, settle.outcome if posted else _RELEASED, settle.charged if posted else 0, seconds
+        )
+        return reply
 
     async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, caller: Caller | None) -> Reply:
         self._messages = message = self._messages + 1

@@ -28,7 +28,8 @@ _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has 
 class Response(msgspec.Struct):
     """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
 
-    charges: what was posted for what is in the body. parts: a body too large to be one text, in place of `body`;
+    refused: constants of the error table that the body tells, for the figures. charges: what was posted for what is in
+    the body. parts: a body too large to be one text, in place of `body`;
     kept: what must live until those have been sent. id: of the request, as the logs know it; set by the door.
     """
 
@@ -39,6 +40,7 @@ class Response(msgspec.Struct):
     parts: Sequence[bytes | memoryview] = ()
     kept: Sequence[object] = ()
     id: str = ""
+    refused: Sequence[str] = ()
 
 
 def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:
@@ -50,7 +52,7 @@ def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Re
     body = error_object(refusal, raw_id, request_id, terms, alone=True)
     if is_402 and terms.v1_accepts:
         body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
-    return Response(row.http, body, _headers(row, terms))
+    return Response(row.http, body, _headers(row, terms), refused=(refusal.err.name,))
 
 
 def plain(
@@ -75,7 +77,7 @@ def plain(
         body["error"]["data"] = terms.deposit
         if terms.v1_accepts:
             body |= {"x402Version": 1, "accepts": terms.v1_accepts}
-    return Response(http or row.http, orjson.dumps(body), _headers(row, terms))
+    return Response(http or row.http, orjson.dumps(body), _headers(row, terms), refused=(refusal.err.name,))
 
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms, alone: bool = False) -> bytes:

@@ -280,6 +280,7 @@ _KNOWN = (
     (_GUARD, "guard"),
     ("ray::AccountShardActor", "account-shard"),
     ("ray::DepositWatcherActor", "deposit-watcher"),
+    ("ray::MetricsPageActor", "metrics-page"),
     ("ray::ServeReplica", "gateway-replica"),
     ("ray::ServeController", "serve-controller"),
     ("ray::HAProxyManager", "haproxy-manager"),

@@ -25,6 +25,8 @@ from actors.launch import front
 from actors.launch.own_methods import with_own_methods
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.watching import watch_deposits
+from actors.metrics import Metrics
+from actors.metrics_page import place_metrics_page, report_for_ever
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
@@ -46,8 +48,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     telemetry.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     edge = os.urandom(EDGE_BYTES)
-    # In a thread: it blocks while a new owner starts, and the replica's loop must not.
-    accounts = ShardedAccounts(config, await asyncio.to_thread(place_shards, config), edge)
+    # In threads: they block while a new process starts, and the replica's loop must not.
+    handles, _ = await asyncio.gather(
+        asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
+    )
+    accounts, metrics = ShardedAccounts(config, handles, edge), Metrics()
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     pages = LivePages(config, clock, accounts, redis_client)
@@ -73,16 +78,20 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         payment_desk=payments.desk if payments else None,
         deposits=deposits,
         peers_are_clients=front.peers_are_clients(os.environ),
+        metrics=metrics,
     )
     if not parts.peers_are_clients:
         logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/README.md)")
     door = build_app(parts)
     accounts.on_start_over = door.start_over
+    process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
+    reporting = asyncio.create_task(report_for_ever(config, process, metrics))
 
     hosting.settle_memory()
 
     async def close() -> None:
         await door.close()
+        reporting.cancel()
         if payments is not None:
             await payments.close()
         if deposits is not None:

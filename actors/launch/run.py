@@ -26,6 +26,7 @@ from actors.datadir import DataDir, DataDirError, default_path, remove
 from actors.launch import cluster, demo, front, guard, leftovers, operator, sponsoring, stores, wallets
 from actors.launch.screen import Ready, Screen
 from actors.launch.waiting import Stop
+from actors.metrics_page import metrics_port, metrics_url, place_metrics_page
 from actors.schema import SchemaMismatch
 from actors.storage import StoreUnreachable
 
@@ -103,6 +104,9 @@ def _check_ports(config: Config) -> None:
     first = serve.internal_port_first
     for port in (first, first + 1, first + 2, first + 3):
         ports.require_free_port("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
+    page = metrics_port(config)
+    if page is not None:
+        ports.require_free_port(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
     if config.upstream.node_url is None:
         ports.require_free_port(
             "127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT"
@@ -188,6 +192,7 @@ class _Run:
             return False
         with self._screen.step("starting Ray Serve"):
             head.during(lambda: self._parts.place_owners(config))
+            head.during(lambda: place_metrics_page(config))
             head.during(lambda: cluster.start_serve(config.serve, front_program))
         replicas = config.gateway.replicas_on(os.cpu_count() or 1)
         with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
@@ -238,6 +243,7 @@ class _Run:
                 "grpc_target": f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}",
                 "node_url": node_url,
                 "node_ws_url": config.upstream.node_ws_url,
+                "metrics_url": metrics_url(config),
                 "api_key": api_key,
                 "pubkey": wallet.pubkey,
                 "secret_key": wallet.secret_key,

@@ -5,8 +5,9 @@ import pytest
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.writes import Stored
 from actors.config import AccountsConfig
-from tests.accounts.making import ALICE, BOB, key_proof
-from tests.accounts.shards import FailingStore, World, settle_down
+from actors.metrics import Metrics
+from tests.accounts.making import ALICE, BOB, hold, key_proof
+from tests.accounts.shards import FailingStore, World, ask, settle_down
 
 
 class SlowStore(FailingStore):
@@ -129,4 +130,16 @@ async def test_remembering_the_unknown_can_be_switched_off(world: World, store: 
     for _ in range(3):
         assert await shard._activations.load(BOB) is None
     assert store.loads == 3
+    await shard.stop()
+
+
+async def test_accounts_and_holds_in_memory_are_counted_when_asked(world: World) -> None:
+    """Figures for operators, which cost nothing between two reports."""
+    shard, metrics = await world.shard(), Metrics()
+    shard._activations.report_to(metrics)
+    proof = await world.customer(shard, ALICE, 100)
+    await ask(shard.hold_now, hold(1, 10, 10, proof=proof))
+    samples = [sample for family in metrics.families() for sample in family.samples]
+    found = {sample.labels["of"]: sample.value for sample in samples if sample.name == "ledger_gateway_now"}
+    assert found == {"accounts_in_memory": 1, "holds": 2}
     await shard.stop()

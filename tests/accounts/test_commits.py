@@ -10,6 +10,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_adjust, decide_settle
 from actors.accounts.ledger_clock import LedgerClock
+from actors.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, opened, settle
 from tests.accounts.shards import SHARDS, World, settle_down
 
@@ -20,6 +21,7 @@ class Owner:
     def __init__(self, world: World) -> None:
         self.forgotten: list[Account] = []
         self.low: list[int] = []
+        self.metrics = Metrics()
         self.commits = GroupCommit(
             world.store,
             LedgerClock(world.clock),
@@ -28,6 +30,7 @@ class Owner:
             self.forgotten.extend,
             lambda crossings: self.low.extend(balance for _, balance in crossings),
             world.pauses,
+            self.metrics,
         )
 
     def account(self, pubkey: bytes = ALICE, credits: int = 100) -> Account:
@@ -97,6 +100,39 @@ async def test_a_caller_who_is_alone_does_not_wait_for_others(world: World, owne
     store_steps = 1  # The memory store yields once a write.
     assert alone == 5 * store_steps
     assert waited > 7 * store_steps
+
+
+async def test_what_is_durable_is_counted_and_nothing_else(world: World, owner: Owner) -> None:
+    """Figures for operators: entries and credits by type, groups and their rows, failures, and what waits now."""
+    account = owner.account(credits=100)
+    await owner.post(account, 1, 5)
+    world.store.fail = ["before"]
+    lost = owner.post(account, 2, 7)
+    assert _figures(owner)["now of=entries_waiting"] == 1
+    with pytest.raises(OwnerUnavailable):
+        await lost
+    assert _figures(owner) == {
+        "ledger_entries_total type=adjustment": 1,
+        "ledger_entries_total type=debit": 1,
+        "ledger_credits_total type=adjustment": 100,
+        "ledger_credits_total type=debit": 5,
+        "commit_rows_count": 1,
+        "commit_rows_sum": 2,
+        "commit_seconds_count": 1,
+        "store_failures_total": 1,
+        "now of=entries_waiting": 0,
+    }
+
+
+def _figures(owner: Owner) -> dict[str, float]:
+    """Those that owners of accounts have, with their labels."""
+    found = {
+        " ".join((sample.name.removeprefix("ledger_gateway_"), *map("=".join, sample.labels.items()))): sample.value
+        for family in owner.metrics.families()
+        for sample in family.samples
+    }
+    wanted = ("ledger_", "commit_rows_count", "commit_rows_sum", "commit_seconds_count", "store_", "now")
+    return {name: value for name, value in found.items() if name.startswith(wanted)}
 
 
 async def test_more_than_can_be_written_is_not_admitted(

@@ -264,6 +264,33 @@ async def test_many_deposits_of_a_halted_account_step_aside(world: World) -> Non
     assert (await world.store.totals(ACCOUNT.address)).waiting == 0
 
 
+async def test_what_was_recorded_and_what_waits_is_counted(world: World) -> None:
+    """Figures for operators: one credited and one listed transfer; then one that an absent owner keeps waiting."""
+    world.chain.pay(("alice", 10_000))
+    world.chain.pay(("alice", 1))
+    watcher = world.watcher()
+    await watcher.round()
+    assert figures(world) == {"credited": 1, "listed": 1, "deposits_waiting": 0}
+    world.chain.pay(("bob", 10_000))
+    world.accounts.away = True
+    with pytest.raises(OwnerUnavailable):
+        await watcher.round()
+    assert figures(world) == {"credited": 1, "listed": 1, "deposits_waiting": 1}
+    world.accounts.away = False
+    await watcher.round()
+    assert figures(world) == {"credited": 2, "listed": 1, "deposits_waiting": 0}
+
+
+def figures(world: World) -> dict[str, float]:
+    """Those of the watcher, by status and name."""
+    return {
+        sample.labels.get("status") or sample.labels["of"]: sample.value
+        for family in world.metrics.families()
+        for sample in family.samples
+        if sample.name in ("ledger_gateway_deposits_total", "ledger_gateway_now")
+    }
+
+
 async def test_a_ledger_that_is_away_ends_the_round(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long backlog is not tried to its end while the ledger is away, and nothing of it is lost."""
     monkeypatch.setattr("actors.deposits.actor._FRUITLESS_MAX", 2)

@@ -21,6 +21,7 @@ from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
+from actors.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
@@ -268,6 +269,7 @@ class World:
     chain: FakeChain = field(default_factory=FakeChain)
     accounts: Any = field(default_factory=FakeAccounts)
     start_slot: int = 0
+    metrics: Metrics = field(default_factory=Metrics)
 
     def watcher(self, wire: Tripwire | None = None) -> DepositWatcher:
         """One life of the watcher, which starts with only what is in the store."""
@@ -282,6 +284,7 @@ class World:
             self.clock,
             minimum_base_units=MINIMUM,
             start_slot=self.start_slot,
+            metrics=self.metrics,
         )
 
     def confirming(self, watcher: DepositWatcher | None = None) -> Confirming:

@@ -16,6 +16,7 @@ from actors.clock import ManualClock
 from actors.gateway.jsonrpc import Call
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.refusal_limits import RefusalLimits
+from actors.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 
@@ -143,8 +144,11 @@ async def unavailable(request) -> None:
     raise OwnerUnavailable("the test says so")
 
 
-def pipeline_of(account: OneAccount, node: ScriptedNode, in_flight_max: int = 100) -> Pipeline:
-    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max, RefusalLimits(500, 500, lambda caller: "here"))
+def pipeline_of(
+    account: OneAccount, node: ScriptedNode, in_flight_max: int = 100, metrics: Metrics | None = None
+) -> Pipeline:
+    limits = RefusalLimits(500, 500, lambda caller: "here")
+    return Pipeline(account, node, ManualClock(), EDGE, in_flight_max, limits, metrics)
 
 
 def a_call(method: str, *arguments: object, raw_id: bytes = b"1") -> Call:
@@ -158,3 +162,13 @@ def a_send() -> Call:
 def node_error(code: int, message: str, **more: object) -> NodeAnswer:
     error = {"code": code, "message": message} | more
     return replies.judge(orjson.dumps({"jsonrpc": "2.0", "error": error, "id": 1}))
+
+
+def counted(metrics: Metrics, figure: str, label: str = "method") -> dict[str, int]:
+    """A counter's values, added up by one of its labels."""
+    sums: dict[str, int] = {}
+    for family in metrics.families():
+        for sample in family.samples:
+            if sample.name == f"ledger_gateway_{figure}_total":
+                sums[sample.labels[label]] = sums.get(sample.labels[label], 0) + int(sample.value)
+    return sums

@@ -6,9 +6,10 @@ import pytest
 
 from actors.calls import Outcome
 from actors.gateway.requests import AsgiCaller
+from actors.metrics import Metrics
 from actors.upstream import replies
 
-from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, a_send, pipeline_of
+from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, a_send, counted, pipeline_of
 
 
 class HalfWay:
@@ -36,7 +37,8 @@ class HalfWay:
 
         node.call = call_node
         self.account.before_settle, self.account.after_settle = never_posted, count
-        self.pipeline = pipeline_of(self.account, node)
+        self.metrics = Metrics()
+        self.pipeline = pipeline_of(self.account, node, metrics=self.metrics)
 
     async def cancelled(self) -> None:
         methods = ("getSlot", "getSlot", "getBlockHeight", "getVersion")
@@ -56,6 +58,7 @@ async def test_row_54_who_leaves_a_batch_half_way_pays_for_what_the_node_had_ans
     half = HalfWay(AsgiCaller([], None, disconnected=True))
     await half.cancelled()
     account = half.account
+    assert counted(half.metrics, "credits_charged") == account.posted
     assert account.posted == {"getSlot": 2, "getBlockHeight": 1, "sendTransaction": 2}
     assert {end.method: end.outcome for end in account.ends.values()} == {
         "getSlot": Outcome.ANSWERED,

@@ -12,7 +12,7 @@ from actors.gateway.door_http import Dependencies, build_app
 from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
 from actors.upstream import replies
 
-from .doubles import ScriptedNode
+from .doubles import ScriptedNode, counted
 from .world import Pages, a_world, call, constant
 
 CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
@@ -316,3 +316,22 @@ async def test_without_redis_keys_go_on_and_signatures_wait():
         signed = await world.http.post("/", content=body, headers=customer.headers("POST", "/", body))
         assert (signed.status_code, signed.json()["error"]["code"]) == (503, -32003)
         assert (await world.rpc(customer, call())).status_code == 200
+
+
+async def test_refusals_are_counted_by_their_constant_wherever_they_are_made():
+    """Figures for operators: a whole request's refusal, a call's, two of a batch, a page's, a list's; nothing that a
+    caller wrote."""
+    async with a_world() as world:
+        wallet = await world.customer(credits=10)
+        await world.rpc(None, call())
+        await world.rpc(wallet, call("invented"))
+        await world.rpc(wallet, [call("invented"), call(), call("requestAirdrop")])
+        await world.http.get("/invented")
+        await world.http.post("/bulk/getBalances", content=b"no JSON", headers={"x-api-key": wallet.api_key})
+        assert counted(world.metrics, "refusals", "error") == {
+            "PAYMENT_REQUIRED": 1,
+            "METHOD_NOT_FOUND": 2,
+            "METHOD_NOT_ALLOWED": 1,
+            "NOT_FOUND": 1,
+            "INVALID_REQUEST": 1,
+        }

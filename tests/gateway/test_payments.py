@@ -11,6 +11,7 @@ from actors.config import PaymentsConfig
 from actors.gateway.payments import HEADER_V1, HEADER_V2, Offered, read_offer
 from actors.x402_types import Lack, NotSettled
 
+from .doubles import counted
 from .payment_doubles import HINT, Desk, accepted, header_v1, header_v2, receipt
 from .world import DEPOSIT_WALLET, SPONSOR, World, a_world, call, constant
 
@@ -261,6 +262,16 @@ async def test_payments_count_against_the_limit_of_their_address(world, desk):
     statuses = [(await world.rpc(None, call(), **{V2: header_v2()})).status_code for _ in range(61)]
     assert set(statuses[:60]) == {402} and statuses[60] == 429
     assert len(desk.paid) == 60
+
+
+async def test_payments_are_counted_by_result(world, desk):
+    """Figures for operators: both paths; a payment that was not looked at is a refusal, not a payment."""
+    await world.rpc(None, call(), **{V2: header_v2()})
+    await world.rpc(None, call(), **{V2: "no payment"})
+    desk.lack = NotSettled(Lack.TOO_MANY, "too_many", "later")
+    await world.rpc(None, call(), **{V2: header_v2()})
+    await world.http.post("/x402/settle", json={"transaction": base64.b64encode(b"t").decode()})
+    assert counted(world.metrics, "x402_payments", "result") == {"settled": 1, "too_many": 2}
 
 
 async def test_without_a_desk_payment_headers_are_not_looked_at():

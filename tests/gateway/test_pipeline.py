@@ -5,7 +5,9 @@ import pytest
 from actors.calls import Outcome
 from actors.errors import Err, Refusal
 from actors.gateway.jsonrpc import BadCall
+from actors.metrics import Metrics
 from actors.upstream import replies
+from actors.upstream.replies import AnswerKind, NodeAnswer
 
 from .doubles import (
     EDGE,
@@ -14,6 +16,7 @@ from .doubles import (
     OneAccount,
     ScriptedNode,
     a_call,
+    counted,
     node_error,
     pipeline_of,
     unavailable,
@@ -25,6 +28,23 @@ def bad() -> BadCall:
 
 
 # --- a single call
+
+
+async def test_each_admitted_call_is_counted_with_its_charge():
+    """Figures for operators: a posted charge, an error that is billed, a charge that was not recorded, a batch; nothing
+    for calls that were not admitted, whose method names are the caller's."""
+    account, metrics = OneAccount(100), Metrics()
+    answers = {"getVersion": node_error(-32602, "Invalid param"), "getHealth": NodeAnswer(AnswerKind.TIMED_OUT)}
+    node = ScriptedNode(lambda method, _: answers.get(method, RESULT))
+    pipeline = pipeline_of(account, node, metrics=metrics)
+    await pipeline.single(PROOF, a_call("getBlock", 5))
+    await pipeline.batch(PROOF, [a_call("getSlot"), a_call("getSlot"), a_call("getVersion"), a_call("invented"), bad()])
+    await pipeline.single(PROOF, a_call("getHealth"))
+    account.settle_says_no = True
+    await pipeline.single(PROOF, a_call("getSlot"))
+    assert counted(metrics, "calls") == {"getBlock": 1, "getSlot": 3, "getVersion": 1, "getHealth": 1}
+    assert counted(metrics, "calls", "outcome") == {"answered": 3, "upstream_error": 1, "released": 2}
+    assert counted(metrics, "credits_charged") == account.posted == {"getBlock": 25, "getSlot": 2, "getVersion": 1}
 
 
 async def test_an_answered_call_is_held_then_posted_then_given():

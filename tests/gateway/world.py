@@ -23,6 +23,7 @@ from actors.events import NullSink
 from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
+from actors.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
 from actors.x402_types import PaymentDesk
@@ -173,7 +174,7 @@ class World:
             [VirtualShard(number) for number in range(VIRTUAL_SHARDS)],
             sleep=_for_ever,
         )
-        self.accounts = InProcessAccounts(self.shard)
+        self.accounts, self.metrics = InProcessAccounts(self.shard), Metrics()
         self.door: HttpDoor = build_app(
             Dependencies(
                 self.config,
@@ -185,6 +186,7 @@ class World:
                 payment_desk=desk,
                 deposits=settings.get("deposits"),
                 peers_are_clients=settings.get("peers_are_clients", True),
+                metrics=self.metrics,
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

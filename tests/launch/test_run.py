@@ -10,6 +10,7 @@ import pytest
 
 from actors.launch import run as run_module
 from actors.launch.run import Options, Parts, data_path, run, settings
+from bench.product import free_ports
 
 
 def _unused(*_: Any) -> Any:
@@ -36,6 +37,20 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path, capsys: py
         port = taken.getsockname()[1]
         assert run(options(tmp_path, LEDGER_SERVE__HTTP_PORT=str(port)), PARTS) == 1
     assert str(port) in capsys.readouterr().err
+
+
+def test_the_page_of_figures_has_a_port_of_its_own_that_must_be_free(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rule: a taken port: a clear message that names the setting."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = str(taken.getsockname()[1])
+        settings = free_ports().settings() | {"LEDGER_TELEMETRY__METRICS_PORT": port}
+        assert run(options(tmp_path, **settings), PARTS) == 1
+    told = capsys.readouterr().err
+    assert port in told and "LEDGER_TELEMETRY__METRICS_PORT" in told
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
