@@ -3,7 +3,7 @@
 Implements: hostile input 13. Callers cannot make new series: every label comes from a list of the product's own, such
 as the catalog's methods, the error table's constants and the outcomes of calls.
 The registry and the format are prometheus_client's. Counts and histograms are plain numbers until somebody asks for
-them: the library's own cost 7 µs for each call, these 1 µs.
+them: the library's own cost 4.4 µs of processor time for each call, these 0.6 µs.
 Not here: where figures are served (metrics_page.py).
 """
 
