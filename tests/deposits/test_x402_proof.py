@@ -173,7 +173,7 @@ async def test_forged_rows_do_not_stop_the_follow_up_of_others(world, postgres_u
                 postgres_url,
                 "INSERT INTO x402_payments (message_hash, kind, state, payer, amount_base_units, transaction, "
                 "signature, last_valid_height, created_at_ms, slot, reason, look_at_ms) VALUES "
-                f"('\\x{state + 2:02x}{kind:02x}', {kind}, {state}, '', 1, '', 'abc', 0, 0, 0, '', 0)",  # noqa: S608
+                f"('\\x{state + 2:02x}{kind:02x}', {kind}, {state}, '', 1, '', 'abc', 0, 0, 0, '', 0)",
             )
     await world.rounds(2)
     message = VersionedTransaction.from_bytes(raw).message
