@@ -93,9 +93,7 @@ class GatewayConfig(Branch):
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
     calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="how long a call waits for the owner of its account")
-    account_refusals_per_second: int = Field(
-        500, ge=1, description="refused calls of an account, per replica; then 429"
-    )
+    account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")
     address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without a good credential")
     settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="how long an answer waits for the ledger")
 
@@ -262,9 +260,7 @@ class TelemetryConfig(Branch):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="what the logs keep")
     log_dir: Path | None = Field(None, description="folder for logs as JSON lines; the data folder's in a local run")
     metrics_host: str = Field("127.0.0.1", description="address that GET /metrics listens on; keep it private")
-    metrics_port: int | None = Field(
-        None, ge=0, le=65_535, description="port of GET /metrics; 0: none; the fifth internal port when not given"
-    )
+    metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
 
 
 class Config(Branch):
