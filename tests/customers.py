@@ -54,11 +54,13 @@ class Wallet:
         }
 
 
-def request(url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+def request(
+    url: str, headers: Mapping[str, str], body: bytes | None = None, timeout_seconds: float = _TIMEOUT_SECONDS
+) -> Answer:
     """One HTTP request; any status is an answer."""
     call = urllib.request.Request(url, data=body, headers=dict(headers))
     try:
-        with urllib.request.urlopen(call, timeout=_TIMEOUT_SECONDS) as answer:
+        with urllib.request.urlopen(call, timeout=timeout_seconds) as answer:
             return Answer(answer.status, answer.headers, json.loads(answer.read()))
     except urllib.error.HTTPError as error:
         with error:

@@ -82,7 +82,8 @@ def test_a_replica_that_was_given_up_answers_for_nothing_that_was_refunded(produ
     customer = at(customer, other_url)
     charged = _BATCHES * _FAST
     with a_slow_method(product), ThreadPoolExecutor(_BATCHES) as clients:
-        asked = [clients.submit(request, f"{url}/", customer.key_headers, a_batch()) for _ in range(_BATCHES)]
+        sent = (f"{url}/", customer.key_headers, a_batch(), 2 * _GIVEN_UP_SECONDS)
+        asked = [clients.submit(request, *sent) for _ in range(_BATCHES)]
         assert eventually(lambda: paid_by(customer).debits == charged, _HANG_MS / 1000), paid_by(customer)
         time.sleep(0.2)  # Until the replica has heard so.
         os.kill(pid, signal.SIGSTOP)
