@@ -156,7 +156,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """What was admitted could not be made safe, as its nonce was not written: nothing is held for it any more."""
+    """An admitted request was withdrawn, since its nonce was not written; its holds are released."""
 
     operation: bytes
     held: tuple[tuple[bytes, int], ...]

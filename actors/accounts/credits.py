@@ -88,7 +88,7 @@ def plan_spend(purse: Purse, amount: int) -> Moves:
 
 
 def plan_expiry(purse: Purse, now: int) -> Moves:
-    """What expires now: everything past its time that no live hold needs. Holds need the oldest credits first."""
+    """Return the credits that expire now: all past their time, less those that live holds need, oldest first."""
     moves: list[Move] = []
     expired = [batch for batch in purse.batches if batch.expires_at <= now]
     budget = sum(batch.remaining for batch in expired) - purse.held

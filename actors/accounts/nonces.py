@@ -36,7 +36,7 @@ _REUSED, _LIMITED, _UNAVAILABLE = Err.NONCE_REUSED, Err.RATE_LIMITED, Err.SERVIC
 
 
 class Signed(NamedTuple):
-    """What a wallet signed for one use. Doors take it from good_from to good_until, in Unix seconds, both included."""
+    """A message signed for one use. Doors take it from good_from to good_until, in Unix seconds, both included."""
 
     pubkey: bytes
     nonce: str
