@@ -3,7 +3,7 @@
 Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; hostile inputs 35 and 49.
 Pure. Counts that replicas share live in store.py; the Counts here are one process's own.
 
-Every request passes the front (HAProxy, see launch/README.md), so the peer of a replica's connection is a front and not
+Every request passes the front (HAProxy, see launch/FRONT.md), so the peer of a replica's connection is a front and not
 the client. The front therefore writes the address of its own peer into FRONT_HEADER, next to a token that only the
 front and the replicas know. A request without the right token did not come over the front.
 """

@@ -1,7 +1,7 @@
 """The command line of serve_app.py: run, config, migrate, accounts; deposits and referrals are in money_commands.py,
 sponsor in sponsor_commands.py.
 
-Implements: the README's operator reference. Each command says what it did and what to do next.
+Implements: launch/README.md (commands). Each command says what it did and what to do next.
 Not here: the work itself (run.py, operator.py).
 """
 

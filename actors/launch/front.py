@@ -1,6 +1,6 @@
 """The front, HAProxy as Ray Serve runs it: what it needs on this machine, and whether Serve is the one it was made for.
 
-Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). See launch/README.md for how the parts
+Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). See launch/FRONT.md for how the parts
 work together. `python -m actors.launch.front FOLDER` prepares a machine of a cluster (cluster.yaml).
 Not here: the rules for the configuration (front_config.py), and starting HAProxy, which is Serve's.
 """

@@ -1,6 +1,6 @@
 """Operator commands on money coming in: deposits and referral codes.
 
-Implements: the README's operator reference. Each command says what it did and what to do next.
+Implements: launch/README.md (commands). Each command says what it did and what to do next.
 Not here: the work itself; the watcher and an owner of accounts do it, through ordinary actor calls.
 """
 

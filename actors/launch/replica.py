@@ -81,7 +81,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         metrics=metrics,
     )
     if not parts.peers_are_clients:
-        logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/README.md)")
+        logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/FRONT.md)")
     door = build_app(parts)
     accounts.on_start_over = door.start_over
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.

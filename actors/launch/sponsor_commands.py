@@ -1,6 +1,6 @@
 """The command line's `sponsor`: the key that pays network fees of x402 payments.
 
-Implements: the README's operator reference; decisions 3.6. Each command says what it did and what to do next.
+Implements: launch/README.md (commands); decisions 3.6. Each command says what it did and what to do next.
 Not here: where keys come from and what is done on the chain (sponsoring.py).
 """
 

@@ -1,4 +1,4 @@
-"""The README's examples do what the README says, as printed."""
+"""The examples in the pages for clients do what the pages say, as printed."""
 
 import os
 import re
@@ -9,14 +9,15 @@ from pathlib import Path
 from bench.product import ROOT, Product, environment
 
 _EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```python\n(?P<code>.*?)```", re.DOTALL)
+_PAGES = ("README.md", "actors/deposits/PAYING.md")
 _RUN_SECONDS = 60
 
 
 def example(name: str) -> str:
-    """The Python block after `<!-- example: NAME -->` in the README."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Returns the Python block after `<!-- example: NAME -->` in one of the pages for clients."""
+    text = "".join((ROOT / page).read_text(encoding="utf-8") for page in _PAGES)
     found = {match["name"]: match["code"] for match in _EXAMPLE.finditer(text)}
-    assert name in found, f"README.md has no python block after <!-- example: {name} -->"
+    assert name in found, f"none of {_PAGES} has a python block after <!-- example: {name} -->"
     return found[name]
 
 

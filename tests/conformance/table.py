@@ -1,4 +1,4 @@
-"""The run over every method of the catalog, its rows, and the table in README.md between its two marks."""
+"""The run over every method of the catalog, its rows, and the table in README.md beside this file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from .both import Both
 from .cases import Asked, Case, cases
 from .people import Somebody
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- conformance: begin -->", "<!-- conformance: end -->"
 _HEAD = (
     "| Method | Credits | Result | Charged | Errors, and what they cost |",
