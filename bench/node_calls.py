@@ -22,7 +22,7 @@ from actors.config import NodeConfig, UpstreamConfig
 from actors.upstream.api import Nodes
 from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
-from actors.upstream.members import Members
+from actors.upstream.node_selection import Members
 from actors.upstream.pool import NodePool
 from actors.upstream.replies import NodeAnswer
 from bench import systems

@@ -32,7 +32,7 @@ from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
 from actors.storage import checked_redis
 from actors.upstream.api import Nodes
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ failure changes nothing.
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 PROBES_IN_A_ROW = 3  # Decisions: so many failed probes degrade the service, and so many good ones restore it.
 

@@ -11,14 +11,14 @@ from actors.clock import Clock
 from actors.config import UpstreamConfig
 from actors.upstream.cache import Cache
 from actors.upstream.client import NodeClient
-from actors.upstream.core import Commitment, Probe, slot_at
+from actors.upstream.coalescing import SharedReads
 from actors.upstream.hedging import Hedges
-from actors.upstream.members import Members
+from actors.upstream.memory_budget import Room
+from actors.upstream.node_health import Commitment, Probe, slot_at
+from actors.upstream.node_selection import Members
 from actors.upstream.pool import NodePool
 from actors.upstream.prober import Prober
 from actors.upstream.replies import NodeAnswer
-from actors.upstream.room import Room
-from actors.upstream.shared import SharedReads
 
 Heard = Callable[[str, Probe, int | None], None]  # Name of a node, a look at it, the best slot that any node named.
 

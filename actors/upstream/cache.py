@@ -1,10 +1,10 @@
 """Answers that are kept, bounded by their bytes; the longest unused goes first.
 
 Implements: the slot-pinned cache: what is kept and when it may be given again.
-Pure: seconds of a steady clock arrive as arguments. What a question asks is reads.py, who waits for whom shared.py.
+Pure: seconds of a steady clock arrive as arguments. What a question asks is reads.py, who waits for whom coalescing.py.
 
 A pinned answer is the state of one slot. It may be given to somebody who asks now only if the chain has not moved past
-that slot at the commitment asked for; shared.py asks a node about that before every such hit.
+that slot at the commitment asked for; coalescing.py asks a node about that before every such hit.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actors.upstream import reads
-from actors.upstream.core import Commitment
+from actors.upstream.node_health import Commitment
 from actors.upstream.reads import Kept, Read
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

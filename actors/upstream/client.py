@@ -20,9 +20,9 @@ from actors.config import UpstreamConfig
 from actors.upstream import replies
 from actors.upstream.address import NodeAddress, node_address
 from actors.upstream.connections import Connections, NotAsKnown
-from actors.upstream.kinds import may_repeat
+from actors.upstream.memory_budget import LARGE_BYTES, Room
+from actors.upstream.method_lanes import may_repeat
 from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
-from actors.upstream.room import LARGE_BYTES, Room
 from actors.upstream.single_connections import SingleConnections
 
 logger = logging.getLogger(__name__)

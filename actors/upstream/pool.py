@@ -1,7 +1,7 @@
 """Several nodes as one: asks the best one, and another where that is safe.
 
 Implements: node pool (weighted choice, hedged reads, retry of reads only within the class's timeout, never of sends).
-The shell: who may be asked is members.py, how often twice is hedging.py, one node is client.py.
+The shell: who may be asked is node_selection.py, how often twice is hedging.py, one node is client.py.
 
 A read that fails is asked of the next node. A read that is late is asked of a second one as well, and the first answer
 wins; the loser's connection is dropped. A send goes to one node, once: another is tried only where not one byte of it
@@ -18,8 +18,8 @@ from typing import Any
 from actors.upstream import reads, replies
 from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
-from actors.upstream.kinds import Lane, is_of_history, lane_of
-from actors.upstream.members import Members, Need, State
+from actors.upstream.method_lanes import Lane, is_of_history, lane_of
+from actors.upstream.node_selection import Members, Need, State
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 _BEHIND_AFTER_SECONDS = (

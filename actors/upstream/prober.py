@@ -1,7 +1,7 @@
 """Looks at a node again and again.
 
 Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell; how a probe changes
-a score is core.py, what it means for calls members.py.
+a score is core.py, what it means for calls node_selection.py.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import msgspec
 from actors.clock import Clock
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 from actors.upstream.replies import AnswerKind, NodeAnswer, is_nodes_own_trouble
 
 _T = TypeVar("_T")

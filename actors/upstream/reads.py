@@ -1,7 +1,7 @@
 """What a read asks for: the same question in the same bytes, its commitment, and how long its answer stays true.
 
 Implements: "one upstream request for identical reads in flight" and the slot-pinned cache: the rules.
-Pure. Sharing is shared.py, keeping is cache.py.
+Pure. Sharing is coalescing.py, keeping is cache.py.
 
 | Kept     | What                                                                                             |
 |----------|--------------------------------------------------------------------------------------------------|
@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from actors.upstream.core import Commitment
-from actors.upstream.kinds import may_repeat
-from actors.upstream.members import Need
+from actors.upstream.method_lanes import may_repeat
+from actors.upstream.node_health import Commitment
+from actors.upstream.node_selection import Need
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 

@@ -8,7 +8,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.clock import ManualClock
 from actors.config import Config, UpstreamConfig
 from actors.launch.replica import LivePages
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 
 class Owners:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.status.core import Health, NodeHealth, Services, Status
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 UP = Services(ledger_committing=True, redis_reachable=True)
 GOOD = Probe(True, slot=1_000, block_height=900, version="2.3.0", latency_ms=5)

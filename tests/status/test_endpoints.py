@@ -14,7 +14,7 @@ from actors.status.endpoints import (
     pricing_document,
 )
 from actors.status.products import Doors
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 NOW, STARTED = 1_700_000_500, 1_700_000_000
 UP = Services(ledger_committing=True, redis_reachable=True)

@@ -29,7 +29,7 @@ OPEN = {
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.
-    "upstream": {"core", "replies", "transactions"},
+    "upstream": {"node_health", "replies", "transactions"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
     "accounts": {"books"},  # Where the books are, for the audit that compares them with the chain.
@@ -154,7 +154,7 @@ def test_devnode_is_walled_off() -> None:
     [
         ("actors.units", "actors.clock"),
         ("actors.storage", "actors.accounts.api"),
-        ("actors.identity.keys", "actors.upstream.core"),
+        ("actors.identity.keys", "actors.upstream.node_health"),
         ("actors.identity.keys", "actors.accounts.api"),
         ("actors.accounts.core", "actors.gateway.api"),
         ("actors.deposits.core", "actors.gateway.api"),

@@ -9,7 +9,7 @@ import orjson
 from actors.clock import ManualClock
 from actors.config import NodeConfig, UpstreamConfig
 from actors.upstream.api import Nodes
-from actors.upstream.core import Probe
+from actors.upstream.node_health import Probe
 
 from .nodes import Exchange, RawNode, running
 

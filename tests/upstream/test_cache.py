@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from actors.upstream import replies
 from actors.upstream.cache import Cache, marked
-from actors.upstream.core import Commitment
+from actors.upstream.node_health import Commitment
 from actors.upstream.reads import read_of
 from actors.upstream.replies import Lease, NodeAnswer
 

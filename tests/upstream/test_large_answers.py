@@ -6,8 +6,8 @@ import pytest
 
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
+from actors.upstream.memory_budget import Room
 from actors.upstream.replies import AnswerKind
-from actors.upstream.room import Room
 
 from .nodes import Exchange, RawNode, running
 

@@ -9,10 +9,10 @@ import pytest
 from actors.config import NodeConfig
 from actors.upstream import replies
 from actors.upstream.breaker import FAILURES_MIN, Phase
-from actors.upstream.core import Probe
 from actors.upstream.hedging import Hedges
-from actors.upstream.kinds import Lane
-from actors.upstream.members import Members
+from actors.upstream.method_lanes import Lane
+from actors.upstream.node_health import Probe
+from actors.upstream.node_selection import Members
 from actors.upstream.pool import NodePool
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

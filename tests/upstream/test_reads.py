@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.upstream import reads, replies
-from actors.upstream.core import Commitment
-from actors.upstream.members import Need
+from actors.upstream.node_health import Commitment
+from actors.upstream.node_selection import Need
 from actors.upstream.reads import Kept, need_of, read_of
 from actors.upstream.replies import NodeAnswer
 

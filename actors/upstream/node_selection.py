@@ -20,8 +20,8 @@ from enum import IntEnum, unique
 
 from actors.config import NodeConfig
 from actors.upstream.breaker import Breaker, Phase
-from actors.upstream.core import Commitment, NodeScore, Probe, lag_slots, slot_at
-from actors.upstream.kinds import LANES, Lane
+from actors.upstream.method_lanes import LANES, Lane
+from actors.upstream.node_health import Commitment, NodeScore, Probe, lag_slots, slot_at
 
 _WANTS_READ, _WANTS_HISTORY, _WANTS_SEND = 0, 1, 2
 _BACK_AFTER = 3  # Good probes in a row, as many as make /health trust a node again.

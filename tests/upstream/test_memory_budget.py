@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream.room import Room
+from actors.upstream.memory_budget import Room
 
 
 def test_who_finds_no_room_is_called_when_there_is_some():

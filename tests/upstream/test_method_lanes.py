@@ -1,7 +1,7 @@
 import pytest
 
 from actors.catalog import METHODS, MethodClass
-from actors.upstream.kinds import Lane, is_of_history, lane_of, may_repeat
+from actors.upstream.method_lanes import Lane, is_of_history, lane_of, may_repeat
 
 
 @pytest.mark.parametrize("method", ["sendTransaction", "sendBundle", "requestAirdrop", "somethingNew", ""])

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from actors.config import NodeConfig
 from actors.upstream.breaker import FAILURES_MIN
-from actors.upstream.core import Commitment, Probe
-from actors.upstream.kinds import Lane
-from actors.upstream.members import Members, Need, State
+from actors.upstream.method_lanes import Lane
+from actors.upstream.node_health import Commitment, Probe
+from actors.upstream.node_selection import Members, Need, State
 
 LAG_MAX = 128
 HERE = Probe(True, slot=1_000, processed_slot=1_032)

@@ -1,7 +1,8 @@
 """How well a node does: what its probes say, in a row and on average.
 
 Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
-Pure. One score per node; who is asked is members.py, what the scores mean for the public health page status/core.py.
+Pure. One score per node; who is asked is node_selection.py, what the scores mean for the public health page is
+status/core.py.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ import asyncio
 
 from actors.upstream import cache, reads, replies
 from actors.upstream.cache import COALESCED, MISS, Cache, Entry
-from actors.upstream.core import Commitment
+from actors.upstream.node_health import Commitment
 from actors.upstream.reads import Kept, Read
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from actors.upstream import replies
 from actors.upstream.cache import Cache
-from actors.upstream.core import Commitment
+from actors.upstream.coalescing import SharedReads
+from actors.upstream.node_health import Commitment
 from actors.upstream.replies import AnswerKind, NodeAnswer
-from actors.upstream.shared import SharedReads
 
 LONG_MS = 30_000
 CONFIRMED = b'["k",{"commitment":"confirmed"}]'

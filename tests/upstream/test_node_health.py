@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream.core import Commitment, NodeScore, Probe, lag_slots, slot_at
+from actors.upstream.node_health import Commitment, NodeScore, Probe, lag_slots, slot_at
 
 GOOD = Probe(True, slot=100, block_height=90, version="4.0", latency_ms=10)
 BAD = Probe(False)
