@@ -95,7 +95,7 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
 
 
-def settle_memory() -> None:
+def tune_gc() -> None:
     """Once a process has what it keeps: collect cycles rarely, and never again look through what is there for good.
 
     Calls make few cycles, and by default the collector runs after every few of them.

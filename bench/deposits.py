@@ -35,22 +35,22 @@ from solders.transaction import VersionedTransaction
 from actors.accounts.actor import AccountShard
 from actors.accounts.store import PostgresAccountStore
 from actors.addresses import TOKEN_PROGRAM
-from actors.children import Supervisor
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig, UpstreamConfig
-from actors.datadir import DataDir
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
 from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import PostgresDepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
-from actors.embedded import EmbeddedPostgres
 from actors.events import NullSink
 from actors.hosting import owned_shards
 from actors.identity.store import MemoryIdentityStore
 from actors.launch.migrations import migrate_all
-from actors.storage import connect_postgres
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded import EmbeddedPostgres
+from actors.storage.connections import connect_postgres
 from actors.upstream.client import NodeClient
 from actors.x402_types import NETWORKS
 

@@ -12,9 +12,9 @@ import hypothesis
 import pytest
 import redis
 
-from actors.children import Supervisor
-from actors.datadir import DataDir
-from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.databases import as_role, bring_up, of_database
 
 # A slow machine is no reason to fail: properties are about answers, not about time.

@@ -4,8 +4,8 @@ import asyncpg
 from pydantic import SecretStr
 
 from actors.config import Config, StorageConfig
-from actors.embedded import EmbeddedPostgres
 from actors.launch.migrations import migrate_all
+from actors.local_servers.embedded import EmbeddedPostgres
 
 
 def of_database(url: str, name: str) -> str:

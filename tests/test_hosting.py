@@ -45,7 +45,7 @@ def test_memory_is_settled_for_a_process_that_lives_long() -> None:
     """Rule: cycles are still collected, only rarely, and what is there for good is not looked through again."""
     thresholds = gc.get_threshold()
     try:
-        hosting.settle_memory()
+        hosting.tune_gc()
         assert gc.isenabled() and gc.get_threshold()[0] > thresholds[0]
         assert gc.get_freeze_count() > 0
     finally:

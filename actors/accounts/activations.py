@@ -18,7 +18,7 @@ from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.writes import Damaged, entries_since_ms, restore
 from actors.clock import Clock
 from actors.config import AccountsConfig
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
 from actors.events import EventSink, LowBalance
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.units import Credits, Pubkey, VirtualShard, base58_text
 
 logger = logging.getLogger(__name__)

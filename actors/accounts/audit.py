@@ -26,8 +26,8 @@ from actors.accounts.facts import REFERRALS, ChainLink, name_of
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import Recount
 from actors.accounts.writes import Head
-from actors.children import ChildFailed
-from actors.datadir import DataDirError, default_path
+from actors.local_servers.child_processes import ChildFailed
+from actors.local_servers.datadir import DataDirError, default_path
 from actors.units import UNITS_PER_USDC, base58_text, routing_bytes, usdc_text, virtual_shard
 
 FAULTS_SHOWN = 50

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from actors import embedded_roles
-from actors.children import Supervisor
-from actors.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError
-from actors.embedded import EmbeddedPostgres, postgres_url
+from actors.local_servers import postgres_roles
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError
+from actors.local_servers.embedded import EmbeddedPostgres, postgres_url
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def database(postgres_url: str | None, data_dir: Path) -> AsyncIterator[st
 
 def _running_postgres(data_dir: Path) -> str | None:
     """From the pid file of the server: its fourth line is the port, its fifth the folder of its socket."""
-    passwords = embedded_roles.load(data_dir / "secrets")
+    passwords = postgres_roles.load(data_dir / "secrets")
     if passwords is None:
         return None
     marker = json.loads((data_dir / MARKER_NAME).read_text(encoding="utf-8"))
@@ -50,5 +50,5 @@ def _running_postgres(data_dir: Path) -> str | None:
         except OSError:
             continue
         if len(lines) > 4:
-            return postgres_url(embedded_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
+            return postgres_url(postgres_roles.PRODUCT, passwords.product, lines[4].strip(), lines[3].strip())
     return None

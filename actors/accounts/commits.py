@@ -22,7 +22,7 @@ from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, Fenced, StoreUnavailable
 from actors.accounts.writes import Write
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)

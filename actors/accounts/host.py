@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from actors import hosting, telemetry
+from actors import hosting
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit
 from actors.accounts.edges import Edges
@@ -24,9 +24,10 @@ from actors.config import Config
 from actors.events import NullSink
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
-from actors.metrics import Metrics
-from actors.metrics_page import report_for_ever
-from actors.storage import checked_redis, connect_postgres
+from actors.storage.connections import checked_redis, connect_postgres
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ class AccountShardActor:
         assert storage.postgres_url is not None and storage.redis_url is not None
         assert storage.cluster_secret is not None
         name = SHARD_ACTOR_NAME.format(index=self._index)
-        telemetry.set_up(config.telemetry, name, config.telemetry.log_dir)
+        logs.set_up(config.telemetry, name, config.telemetry.log_dir)
         clock = LedgerClock(SystemClock())
         metrics = Metrics()
         pool = await connect_postgres(
@@ -176,7 +177,7 @@ class AccountShardActor:
         host = hosting.this_address()
         self._address = (host, await server.start(host))
         self._shard = shard
-        hosting.settle_memory()
+        hosting.tune_gc()
         self._watcher = asyncio.create_task(self._watch(shard))
         self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
 

@@ -22,8 +22,8 @@ from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.rows import entry_arguments, group_arguments, stored_account, stored_batch
 from actors.accounts.writes import Credited, Past, Stored, Write
-from actors.schema import check_schema, read_layout
-from actors.storage import AWAY_AT_WORK, away_as, borrowed
+from actors.storage.connections import AWAY_AT_WORK, away_as, borrowed
+from actors.storage.schema import check_schema, read_layout
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from actors.deposits.core import Finding, Judgment, failed, gone, judge
 from actors.deposits.crediting import Credit, Crediting
 from actors.deposits.store import Cursor, DepositStore, DepositStoreUnavailable, Gap, Postponed
 from actors.deposits.transfers import DepositAccount
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.accounts.books import database
-from actors.children import ChildFailed
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
-from actors.datadir import DataDirError, default_path
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition
 from actors.deposits.core import FindingStatus
 from actors.deposits.transfers import DepositAccount, Executed, Unreadable, failure_of, place_of, read
+from actors.local_servers.child_processes import ChildFailed
+from actors.local_servers.datadir import DataDirError, default_path
 from actors.units import UNITS_PER_USDC, base58_text, usdc_text
 from actors.upstream.api import Nodes
 from actors.upstream.replies import AnswerKind, Node

@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors import hosting, telemetry
+from actors import hosting
 from actors.accounts.api import AccountsClient
 from actors.clock import SystemClock
 from actors.config import Config
@@ -26,9 +26,10 @@ from actors.deposits.store import PostgresDepositStore
 from actors.deposits.subscription import DepositSubscription
 from actors.deposits.transfers import deposit_account
 from actors.errors import Refusal
-from actors.metrics import Metrics
-from actors.metrics_page import report_for_ever
-from actors.storage import connect_postgres
+from actors.storage.connections import connect_postgres
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
 from actors.units import parse_pubkey
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
@@ -156,7 +157,7 @@ class DepositWatcherActor:
     async def _open(self) -> None:
         config, payments = self._config, self._config.payments
         assert config.storage.postgres_url is not None and payments.deposit_wallet is not None
-        telemetry.set_up(config.telemetry, WATCHER_ACTOR_NAME, config.telemetry.log_dir)
+        logs.set_up(config.telemetry, WATCHER_ACTOR_NAME, config.telemetry.log_dir)
         clock = SystemClock()
         pool = await connect_postgres(
             config.storage.postgres_url.get_secret_value(),
@@ -188,7 +189,7 @@ class DepositWatcherActor:
             self._subscription.start()
         self._watcher.start()
         self._reporting = asyncio.create_task(report_for_ever(config, WATCHER_ACTOR_NAME, metrics))
-        hosting.settle_memory()
+        hosting.tune_gc()
 
 
 def place_watcher(config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:

@@ -13,8 +13,8 @@ import asyncpg
 
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, FindingStatus, Reason
-from actors.schema import check_schema, read_layout
-from actors.storage import away_as, borrowed
+from actors.storage.connections import away_as, borrowed
+from actors.storage.schema import check_schema, read_layout
 
 _SECONDS = 8.0
 _COLUMNS = (

@@ -13,7 +13,7 @@ import asyncpg
 
 from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_sponsoring import Standing
-from actors.storage import away_as
+from actors.storage.connections import away_as
 
 _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "

@@ -44,7 +44,7 @@ from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
 from actors.devnode.tpu.door import TpuDoor
-from actors.hosting import settle_memory
+from actors.hosting import tune_gc
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
@@ -155,7 +155,7 @@ class Devnode:
             await self._tpu.open(self._tpu_socket)
             await self.geyser.start()
             await server.listening.wait()
-            settle_memory()  # Later garbage collections skip present objects; otherwise they would delay slots.
+            tune_gc()  # Later garbage collections skip present objects; otherwise they would delay slots.
             self._announce()
             if on_ready is not None:
                 on_ready(self)

@@ -26,7 +26,7 @@ from actors.calls import HoldRequest, Outcome, SettleRequest, operation_at
 from actors.clock import Clock
 from actors.gateway import outcomes
 from actors.gateway.requests import Caller
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import NodeAnswer
 
 logger = logging.getLogger(__name__)

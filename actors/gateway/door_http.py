@@ -51,7 +51,7 @@ from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import Node
 from actors.x402_types import BlockhashHint, PaymentDesk
 

@@ -28,7 +28,7 @@ from actors.gateway import headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.replies import Response
 from actors.gateway.terms import Terms
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
 
 HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"

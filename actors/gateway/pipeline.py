@@ -37,7 +37,7 @@ from actors.gateway.batches import BatchRun, Granted
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Caller
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import Node, NodeAnswer
 
 _RELEASED = int(Outcome.RELEASED)

@@ -17,15 +17,15 @@ from rich.table import Table
 
 from actors.accounts.api import Answer
 from actors.config import ConfigError, NodeConfig, shown_url
-from actors.datadir import DataDirError
-from actors.launch import guard, operator
+from actors.launch import operator, supervisor_process
 from actors.launch.cluster import token_environment
 from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, data_path, run, settings
 from actors.launch.sponsor_commands import add_sponsor
 from actors.launch.wallets import load_or_make
-from actors.schema import SchemaMismatch
-from actors.storage import StoreUnreachable
+from actors.local_servers.datadir import DataDirError
+from actors.storage.connections import StoreUnreachable
+from actors.storage.schema import SchemaMismatch
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
@@ -58,7 +58,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         if context.invoked_subcommand is not None:
             return
         overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
-        guard.guarded(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
+        supervisor_process.guarded(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
     _add_config(cli)
     _add_migrate(cli, parts)

@@ -275,7 +275,7 @@ def process_table() -> dict[str, int]:
     return table
 
 
-_GUARD = "actors.launch.guard"
+_GUARD = "actors.launch.supervisor_process"
 _KNOWN = (
     (_GUARD, "guard"),
     ("ray::AccountShardActor", "account-shard"),

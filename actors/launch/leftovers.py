@@ -3,7 +3,7 @@
 Implements: the promise that restarts do not fill the disk. Log files of replicas are named by process id, so each start
 makes new ones; and a run that was killed leaves its scratch folder.
 Only for the holder of the data folder's lock: then none of this is in use. Not here: the limits of one file's size
-(telemetry.py, children.py).
+(telemetry/logs.py, local_servers/child_processes.py).
 """
 
 import os

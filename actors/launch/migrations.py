@@ -12,8 +12,8 @@ from contextlib import suppress
 import asyncpg
 
 from actors.config import Config
-from actors.schema import Layout, check_schema, migrate, read_layout
-from actors.storage import connect_postgres, describe_url
+from actors.storage.connections import connect_postgres, describe_url
+from actors.storage.schema import Layout, check_schema, migrate, read_layout
 
 logger = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from rich.table import Table
 from actors.accounts.api import SHARD_ACTOR_NAME
 from actors.clock import SystemClock
 from actors.config import ConfigError
-from actors.datadir import DataDirError
 from actors.deposits.api import WATCHER_ACTOR_NAME
 from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.run import Options, data_path, settings
 from actors.launch.wallets import load_or_make
+from actors.local_servers.datadir import DataDirError
 
 _DAY_SECONDS = 86_400
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]

@@ -19,7 +19,7 @@ from actors.deposits.x402_sponsor import Sponsor, parse_key
 from actors.deposits.x402_sponsoring import Budgets
 from actors.deposits.x402_store import PostgresPaymentStore
 from actors.deposits.x402_svm import Rules
-from actors.storage import checked_postgres
+from actors.storage.connections import checked_postgres
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import redis.exceptions
 
-from actors import hosting, telemetry
+from actors import hosting
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.calls import EDGE_BYTES
@@ -25,12 +25,13 @@ from actors.launch import front
 from actors.launch.own_methods import with_own_methods
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.watching import watch_deposits
-from actors.metrics import Metrics
-from actors.metrics_page import place_metrics_page, report_for_ever
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
-from actors.storage import checked_redis
+from actors.storage.connections import checked_redis
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe
 
@@ -45,7 +46,7 @@ Close = Callable[[], Awaitable[None]]
 async def assemble(config: Config) -> tuple[Any, Close]:
     """The ASGI application of a replica, and what closes everything behind it. Needs a connected Ray."""
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
-    telemetry.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
+    logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     edge = os.urandom(EDGE_BYTES)
     # In threads: they block while a new process starts, and the replica's loop must not.
@@ -87,7 +88,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
 
-    hosting.settle_memory()
+    hosting.tune_gc()
 
     async def close() -> None:
         await door.close()

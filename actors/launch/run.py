@@ -18,17 +18,17 @@ from typing import Any
 
 import aiohttp
 
-from actors import ports
-from actors.children import ChildFailed, Supervisor
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
-from actors.datadir import DataDir, DataDirError, default_path, remove
-from actors.launch import cluster, demo, front, guard, leftovers, operator, sponsoring, stores, wallets
+from actors.launch import cluster, demo, front, leftovers, operator, sponsoring, stores, supervisor_process, wallets
 from actors.launch.screen import Ready, Screen
 from actors.launch.waiting import Stop
-from actors.metrics_page import metrics_port, metrics_url, place_metrics_page
-from actors.schema import SchemaMismatch
-from actors.storage import StoreUnreachable
+from actors.local_servers import ports
+from actors.local_servers.child_processes import ChildFailed, Supervisor
+from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
+from actors.storage.connections import StoreUnreachable
+from actors.storage.schema import SchemaMismatch
+from actors.telemetry.metrics_page import metrics_port, metrics_url, place_metrics_page
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def run(options: Options, parts: Parts) -> int:
     """Start, stay up until told to stop, stop everything. Gives the exit code."""
     screen = Screen()
     stop = Stop()
-    guard.accept_signals(stop.set)
+    supervisor_process.accept_signals(stop.set)
     try:
         config = settings(options).config
         path = data_path(config, options.data_dir)
@@ -184,7 +184,7 @@ class _Run:
                     self._stop.set()
                     return False
                 self._head = head
-                guard.accept_signals(self._stop.set)
+                supervisor_process.accept_signals(self._stop.set)
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 config = self._parts.migrate(config)

@@ -17,11 +17,11 @@ from rich.table import Table
 from solders.keypair import Keypair
 
 from actors.config import Config, ConfigError, environment_name, shown_url
-from actors.datadir import DataDirError
 from actors.launch import sponsoring, wallets
 from actors.launch.run import Options, data_path, settings
 from actors.launch.sponsoring import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
+from actors.local_servers.datadir import DataDirError
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]

@@ -1,7 +1,7 @@
 """What a run needs from outside Ray: PostgreSQL, Redis and a node, embedded where no URL is given.
 
 Implements: design, section 1 ("setting a URL for any of the three uses the real one instead; nothing else changes").
-Not here: how the servers are started and kept (embedded.py, children.py).
+Not here: how the servers are started and kept (local_servers/).
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from pathlib import Path
 from pydantic import SecretStr
 
 import actors
-from actors.children import Child, Supervisor
 from actors.config import Config, ConfigError, environment_name
-from actors.datadir import DataDir, default_path
-from actors.embedded import EmbeddedPostgres, EmbeddedRedis
 from actors.launch.sponsoring import prepare_embedded, with_sponsor
 from actors.launch.wallets import LocalSecrets, load_or_make
+from actors.local_servers.child_processes import Child, Supervisor
+from actors.local_servers.datadir import DataDir, default_path
+from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
 
 _PROBE_SECONDS = 0.5
 

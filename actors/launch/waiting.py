@@ -1,7 +1,7 @@
 """Waits that end: for the word to stop, and for work of others that may never come back.
 
 Implements: the launcher's promise that stopping ends, whatever state Ray is in.
-Not here: what is waited for (run.py, cluster.py), who sends the signals (guard.py).
+Not here: what is waited for (run.py, cluster.py), who sends the signals (supervisor_process.py).
 """
 
 import threading

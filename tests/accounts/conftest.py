@@ -9,7 +9,7 @@ import pytest
 from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
-from actors.storage import connect_postgres
+from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 
 TABLES = (

@@ -5,7 +5,7 @@ import pytest
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.writes import Stored
 from actors.config import AccountsConfig
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, hold, key_proof
 from tests.accounts.shards import FailingStore, World, ask, settle_down
 

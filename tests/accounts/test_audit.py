@@ -20,7 +20,7 @@ from actors.accounts.deposits import (
 from actors.accounts.ledger import EntryType
 from actors.accounts.store import PostgresAccountStore
 from actors.accounts.writes import Write
-from actors.datadir import DataDir
+from actors.local_servers.datadir import DataDir
 from actors.units import VirtualShard
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, group_of, opened, opening_group, settle, take
 from tests.accounts.test_store import SHARDS, posted

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from actors.accounts.books import database
-from actors.datadir import DataDir, DataDirError
-from actors.embedded import EmbeddedPostgres
+from actors.local_servers.datadir import DataDir, DataDirError
+from actors.local_servers.embedded import EmbeddedPostgres
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_adjust, decide_settle
 from actors.accounts.ledger_clock import LedgerClock
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, opened, settle
 from tests.accounts.shards import SHARDS, World, settle_down
 

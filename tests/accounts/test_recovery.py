@@ -18,15 +18,15 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.audit import audit
 from actors.accounts.store import PostgresAccountStore
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest, WalletProof
-from actors.children import Supervisor
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.datadir import DataDir
-from actors.embedded import EmbeddedPostgres
 from actors.events import NullSink
 from actors.identity.keys import parse_api_key
 from actors.identity.store import MemoryIdentityStore
-from actors.storage import connect_postgres
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded import EmbeddedPostgres
+from actors.storage.connections import connect_postgres
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import SHARDS, answered
 from tests.databases import bring_up

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.deposits.store import DepositStore, MemoryDepositStore, PostgresDepositStore
-from actors.storage import connect_postgres
+from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 from tests.deposits.token_making import Shop
 

@@ -18,7 +18,7 @@ from actors.deposits.core import FindingStatus
 from actors.deposits.store import PostgresDepositStore
 from actors.events import NullSink
 from actors.identity.store import MemoryIdentityStore
-from actors.storage import connect_postgres
+from actors.storage.connections import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.shards import SHARDS
 from tests.databases import as_role

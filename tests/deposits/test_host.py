@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from actors import telemetry
 from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits import host
 from actors.deposits.host import DepositWatcherActor
 from actors.errors import Err
+from actors.telemetry import logs
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
 from tests.deposits.world import ACCOUNT, FakeAccounts, FakeChain, key_of, text_of
@@ -20,8 +20,8 @@ ALICE, BOB = key_of("alice"), key_of("bob")
 
 @pytest.fixture
 async def actor(postgres_url: str, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    monkeypatch.setattr(telemetry, "set_up", lambda *_: None)
-    monkeypatch.setattr(host.hosting, "settle_memory", lambda: None)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
     chain, accounts = FakeChain(), FakeAccounts()
 
     async def open_accounts(_: Config) -> Any:

@@ -16,7 +16,7 @@ from solders.transaction import VersionedTransaction
 from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_store import PostgresPaymentStore
 from actors.deposits.x402_svm import Payment, check_standard
-from actors.storage import connect_postgres
+from actors.storage.connections import connect_postgres
 from actors.x402_types import Settled
 from tests.databases import as_role
 

@@ -21,7 +21,7 @@ from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

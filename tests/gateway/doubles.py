@@ -16,7 +16,7 @@ from actors.clock import ManualClock
 from actors.gateway.jsonrpc import Call
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.refusal_limits import RefusalLimits
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 

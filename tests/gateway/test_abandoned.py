@@ -6,7 +6,7 @@ import pytest
 
 from actors.calls import Outcome
 from actors.gateway.requests import AsgiCaller
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 
 from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, a_send, counted, pipeline_of

@@ -5,7 +5,7 @@ import pytest
 from actors.calls import Outcome
 from actors.errors import Err, Refusal
 from actors.gateway.jsonrpc import BadCall
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 

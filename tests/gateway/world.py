@@ -23,7 +23,7 @@ from actors.events import NullSink
 from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore, MemoryIdentityStore
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
 from actors.x402_types import PaymentDesk

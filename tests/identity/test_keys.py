@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.identity import keys
-from actors.telemetry import redact
+from actors.telemetry.logs import redact
 from actors.units import routing_bytes
 
 PUBKEYS = st.binary(min_size=32, max_size=32)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from actors.config import Config
 from actors.launch.cli import make_cli
 from actors.launch.run import Parts
-from actors.schema import SchemaMismatch
+from actors.storage.schema import SchemaMismatch
 
 
 def _unused(*_: Any) -> Any:

@@ -10,14 +10,14 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from actors import embedded_roles
-from actors.children import Supervisor
 from actors.config import Config, StorageConfig
-from actors.datadir import DataDir
-from actors.embedded import EmbeddedPostgres
 from actors.launch.migrations import CONTEXTS, excess_rights, migrate_all
-from actors.schema import SchemaMismatch
-from actors.storage import connect_postgres
+from actors.local_servers import postgres_roles
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded import EmbeddedPostgres
+from actors.storage.connections import connect_postgres
+from actors.storage.schema import SchemaMismatch
 from tests.databases import as_role
 from tests.tidy.sources import ROOT
 
@@ -92,8 +92,8 @@ async def test_the_products_role_alone_suffices_once_the_tables_are_there(
 @pytest.fixture
 def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedPostgres]:
     """A PostgreSQL with an administrator and without the product's roles."""
-    monkeypatch.setattr(embedded_roles, "ACCESS_RULES", "local all all trust\n")
-    monkeypatch.setattr(embedded_roles, "statements", lambda *_: "SELECT 1\n")
+    monkeypatch.setattr(postgres_roles, "ACCESS_RULES", "local all all trust\n")
+    monkeypatch.setattr(postgres_roles, "statements", lambda *_: "SELECT 1\n")
     path = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     path.chmod(0o711)
     try:

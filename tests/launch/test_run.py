@@ -22,7 +22,7 @@ PARTS = Parts(_unused, _unused, _unused)
 
 @pytest.fixture(autouse=True)
 def no_signal_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module.guard, "accept_signals", lambda _: None)
+    monkeypatch.setattr(run_module.supervisor_process, "accept_signals", lambda _: None)
 
 
 def options(tmp_path: Path, **overrides: str) -> Options:
@@ -71,7 +71,7 @@ def test_what_fails_after_the_word_to_stop_is_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule: a service manager tells all processes at once; that the servers are gone then is an orderly stop."""
-    monkeypatch.setattr(run_module.guard, "accept_signals", lambda handler: handler())
+    monkeypatch.setattr(run_module.supervisor_process, "accept_signals", lambda handler: handler())
     assert run(options(tmp_path, LEDGER_ACCOUNTS__CONCURRENCY="0"), PARTS) == 0
     assert capsys.readouterr().err == ""
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.children import Supervisor
 from actors.config import Config, ConfigError, load
-from actors.datadir import DataDir
 from actors.launch import stores, wallets
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
 
 
 def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def everything() -> tuple[Source, ...]:
 
 
 def imports(source: Source) -> Iterator[str]:
-    """Full names of the modules that a file imports, anywhere in it: `from actors import storage` is actors.storage."""
+    """Full names of the modules that a file imports, anywhere in it: `from actors import units` is actors.units."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -9,16 +9,8 @@ IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "subprocess", "signal", "socket", "select", "ssl"),
     *("time", "random", "secrets", "uuid", "os", "shutil", "tempfile", "urllib.request", "http.client", "sqlite3"),
     *("ray", "asyncpg", "redis", "aiohttp", "httpx", "websockets", "starlette", "uvicorn", "grpc", "psutil"),
-    *(
-        "actors.clock",
-        "actors.hosting",
-        "actors.http_server",
-        "actors.hotlink",
-        "actors.storage",
-        "actors.children",
-        "actors.embedded",
-    ),
-    *("actors.datadir", "actors.ports"),
+    *("actors.clock", "actors.hosting", "actors.http_server", "actors.hotlink"),
+    *("actors.local_servers", "actors.storage"),
 }
 # Shared files without rules of their own to protect them: vocabulary.
 PURE_SHARED = {"addresses", "units", "errors", "x402_types", "calls", "catalog", "method_requests", "events"}

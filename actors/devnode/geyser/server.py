@@ -20,7 +20,7 @@ from actors.devnode.geyser.settings import GeyserSettings
 from actors.devnode.ports import PORT_MAX, PortTaken, address_text
 from actors.devnode.rpc.node import Node
 from actors.geyser_proto.api import SERVICE
-from actors.ports import port_is_free
+from actors.local_servers.ports import port_is_free
 
 PORT = 10_000  # Yellowstone's default.
 STOP_SECONDS = 1.0

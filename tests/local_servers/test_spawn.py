@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from actors import spawn
+from actors.local_servers import spawn
 
 SHOW = "import ctypes, os; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); print(n.value, os.getuid(),"
 SHOW += " os.getgid(), os.getgroups(), oct(os.umask(0)))"

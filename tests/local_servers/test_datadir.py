@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from actors import datadir
-from actors.datadir import LOCK_NAME, MARKER_NAME, DataDir, DataDirError, default_path, remove
+from actors.local_servers import datadir
+from actors.local_servers.datadir import LOCK_NAME, MARKER_NAME, DataDir, DataDirError, default_path, remove
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers as another user")
 as_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -66,14 +66,14 @@ def test_a_second_run_is_refused_with_the_first_ones_id(open_path: Path) -> None
     """Two runs on one folder would both own every account."""
     script = f"""
 from pathlib import Path
-from actors.datadir import DataDir
+from actors.local_servers.datadir import DataDir
 with DataDir(Path({str(open_path / "data")!r})):
     print("locked", flush=True)
     input()
 """
     first = subprocess.Popen(
         [sys.executable, "-c", script],
-        cwd=Path(datadir.__file__).parents[1],
+        cwd=Path(datadir.__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -6,29 +6,29 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors import embedded_roles
-from actors.embedded import EmbeddedPostgres
+from actors.local_servers import postgres_roles
+from actors.local_servers.embedded import EmbeddedPostgres
 
 
 def test_passwords_are_made_once_and_kept_to_their_owner(tmp_path: Path) -> None:
     """Each role has a random one of its own; the second start finds them again."""
-    assert embedded_roles.load(tmp_path) is None
-    made = embedded_roles.make(tmp_path)
+    assert postgres_roles.load(tmp_path) is None
+    made = postgres_roles.make(tmp_path)
     assert made.owner != made.product and len(made.owner) == len(made.product) == 64
-    assert embedded_roles.load(tmp_path) == made
-    assert stat.S_IMODE((tmp_path / embedded_roles.FILE).stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [embedded_roles.FILE]
+    assert postgres_roles.load(tmp_path) == made
+    assert stat.S_IMODE((tmp_path / postgres_roles.FILE).stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [postgres_roles.FILE]
 
 
 def test_only_two_roles_may_connect_and_only_by_password() -> None:
     """Nothing else is allowed, so the superuser is refused."""
-    (line,) = embedded_roles.ACCESS_RULES.splitlines()
+    (line,) = postgres_roles.ACCESS_RULES.splitlines()
     assert line.split() == ["local", "all", "ledger_owner,ledger_gateway", "scram-sha-256"]
 
 
 def test_single_user_mode_reads_a_statement_a_line(tmp_path: Path) -> None:
     """A statement over two lines would be cut in two."""
-    made = embedded_roles.statements(embedded_roles.make(tmp_path), "postgres")
+    made = postgres_roles.statements(postgres_roles.make(tmp_path), "postgres")
     assert [line.split()[0] for line in made.splitlines()] == ["CREATE", "CREATE", "ALTER"]
 
 

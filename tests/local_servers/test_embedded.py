@@ -19,12 +19,12 @@ import psutil
 import pytest
 import redis
 
-from actors import embedded
-from actors.children import CannotStart, Child, ChildFailed, Supervisor
-from actors.datadir import DataDir, RunAs, may_enter
-from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers import embedded
+from actors.local_servers.child_processes import CannotStart, Child, ChildFailed, Supervisor
+from actors.local_servers.datadir import DataDir, RunAs, may_enter
+from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
 
-ROOT = Path(embedded.__file__).parents[1]
+ROOT = Path(embedded.__file__).parents[2]
 WAIT_SECONDS = 60.0  # Only ever reached when something is broken.
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers as another user")
 
@@ -350,9 +350,9 @@ def test_an_ordinary_user_starts_the_servers_as_itself(place: Path) -> None:
     script = f"""
 import asyncio, asyncpg, os
 from pathlib import Path
-from actors.children import Supervisor
-from actors.datadir import DataDir
-from actors.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
 async def ask(url):
     connection = await asyncpg.connect(url)
     return await connection.fetchval("SELECT 41 + 1")

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL and Redis.
 
 Implements: design, section 3 (storage) and section 5 (both may be away for a minute: everything here has a deadline).
-Not here: what is stored (each context's store.py), the tables (schema.py), the embedded servers (embedded.py).
+Not here: what is stored (each context's store.py), the tables (schema.py), the embedded servers (local_servers/).
 
 Every statement has a time limit on both sides, so that a lost server is an exception within seconds and never a call
 that hangs. Connections keep session state only at their start: a transaction-mode pooler in between is not supported.

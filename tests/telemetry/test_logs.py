@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors import telemetry
 from actors.config import TelemetryConfig
-from actors.telemetry import JsonLines, KeyValueLines, RequestIds, redact
+from actors.telemetry import logs as telemetry
+from actors.telemetry.logs import JsonLines, KeyValueLines, RequestIds, redact
 
 KEY = "srpc_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 TOKEN = "00ffa1b2" * 8

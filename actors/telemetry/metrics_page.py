@@ -18,7 +18,7 @@ from prometheus_client.samples import Sample
 from actors import hosting
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.metrics import NAMESPACE, Metrics
+from actors.telemetry.metrics import NAMESPACE, Metrics
 
 logger = logging.getLogger(__name__)
 

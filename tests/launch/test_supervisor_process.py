@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from actors.launch import guard
+from actors.launch import supervisor_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard needs Linux")
 
-ROOT = Path(guard.__file__).parents[2]
+ROOT = Path(supervisor_process.__file__).parents[2]
 _WAIT_SECONDS = 60.0  # Only ever reached when something is broken.
 _LEAVE_SECONDS = 5.0  # So is this: left alone, what is left would stay for a quarter of an hour.
 
 # A launcher with a daemon, a process that the daemon has left behind, and a server with a session of its own.
 _LAUNCHER = """
 import os, signal, subprocess, sys, threading
-from actors.launch import guard
+from actors.launch import supervisor_process
 from actors.launch.waiting import Stop
 
 def work():
     stop = Stop()
-    guard.accept_signals(stop.set)
+    supervisor_process.accept_signals(stop.set)
     script = "{deaf}(sleep 1000 & echo $!); exec sleep 1000"
     daemon = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE)
     orphan = daemon.stdout.readline().strip().decode()
@@ -39,7 +39,7 @@ def work():
     print("stopping", flush=True)
     {ending}
 
-guard.guarded(work)
+supervisor_process.guarded(work)
 """
 
 
@@ -145,13 +145,13 @@ def test_under_nohup_a_closed_terminal_is_no_reason_to_stop() -> None:
 # One that tells what it does, and then whether it came to the end of it.
 _TELLING = """
 import os, sys
-from actors.launch import guard
+from actors.launch import supervisor_process
 from actors.launch.screen import Screen
 from actors.launch.waiting import Stop
 
 def work():
     stop = Stop()
-    guard.accept_signals(stop.set)
+    supervisor_process.accept_signals(stop.set)
     screen = Screen()
     screen.say("up")
     while not stop.wait(1):
@@ -163,7 +163,7 @@ def work():
     os.write({done}, b"in order")
     return 5
 
-guard.guarded(work)
+supervisor_process.guarded(work)
 """
 
 
@@ -199,15 +199,15 @@ def test_the_guard_is_in_the_launchers_table_of_processes() -> None:
     """Rule: the ready file gives the process id of everything, the guard's included, by a name that says what it is."""
     script = """
 import json, os, sys
-from actors.launch import cluster, guard
+from actors.launch import cluster, supervisor_process
 
 def work():
-    while b"actors.launch.guard" not in open(f"/proc/{os.getppid()}/cmdline", "rb").read():
+    while b"actors.launch.supervisor_process" not in open(f"/proc/{os.getppid()}/cmdline", "rb").read():
         os.sched_yield()  # It has not become that program yet.
     print(json.dumps(cluster.process_table()))
     return 0
 
-guard.guarded(work)
+supervisor_process.guarded(work)
 """
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     table = json.loads(process.communicate(timeout=_WAIT_SECONDS)[0])
@@ -219,12 +219,12 @@ def test_a_launcher_that_does_not_stop_is_killed() -> None:
     """Rule: stopping ends, whatever the launcher hangs in."""
     script = """
 import signal, subprocess
-from actors.launch import guard
-guard._STOP_SECONDS = 0.1
-signal.pthread_sigmask(signal.SIG_BLOCK, guard._watched())
+from actors.launch import supervisor_process
+supervisor_process._STOP_SECONDS = 0.1
+signal.pthread_sigmask(signal.SIG_BLOCK, supervisor_process._watched())
 signal.raise_signal(signal.SIGTERM)
 launcher = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; exec sleep 1000"])
-print(guard.watch(launcher.pid))
+print(supervisor_process.watch(launcher.pid))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=_WAIT_SECONDS

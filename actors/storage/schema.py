@@ -4,7 +4,7 @@ Implements: design, section 3 (storage). A context has three files beside its st
 once), `functions.sql` (applied at every start, so each function stands in the project once) and `grants.sql` (rights of
 the product's role, applied at every start). The role that owns the tables applies them; the product itself runs with a
 role that has only the rights in `grants.sql`.
-Not here: connections (storage.py), which contexts there are and which roles (launch/migrations.py).
+Not here: connections (connections.py), which contexts there are and which roles (launch/migrations.py).
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from importlib import resources
 
 import asyncpg
 
-from actors.storage import StoreUnreachable
+from actors.storage.connections import StoreUnreachable
 
 logger = logging.getLogger(__name__)
 

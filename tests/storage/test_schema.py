@@ -9,10 +9,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors import schema, storage
 from actors.launch.migrations import CONTEXTS
-from actors.schema import Layout, SchemaMismatch, check_schema, migrate, read_layout
-from actors.storage import StoreUnreachable
+from actors.storage import connections, schema
+from actors.storage.connections import StoreUnreachable
+from actors.storage.schema import Layout, SchemaMismatch, check_schema, migrate, read_layout
 
 DUCKS = Layout(
     "ducks",
@@ -24,7 +24,7 @@ DUCKS = Layout(
 
 @pytest.fixture
 async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await storage.connect_postgres(owner_url, connections_max=4, application="tests")
+    opened = await connections.connect_postgres(owner_url, connections_max=4, application="tests")
     await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield opened
     await opened.close()
@@ -80,7 +80,7 @@ async def test_a_lock_that_is_never_let_go_is_told(pool: asyncpg.Pool, monkeypat
 
 async def test_migrating_leaves_the_connections_as_they_were(pool: asyncpg.Pool, owner_url: str) -> None:
     """The time limit of statements, which is off while files are applied, is on again."""
-    single = await storage.connect_postgres(owner_url, connections_max=1, application="tests")
+    single = await connections.connect_postgres(owner_url, connections_max=1, application="tests")
     before = await single.fetchval("SHOW statement_timeout")
     await migrate(single, [DUCKS])
     assert await single.fetchval("SHOW statement_timeout") == before != "0"

@@ -10,14 +10,14 @@ import asyncpg
 import pytest
 import redis.asyncio
 
-from actors import storage
 from actors.clock import ManualClock
-from actors.storage import StoreUnreachable
+from actors.storage import connections
+from actors.storage.connections import StoreUnreachable
 
 
 @pytest.fixture
 async def pool(owner_url: str) -> AsyncIterator[asyncpg.Pool]:
-    opened = await storage.connect_postgres(owner_url, connections_max=4, application="tests")
+    opened = await connections.connect_postgres(owner_url, connections_max=4, application="tests")
     await opened.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield opened
     await opened.close()
@@ -31,7 +31,7 @@ async def test_a_pool_works_and_says_who_it_is(pool: asyncpg.Pool) -> None:
 async def test_a_statement_that_hangs_becomes_an_exception(pool: asyncpg.Pool) -> None:
     """Nothing waits for ever on a store: the server ends the statement before the client's own limit."""
     setting = await pool.fetchval("SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'")
-    assert 0 < setting < storage.STATEMENT_SECONDS * 1000
+    assert 0 < setting < connections.STATEMENT_SECONDS * 1000
     async with pool.acquire() as connection:
         await connection.execute("SET statement_timeout = 20")
         with pytest.raises(asyncpg.QueryCanceledError):
@@ -45,7 +45,7 @@ async def test_a_server_that_takes_no_writes_is_refused(pool: asyncpg.Pool, post
     await pool.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     try:
         with pytest.raises(StoreUnreachable, match="takes no writes"):
-            await storage.connect_postgres(postgres_url, connections_max=1, application="tests", deadline_seconds=0)
+            await connections.connect_postgres(postgres_url, connections_max=1, application="tests", deadline_seconds=0)
     finally:
         await pool.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
 
@@ -64,13 +64,13 @@ class Away(Exception):
 async def test_a_broken_connection_does_not_go_back_to_the_pool(pool: asyncpg.Pool) -> None:
     """Whoever borrows next gets one that works; its bugs stay what they are."""
     with pytest.raises(Away, match="Error: "):
-        async with storage.borrowed(pool, 8, Away) as connection:
+        async with connections.borrowed(pool, 8, Away) as connection:
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     with pytest.raises(ZeroDivisionError):
-        async with storage.borrowed(pool, 8, Away) as connection:
+        async with connections.borrowed(pool, 8, Away) as connection:
             before = await connection.fetchval("SELECT pg_backend_pid()")
             raise ZeroDivisionError
-    async with storage.borrowed(pool, 8, Away) as connection:
+    async with connections.borrowed(pool, 8, Away) as connection:
         assert await connection.fetchval("SELECT pg_backend_pid()") == before
 
 
@@ -78,7 +78,7 @@ async def test_an_absent_server_is_named_at_the_deadline(tmp_path: Path) -> None
     """What is wrong, where, and what to do; and no password."""
     url = f"postgresql://someone:geheim@/ledger?host={tmp_path}"
     with pytest.raises(StoreUnreachable) as caught:
-        await storage.connect_postgres(
+        await connections.connect_postgres(
             url, connections_max=1, application="tests", deadline_seconds=0, clock=ManualClock()
         )
     text = str(caught.value)
@@ -98,20 +98,20 @@ async def test_what_waiting_cannot_mend_is_reported_at_once(postgres_url: str, p
     url = re.sub(part, wrong, postgres_url)
     async with asyncio.timeout(10):
         with pytest.raises(StoreUnreachable, match="check DATABASE_URL"):
-            await storage.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=3600)
+            await connections.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=3600)
 
 
 async def test_a_url_of_something_else_is_refused_without_quoting_it() -> None:
     """The text of a URL may hold a password."""
     for url in ("mysql://root:geheim@localhost/db", "postgresql://root:geheim@localhost:port/db"):
         with pytest.raises(StoreUnreachable, match="not a PostgreSQL URL") as caught:
-            await storage.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=0)
+            await connections.connect_postgres(url, connections_max=1, application="tests", deadline_seconds=0)
         assert "geheim" not in str(caught.value)
 
 
 async def test_redis_answers(redis_url: str) -> None:
     """The embedded Redis is new enough, keeps a file and evicts nothing, so nothing is warned about."""
-    client = await storage.connect_redis(redis_url)
+    client = await connections.connect_redis(redis_url)
     assert await client.set("nonce", "1", nx=True, ex=130)
     assert not await client.set("nonce", "1", nx=True, ex=130)
     await client.aclose()
@@ -120,31 +120,31 @@ async def test_redis_answers(redis_url: str) -> None:
 async def test_an_absent_redis_is_named_at_the_deadline(tmp_path: Path) -> None:
     """What is wrong, where, and what to do; and no password."""
     with pytest.raises(StoreUnreachable) as caught:
-        await storage.connect_redis(
+        await connections.connect_redis(
             f"unix://someone:geheim@{tmp_path}/redis.sock", deadline_seconds=0, clock=ManualClock()
         )
     assert f"{tmp_path}/redis.sock" in str(caught.value)
     assert "REDIS_URL" in str(caught.value)
     assert "geheim" not in str(caught.value)
     with pytest.raises(StoreUnreachable, match="is not a redis"):
-        await storage.connect_redis("http://localhost", deadline_seconds=0)
+        await connections.connect_redis("http://localhost", deadline_seconds=0)
 
 
 async def test_a_redis_with_the_wrong_password_is_reported_at_once(redis_url: str) -> None:
     """A password that is refused is not retried until the deadline."""
     async with asyncio.timeout(10):
         with pytest.raises(StoreUnreachable, match="password"):
-            await storage.connect_redis(redis_url.replace("unix://", "unix://u:geheim@"), deadline_seconds=3600)
+            await connections.connect_redis(redis_url.replace("unix://", "unix://u:geheim@"), deadline_seconds=3600)
 
 
 async def test_a_redis_that_may_forget_nonces_is_warned_about(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     """An evicted nonce could be used again (decisions, money rule 11)."""
-    client = await storage.connect_redis(redis_url)
+    client = await connections.connect_redis(redis_url)
     assert "evicts" not in caplog.text
     await client.config_set("maxmemory-policy", "allkeys-lru")
     try:
         with caplog.at_level(logging.WARNING):
-            await (await storage.connect_redis(redis_url)).aclose()
+            await (await connections.connect_redis(redis_url)).aclose()
     finally:
         await client.config_set("maxmemory-policy", "noeviction")
         await client.aclose()
@@ -155,7 +155,7 @@ async def test_an_old_redis_is_refused() -> None:
     """Older servers lack commands that are used here."""
     client = redis.asyncio.Redis()
     with pytest.raises(StoreUnreachable, match=r"6\.2 or newer"):
-        await storage._checked_redis(client, {"redis_version": "5.0.14"}, "here")
+        await connections._checked_redis(client, {"redis_version": "5.0.14"}, "here")
 
 
 @pytest.mark.parametrize(
@@ -170,15 +170,17 @@ async def test_an_old_redis_is_refused() -> None:
 )
 def test_urls_are_shown_without_their_password(url: str, shown: str) -> None:
     """Messages about a store end up in logs."""
-    assert storage.describe_url(url) == shown
+    assert connections.describe_url(url) == shown
 
 
 async def test_who_must_start_without_postgresql_starts(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replica answers reads while the database is away, and uses it as soon as it is back."""
-    monkeypatch.setattr(storage, "_CONNECT_SECONDS", 0.1)
-    pool = await storage.checked_postgres("postgresql://nobody@127.0.0.1:1/x", connections_max=1, application="tests")
+    monkeypatch.setattr(connections, "_CONNECT_SECONDS", 0.1)
+    pool = await connections.checked_postgres(
+        "postgresql://nobody@127.0.0.1:1/x", connections_max=1, application="tests"
+    )
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     with pytest.raises(OSError):
         await pool.fetchval("SELECT 1")

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from actors import children
-from actors.children import CannotStart, Child, ChildFailed, Supervisor
+from actors.local_servers import child_processes
+from actors.local_servers.child_processes import CannotStart, Child, ChildFailed, Supervisor
 
 WAIT_SECONDS = 30.0  # Only ever reached when something is broken.
 
@@ -122,7 +122,7 @@ def test_a_child_that_cannot_live_is_reported_with_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text says which, why and where the log is; and the others of the same start are stopped."""
-    monkeypatch.setattr(children, "_RESTART_SECONDS", (0.0,))
+    monkeypatch.setattr(child_processes, "_RESTART_SECONDS", (0.0,))
     births, supervisor = Births(), Supervisor()
     good = child(tmp_path, "good", "exec sleep 1000", is_ready=births)
     bad = child(tmp_path, "bad", "echo the disk is on fire; exit 3", is_ready=lambda _pid: False)
@@ -138,7 +138,7 @@ def test_a_child_that_cannot_live_is_reported_with_its_last_words(
 
 def test_one_that_never_becomes_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that hangs is a failure with a reason, too."""
-    monkeypatch.setattr(children, "_FIRST_STARTS_MAX", 1)
+    monkeypatch.setattr(child_processes, "_FIRST_STARTS_MAX", 1)
     silent = child(tmp_path, "silent", "exec sleep 1000", is_ready=lambda _pid: False, start_seconds=0.05)
     with pytest.raises(ChildFailed, match="silent: not ready within"):
         Supervisor().start(silent)
@@ -172,13 +172,13 @@ def test_the_process_of_a_killed_run_is_ended_first(tmp_path: Path) -> None:
     leftover = subprocess.Popen(["/bin/sleep", "1000"])
     stranger = subprocess.Popen(["/bin/sleep", "1000"])
     try:
-        children._write_pid_file(server, leftover.pid)
+        child_processes._write_pid_file(server, leftover.pid)
         threading.Thread(target=leftover.wait, daemon=True).start()
         with Supervisor() as supervisor:
             supervisor.start(server)
             wait_gone(leftover.pid)
             server.pid_path.write_text(f"{stranger.pid} 12345.0\n")
-            children.stop_leftover(server)
+            child_processes.stop_leftover(server)
             assert stranger.poll() is None
         assert not server.pid_path.exists()
     finally:
@@ -204,7 +204,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no time to stop anything, and yet no process may stay behind."""
     script = f"""
 import pathlib, signal, threading
-from actors.children import Child, Supervisor
+from actors.local_servers.child_processes import Child, Supervisor
 folder = pathlib.Path({str(tmp_path)!r})
 supervisor = Supervisor()
 def child(name):
@@ -217,7 +217,7 @@ print(*(state.pid for state in supervisor.states()), flush=True)
 signal.pause()
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=Path(children.__file__).parents[1]
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=Path(child_processes.__file__).parents[2]
     )
     assert process.stdout is not None
     pids = [int(word) for word in process.stdout.readline().split()]
@@ -232,7 +232,7 @@ signal.pause()
 
 def test_a_large_log_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs of a child that runs for months are bounded by its starts."""
-    monkeypatch.setattr(children, "_LOG_BYTES_MAX", 10)
+    monkeypatch.setattr(child_processes, "_LOG_BYTES_MAX", 10)
     (tmp_path / "server.log").write_text("x" * 11)
     with Supervisor() as supervisor:
         supervisor.start(child(tmp_path, "server", "exec sleep 1000"))

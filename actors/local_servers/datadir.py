@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from actors.children import RunAs
+from actors.local_servers.child_processes import RunAs
 
 logger = logging.getLogger(__name__)
 

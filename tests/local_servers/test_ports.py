@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from actors import ports
+from actors.local_servers import ports
 
 
 def listener() -> socket.socket:

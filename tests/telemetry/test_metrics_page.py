@@ -7,12 +7,12 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors import metrics_page
 from actors.calls import Outcome
 from actors.config import Config, TelemetryConfig
 from actors.hosting import ActorUnreachable
-from actors.metrics import Metrics
-from actors.metrics_page import MetricsPageActor, Reports, metrics_port, metrics_url, report_for_ever
+from actors.telemetry import metrics_page
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import MetricsPageActor, Reports, metrics_port, metrics_url, report_for_ever
 from bench.product import free_ports
 
 

@@ -3,7 +3,7 @@
 from prometheus_client import generate_latest
 
 from actors.calls import Outcome
-from actors.metrics import Metrics
+from actors.telemetry.metrics import Metrics
 
 
 def test_counts_and_present_numbers_are_rendered_with_their_units() -> None:
