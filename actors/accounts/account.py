@@ -19,9 +19,9 @@ import msgspec
 
 from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
+from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ratelimit import Window
-from actors.accounts.remembered import Remembered
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
@@ -219,8 +219,8 @@ class Account:
     defaults: Defaults
     profile: Profile
     purse: Purse
-    operations: Remembered[bytes, Ended]
-    answers: Remembered[bytes, Answer]
+    operations: ExpiringMap[bytes, Ended]
+    answers: ExpiringMap[bytes, Answer]
     head: bytes  # Hash of the newest entry.
     seq: int = 0
     last_ms: int = 0  # Time of the newest entry.
@@ -244,8 +244,8 @@ def new_account(pubkey: bytes, profile: Profile, defaults: Defaults) -> Account:
         defaults=defaults,
         profile=profile,
         purse=Purse(),
-        operations=Remembered(defaults.memory_seconds + CLOCK_SLACK_SECONDS),
-        answers=Remembered(defaults.memory_seconds),
+        operations=ExpiringMap(defaults.memory_seconds + CLOCK_SLACK_SECONDS),
+        answers=ExpiringMap(defaults.memory_seconds),
         head=ledger.genesis(pubkey),
     )
     _apply_profile(account, ProfileSet(profile))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from actors.accounts.account import Account, Defaults
 from actors.accounts.api import OwnerUnavailable, WrongOwner
 from actors.accounts.commits import GroupCommit
-from actors.accounts.remembered import Remembered
+from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.writes import Damaged, entries_since_ms, restore
 from actors.clock import Clock
@@ -51,7 +51,7 @@ class Activations:
         self._loads: dict[bytes, asyncio.Task[Account | None]] = {}
         self._key_loads: dict[bytes, asyncio.Task[bytes | None]] = {}
         self._places = asyncio.Semaphore(config.activations_in_flight_max)
-        self._unknown: Remembered[bytes, bool] = Remembered(max(1, config.unknown_seconds))
+        self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(max(1, config.unknown_seconds))
         self._evict_at = 0
 
     async def load(self, pubkey: bytes) -> Account | None:

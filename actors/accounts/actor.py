@@ -22,15 +22,15 @@ from actors.accounts.commits import GroupCommit, LowBalances
 from actors.accounts.core import decide_edge_gone, decide_hold, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.desk import Desk
-from actors.accounts.endings import Endings
 from actors.accounts.ledger_clock import LedgerClock
-from actors.accounts.nonce_log import NonceLog
+from actors.accounts.maintenance import Maintenance
+from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
+from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
 from actors.accounts.teller import Teller
 from actors.accounts.turns import Turns
-from actors.accounts.upkeep import Upkeep
 from actors.calls import HoldReply, HoldRequest, Proof, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -86,11 +86,11 @@ class AccountShard:
         self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
-        self._nonces = NonceLog(identity_store, clock, self._commits, virtual_shards)
+        self._nonces = NonceWriter(identity_store, clock, self._commits, virtual_shards)
         self._credentials = Credentials(self._activations, self._sessions, self._nonces, virtual_shards)
         self._turns = Turns(self._activations, self._commits, clock)
-        endings = Endings(self._turns, self._commits, self._activations, store)
-        self.settle_now, self.void_now = endings.settle_now, endings.void_now
+        settling = Settling(self._turns, self._commits, self._activations, store)
+        self.settle_now, self.void_now = settling.settle_now, settling.void_now
         self._desk = Desk(
             self._turns,
             self._commits,
@@ -106,7 +106,9 @@ class AccountShard:
             random_bytes,
         )
         self.teller = Teller(self._desk, self._turns, self._commits, self._activations, store, clock, payments_config)
-        self._upkeep = Upkeep(store, clock, self._commits, self._activations, self._turns, event_sink, virtual_shards)
+        self._maintenance = Maintenance(
+            store, clock, self._commits, self._activations, self._turns, event_sink, virtual_shards
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ class AccountShard:
         self._activations.evict_idle(moment.steady)
         await self._nonces.tick()
         await self._sessions.flush()
-        await self._upkeep.tick()
+        await self._maintenance.tick()
 
     async def _tick_for_ever(self) -> None:
         while True:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from actors.accounts import audit_facts
 from actors.accounts.account import MarkKind
-from actors.accounts.books import database
+from actors.accounts.audit_database import database
 from actors.accounts.checkpoint import Checkpoint, CheckpointError, CheckpointWriter, load_key
 from actors.accounts.deposits import ASSIGN, DEPOSIT_OPERATION_BYTES, RETURN
 from actors.accounts.facts import REFERRALS, ChainLink, name_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from actors.accounts.account import Account
 from actors.accounts.activations import Activations
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.nonce_log import NonceLog
+from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import Signed, signed_request
 from actors.accounts.sessions import Sessions
 from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
@@ -23,7 +23,7 @@ class Credentials:
         self,
         activations: Activations,
         sessions: Sessions,
-        nonces: NonceLog,
+        nonces: NonceWriter,
         shards: Sequence[VirtualShard],
     ) -> None:
         self._activations, self._sessions, self.nonces = activations, sessions, nonces

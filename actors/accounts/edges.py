@@ -23,7 +23,7 @@ from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.deliveries import Deliveries
+from actors.accounts.undelivered_charges import UndeliveredCharges
 from actors.calls import EDGE_BYTES, DeliveredNotice, HoldRequest, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 
@@ -39,7 +39,7 @@ class Edges:
 
     def __init__(self, shard: AccountShard, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._shard, self._sleep = shard, sleep
-        self._deliveries = Deliveries()
+        self._undelivered = UndeliveredCharges()
         self._fenced: dict[bytes, None] = {}  # Oldest first.
         self._voiding: set[asyncio.Task[None]] = set()  # Kept, or the loop would forget them half way.
 
@@ -59,7 +59,7 @@ class Edges:
             return result
         if isinstance(result, tuple):
             if result[0].ok:
-                self._deliveries.posted(request)
+                self._undelivered.posted(request)
             return result
         return self._settle_slowly(request, result)
 
@@ -68,7 +68,7 @@ class Edges:
         return self._shard.void_now(request)
 
     def delivered(self, notice: DeliveredNotice) -> Noted | StartOver:
-        self._deliveries.delivered(notice.operations)
+        self._undelivered.delivered(notice.operations)
         if self._fenced:
             late = sum(operation[:EDGE_BYTES] in self._fenced for operation in notice.operations)
             if late:
@@ -82,7 +82,7 @@ class Edges:
         if len(self._fenced) > FENCED_MAX:
             del self._fenced[next(iter(self._fenced))]
         self._shard.release_holds(edge)
-        undelivered = self._deliveries.gone(edge)
+        undelivered = self._undelivered.gone(edge)
         level = logging.WARNING if undelivered else logging.INFO  # A replica that is stopped in order leaves none.
         logger.log(level, "edge %s is gone and fenced; %d undelivered charges are voided", edge.hex(), len(undelivered))
         if undelivered:
@@ -97,10 +97,10 @@ class Edges:
 
     async def _settle_slowly(self, request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
         # Noted before it is decided, and carried on without its edge: one that dies meanwhile is still made good.
-        self._deliveries.posted(request)
+        self._undelivered.posted(request)
         reply = await asyncio.shield(asyncio.ensure_future(result))
         if not reply.ok:
-            self._deliveries.delivered((request.operation,))
+            self._undelivered.delivered((request.operation,))
         return reply
 
     async def _void_all(self, undelivered: list[SettleRequest]) -> None:

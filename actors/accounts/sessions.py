@@ -7,7 +7,7 @@ every WRITE_SECONDS. Only hashes of tokens are here. A session names a public ke
 import logging
 from dataclasses import dataclass
 
-from actors.accounts.remembered import Remembered
+from actors.accounts.expiring_map import ExpiringMap
 from actors.clock import Clock
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 
@@ -33,8 +33,8 @@ class Sessions:
         self._live: dict[bytes, _Session] = {}
         self._slides: dict[bytes, int] = {}
         self._drops: set[bytes] = set()  # Closed here, and the store could not be told yet.
-        self._ended: Remembered[bytes, bool] = Remembered(_DROPPED_SECONDS)
-        self._unknown: Remembered[bytes, bool] = Remembered(_UNKNOWN_SECONDS)
+        self._ended: ExpiringMap[bytes, bool] = ExpiringMap(_DROPPED_SECONDS)
+        self._unknown: ExpiringMap[bytes, bool] = ExpiringMap(_UNKNOWN_SECONDS)
 
     def use(self, token_hash: bytes) -> bytes | None:
         """Public key of a live session that is in memory; its life slides."""

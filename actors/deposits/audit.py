@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from actors.accounts.books import database
+from actors.accounts.audit_database import database
 from actors.clock import SystemClock
 from actors.config import UpstreamConfig
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable, DepositChain, Seen, UnknownPosition

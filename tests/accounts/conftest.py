@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import AccountStore, PostgresAccountStore
 from actors.clock import ManualClock
 from actors.storage.connections import connect_postgres
+from tests.accounts.memory_store import MemoryAccountStore
 from tests.databases import as_role
 
 TABLES = (

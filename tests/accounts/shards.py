@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import StoreUnavailable
 from actors.accounts.writes import Stored, Write
 from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
@@ -16,6 +15,7 @@ from actors.events import Event
 from actors.identity.keys import parse_api_key
 from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, MemoryIdentityStore, TakenNonce
 from actors.units import UnixMillis, UnixSeconds, VirtualShard
+from tests.accounts.memory_store import MemoryAccountStore
 
 SHARDS = tuple(VirtualShard(number) for number in range(1024))
 

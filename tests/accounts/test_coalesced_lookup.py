@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from actors.accounts.coalesced_lookup import CoalescedLookup
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import StoreUnavailable
 from actors.accounts.writes import Credited
+from tests.accounts.memory_store import MemoryAccountStore
 
 FOUND = Credited(b"p" * 32, 5, False, False, 0, 0)
 

@@ -45,11 +45,11 @@ from actors.accounts.core import (
     is_due,
 )
 from actors.accounts.ledger_time import SETTLING_MS, after_answer, agreed_ms
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.writes import Past, Stored, Write, entries_since_ms, restore
 from actors.calls import SettleRequest, operation_at
 from tests.accounts.auditor import Line, audit
 from tests.accounts.making import ALICE, START_MS, hold, operation
+from tests.accounts.memory_store import MemoryAccountStore
 from tests.accounts.model import GRACE_SECONDS, HOLD_SECONDS, LIFE_SECONDS, RATE, SLOTS, Model
 
 DEFAULTS = Defaults(RATE, SLOTS, HOLD_SECONDS, LIFE_SECONDS)

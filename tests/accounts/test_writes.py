@@ -2,10 +2,10 @@ import pytest
 
 from actors.accounts.account import HoldEnded, Mark, MarkKind, ProfileSet
 from actors.accounts.core import decide_adjust, decide_settle
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.writes import Damaged, Stored, Write, entries_since_ms, restore
 from actors.units import VirtualShard
 from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, opened, opening_group, operation, settle, take
+from tests.accounts.memory_store import MemoryAccountStore
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncpg
 import psutil
 import pytest
 
-from actors.accounts.books import database
+from actors.accounts.audit_database import database
 from bench.product import Product
 
 

@@ -14,7 +14,6 @@ from solders.pubkey import Pubkey
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
-from actors.accounts.memory import MemoryAccountStore
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits.x402_core import Record
 from actors.deposits.x402_network import PaymentNetwork
@@ -30,6 +29,7 @@ from actors.identity.store import MemoryIdentityStore
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from tests.accounts.memory_store import MemoryAccountStore
 from tests.devnode.local_node import LocalNode
 
 from .x402_making import half_signed, memo, message_of, transfer_checked

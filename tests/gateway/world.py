@@ -15,7 +15,6 @@ from pydantic import SecretStr
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Answer, OwnerUnavailable
-from actors.accounts.memory import MemoryAccountStore
 from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
@@ -27,6 +26,7 @@ from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
 from actors.x402_types import PaymentDesk
+from tests.accounts.memory_store import MemoryAccountStore
 
 from .doubles import ScriptedNode
 

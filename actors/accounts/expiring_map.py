@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
-class Remembered(Generic[Key, Value]):
+class ExpiringMap(Generic[Key, Value]):
     """Keeps each key for at least `seconds` and at most half as long again, measured by the times given to `put`."""
 
     seconds: int

@@ -27,7 +27,7 @@ _TOLD_AT_ONCE_MAX = 500
 _EVENTS_KEPT_MS = 30 * 86_400_000
 
 
-class Upkeep:
+class Maintenance:
     def __init__(
         self,
         store: AccountStore,

@@ -26,7 +26,7 @@ Decide = Callable[[Account, SettleRequest, Moment, bool], Settlement]
 Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
 
 
-class Endings:
+class Settling:
     def __init__(self, turns: Turns, commits: GroupCommit, activations: Activations, store: AccountStore) -> None:
         self._turns, self._commits, self._activations, self._store = turns, commits, activations, store
         self._accounts = activations.accounts

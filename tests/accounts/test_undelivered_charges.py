@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.accounts import deliveries
-from actors.accounts.deliveries import Deliveries
+from actors.accounts.undelivered_charges import UndeliveredCharges
 from actors.calls import SettleRequest
 
 EDGES = [b"edge-one", b"edge-two"]
@@ -20,7 +20,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 9)))
 @given(steps=steps)
 def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: list[tuple[bool, int, int]]) -> None:
     """Rule (money rule 2): an edge's death leaves exactly its own undelivered charges to void, once."""
-    kept, expected = Deliveries(), {0: set(), 1: set()}
+    kept, expected = UndeliveredCharges(), {0: set(), 1: set()}
     for is_post, edge, number in steps:
         if is_post:
             kept.posted(charge(edge, number))
@@ -37,7 +37,7 @@ def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: l
 def test_an_edge_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
     """Rule: bounded everywhere; beyond the bound the oldest counts as delivered."""
     monkeypatch.setattr(deliveries, "UNDELIVERED_MAX", 3)
-    kept = Deliveries()
+    kept = UndeliveredCharges()
     for number in range(10):
         kept.posted(charge(0, number))
     assert [item.operation for item in kept.gone(EDGES[0])] == [charge(0, n).operation for n in (7, 8, 9)]

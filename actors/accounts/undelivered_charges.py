@@ -14,7 +14,7 @@ from actors.calls import EDGE_BYTES, SettleRequest
 UNDELIVERED_MAX = 100_000  # Of one edge; more than it can have in flight. Beyond it the oldest are taken as delivered.
 
 
-class Deliveries:
+class UndeliveredCharges:
     def __init__(self) -> None:
         self._edges: dict[bytes, dict[bytes, SettleRequest]] = {}
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.accounts.remembered import Remembered
+from actors.accounts.expiring_map import ExpiringMap
 
 
 @given(
@@ -11,7 +11,7 @@ from actors.accounts.remembered import Remembered
 )
 def test_a_key_is_kept_long_enough_and_not_for_long(seconds: int, start: int, steps: list[tuple[int, int]]) -> None:
     """At least `seconds` after it was put, and gone after half as long again (and what rounding adds)."""
-    remembered: Remembered[int, int] = Remembered(seconds)
+    remembered: ExpiringMap[int, int] = ExpiringMap(seconds)
     put_at: dict[int, int] = {}
     now = start
     for pause, key in steps:
@@ -29,7 +29,7 @@ def test_a_key_is_kept_long_enough_and_not_for_long(seconds: int, start: int, st
 def test_memory_is_bounded_by_the_rate() -> None:
     """A long life at a steady rate holds no more than half as much again as must be kept."""
     seconds = 120
-    remembered: Remembered[int, bool] = Remembered(seconds)
+    remembered: ExpiringMap[int, bool] = ExpiringMap(seconds)
     for now in range(10_000):
         for number in range(3):
             remembered.put(now * 3 + number, True, now)
@@ -37,7 +37,7 @@ def test_memory_is_bounded_by_the_rate() -> None:
 
 
 def test_a_dropped_key_is_gone_at_once() -> None:
-    remembered: Remembered[str, int] = Remembered(10)
+    remembered: ExpiringMap[str, int] = ExpiringMap(10)
     remembered.put("a", 1, 0)
     remembered.put("b", 1, 6)
     remembered.put("a", 2, 6)

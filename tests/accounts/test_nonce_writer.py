@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.nonce_log import WAITING_MAX, NonceLog
+from actors.accounts.nonce_writer import WAITING_MAX, NonceWriter
 from actors.accounts.nonces import NONCE_SECONDS, PROOF_SECONDS, SLACK_SECONDS, Signed, signed_request
 from actors.calls import WalletProof
 from actors.clock import ManualClock
@@ -42,7 +42,7 @@ class Owner:
     def __init__(self, store: FailingIdentityStore, clock: ManualClock, epoch: int, inherited: bool = True) -> None:
         self.ledger: Any = Ledger(epoch, inherited)
         self.clock = clock
-        self.log = NonceLog(store, clock, self.ledger, SHARDS)
+        self.log = NonceWriter(store, clock, self.ledger, SHARDS)
 
     def signed(self, nonce: str, pubkey: bytes = ALICE, at: int | None = None) -> Signed:
         return signed_request(WalletProof(pubkey, nonce, self.clock.now() if at is None else at))

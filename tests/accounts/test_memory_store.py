@@ -3,10 +3,10 @@
 import pytest
 
 from actors.accounts.core import decide_adjust
-from actors.accounts.memory import MemoryAccountStore
 from actors.accounts.store import Fenced
 from actors.units import Credits
 from tests.accounts.making import ALICE, BOB, START, opened, opening_group
+from tests.accounts.memory_store import MemoryAccountStore
 from tests.accounts.test_store import SHARDS
 
 

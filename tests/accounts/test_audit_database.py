@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors.accounts.books import database
+from actors.accounts.audit_database import database
 from actors.local_servers.datadir import DataDir, DataDirError
 from actors.local_servers.embedded import EmbeddedPostgres
 

@@ -53,7 +53,7 @@ class _Write:
         self.undos: list[Undo] = []
 
 
-class NonceLog:
+class NonceWriter:
     def __init__(
         self, store: IdentityStore, clock: Clock, commits: GroupCommit, shards: Sequence[VirtualShard]
     ) -> None:
