@@ -18,11 +18,13 @@ _SETTINGS = {"LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000", "LEDGER_
 
 
 @pytest.fixture(scope="session")
-def product(request: pytest.FixtureRequest) -> Iterator[Product]:
+def product(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """Ready to serve. A test that stops it must start it again; stopping fails when a process of it is left.
 
     When a test has failed, its logs are kept, and where they are is printed.
     """
+    if hasattr(request.config, "workerinput"):  # The folder above a worker's own is the whole session's.
+        (tmp_path_factory.getbasetemp().parent / "product").mkdir()  # Fails where another worker has started one.
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
     running = Product(folder / "data", _SETTINGS, free_ports())
