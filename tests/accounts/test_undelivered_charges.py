@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.accounts import deliveries
+from actors.accounts import undelivered_charges
 from actors.accounts.undelivered_charges import UndeliveredCharges
 from actors.calls import SettleRequest
 
@@ -36,7 +36,7 @@ def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: l
 
 def test_an_edge_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
     """Rule: bounded everywhere; beyond the bound the oldest counts as delivered."""
-    monkeypatch.setattr(deliveries, "UNDELIVERED_MAX", 3)
+    monkeypatch.setattr(undelivered_charges, "UNDELIVERED_MAX", 3)
     kept = UndeliveredCharges()
     for number in range(10):
         kept.posted(charge(0, number))
