@@ -79,9 +79,6 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
-        # HAProxy would write every request line, API keys in URLs included, to a local syslog: to nowhere instead, and
-        # one in a million of them, as each costs a system call that fails.
-        "RAY_SERVE_HAPROXY_LOG_TARGET": "/dev/null sample 1:1000000",
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.serve_hooks:middlewares",
         # Calls between deployments go Ray's way: Serve's own port for them asks for no token, and serve_hooks.py
         # closes it.

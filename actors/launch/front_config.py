@@ -97,6 +97,10 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
     return (
         # Whoever can write to this socket controls HAProxy; mode 666 leaves that to the folder alone.
         _Rule("global", r"stats socket (\S+) mode 666 (.*)", _ONCE, _put(r"    stats socket \1 mode 600 \2")),
+        # Request lines may have keys in them. A line that is made and then sent nowhere costs a tenth of a request.
+        _Rule("global", r"log \S.*", _ONCE, _put()),
+        _Rule(".*", "log global", _ANY, _put()),
+        _Rule("defaults", "option httplog", _ONCE, _put()),
         _Rule("global", r"maxconn \d+", _ONCE, _put(f"    maxconn {connections_max}")),
         _Rule("defaults", r"timeout (client|server|http-request|http-keep-alive) .*", _ANY, _put()),
         _Rule("defaults", r"errorfile 50[234] .*", range(3, 4), _put()),

@@ -80,6 +80,14 @@ def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
     assert all("status 200" in line for line in replies), "only the health check's yes is plain text"
 
 
+def test_no_request_line_reaches_a_log(by_serve: str) -> None:
+    """Hostile input 9: an API key in a URL is in no log; HAProxy's own would have it."""
+    assert "option httplog" in by_serve
+    text = rewrite(by_serve, told(), _FILES_MAX)
+    assert not [line for line in section(text, "global") if line.startswith("log ")]
+    assert "log global" not in text and "httplog" not in text
+
+
 def test_row_48_a_request_has_its_time(by_serve: str) -> None:
     """Hostile input 48: one limit for the head and the beginning of the body; no time limit of Serve's is left."""
     text = rewrite(by_serve, told(request_seconds_max=7), _FILES_MAX)
@@ -106,6 +114,7 @@ def test_the_front_says_under_one_name_who_its_peer_is(by_serve: str) -> None:
     ("old", "new", "where"),
     [
         ("mode 666", "mode 777", "stats socket"),
+        ("\n    log ", "\n    logs ", "log"),
         ("maxconn ", "maxconnections ", "maxconn"),
         ("errorfile 503", "errorfiles 503", "errorfile"),
         ("frontend prometheus", "frontend figures", "frontend prometheus"),
