@@ -45,12 +45,12 @@ from actors.deposits.store import PostgresDepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
 from actors.events import NullSink
 from actors.hosting import owned_shards
-from actors.identity.store import MemoryIdentityStore
+from actors.identity.store import RedisIdentityStore
 from actors.launch.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded import EmbeddedPostgres
-from actors.storage.connections import connect_postgres
+from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.storage.connections import connect_postgres, connect_redis
 from actors.upstream.client import NodeClient
 from actors.x402_types import NETWORKS
 
@@ -169,15 +169,18 @@ class Memory:
         return (self.samples[-1] - self.samples[len(self.samples) // 4]) / 2**20
 
 
-async def catch_up(postgres_url: str, node_url: str, account: DepositAccount, console: Console) -> dict[str, Any]:
+async def catch_up(
+    postgres_url: str, redis_url: str, node_url: str, account: DepositAccount, console: Console
+) -> dict[str, Any]:
     clock = SystemClock()
+    redis = await connect_redis(redis_url)
     pool = await connect_postgres(postgres_url, connections_max=4, application="bench accounts")
     shard = AccountShard(
         AccountsConfig(),
         IdentityConfig(),
         PaymentsConfig(credits_per_usdc=RATE),
         PostgresAccountStore(pool),
-        MemoryIdentityStore(clock),
+        RedisIdentityStore(redis, clock),
         clock,
         NullSink(),
         "bench",
@@ -206,6 +209,7 @@ async def catch_up(postgres_url: str, node_url: str, account: DepositAccount, co
     await node.close()
     await pool.close()
     await store_pool.close()
+    await redis.aclose()
     return {
         "credited": totals.counts[FindingStatus.CREDITED],
         "waiting": totals.waiting,
@@ -223,8 +227,8 @@ async def measure(deposits: int, wallets: int, folder: Path, console: Console) -
     node_process, node_url = start_devnode(folder)
     try:
         with DataDir(folder / "data") as data, Supervisor() as supervisor:
-            postgres = EmbeddedPostgres(data)
-            supervisor.start(postgres.child)
+            postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
+            supervisor.start(postgres.child, redis.child)
             keeper = Keypair().pubkey()
             account = deposit_account(str(keeper), MINT)
             async with aiohttp.ClientSession() as session:
@@ -235,7 +239,7 @@ async def measure(deposits: int, wallets: int, folder: Path, console: Console) -
                 console.print(f"{deposits} deposits are final after {time.perf_counter() - began:.0f} s")
             url, owner_url = SecretStr(postgres.url), SecretStr(postgres.migrations_url)
             await migrate_all(Config(storage=StorageConfig(postgres_url=url, postgres_migrations_url=owner_url)))
-            return await catch_up(postgres.url, node_url, account, console)
+            return await catch_up(postgres.url, redis.url, node_url, account, console)
     finally:
         node_process.terminate()
         node_process.wait(timeout=10)

@@ -1,12 +1,11 @@
 """The durable state of the watcher: its cursor, the inbox, and the outcome of each transfer.
 
 Implements: the durable cursor behind "catches up after any outage, in order, without missing or repeating". A port and
-its two stores, which pass the same tests. Decides nothing; every method may be repeated.
+its PostgreSQL store. Decides nothing; every method may be repeated.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
@@ -104,90 +103,6 @@ class DepositStore(Protocol):
         ...
 
     async def totals(self, account: str) -> Totals: ...
-
-
-class MemoryDepositStore:
-    def __init__(self) -> None:
-        self.cursors: dict[str, Cursor] = {}
-        self.inbox: dict[tuple[str, bytes], tuple[Seen, int]] = {}
-        self.postponed: dict[tuple[str, bytes], Postponed] = {}
-        self.findings: dict[tuple[str, bytes, int], Finding] = {}
-        self.gaps: dict[str, set[Gap]] = {}
-
-    async def prepare(self) -> None:
-        return None
-
-    async def cursor(self, account: str) -> Cursor | None:
-        return self.cursors.get(account)
-
-    async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
-        for number, seen in enumerate(page):
-            self.inbox.setdefault((account, seen.signature), (seen, first_position - number))
-
-    async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
-        del now_ms
-        kept = self.cursors.get(account)
-        if kept is None or (cursor.slot, cursor.read_slot) >= (kept.slot, kept.read_slot):
-            self.cursors[account] = cursor
-        if gap is not None:
-            self.gaps.setdefault(account, set()).add(gap)
-
-    async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
-        rows = [
-            row
-            for key, row in self.inbox.items()
-            if key[0] == account and (key not in self.postponed or self.postponed[key].try_at_ms <= now_ms)
-        ]
-        return [seen for seen, _ in sorted(rows, key=lambda row: (row[0].slot, row[1]))[:limit]]
-
-    async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
-        self.postponed |= {(account, row.signature): row for row in rows if (account, row.signature) in self.inbox}
-
-    async def postponed_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
-        rows = [row for (owner, _), row in self.postponed.items() if owner == account and row.try_at_ms > now_ms]
-        found: dict[str, int] = {}
-        for row in rows:
-            for authority in row.waits_for.intersection(authorities):
-                found[authority] = max(found.get(authority, 0), row.try_at_ms)
-        return found
-
-    async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
-        del now_ms
-        for finding in findings:
-            key = (account, finding.signature, finding.index)
-            kept = self.findings.get(key)
-            if kept is None or kept.status not in (FindingStatus.CREDITED, FindingStatus.ASSIGNED):
-                self.findings[key] = finding
-        for signature in done:
-            self.inbox.pop((account, signature), None)
-            self.postponed.pop((account, signature), None)
-
-    async def assign(self, account: str, finding: Finding, now_ms: int) -> None:
-        del now_ms
-        key = (account, finding.signature, finding.index)
-        kept = self.findings[key]
-        if kept.status == FindingStatus.LISTED:
-            self.findings[key] = replace(
-                kept, status=finding.status, pubkey=finding.pubkey, credits=finding.credits, note=finding.note
-            )
-
-    async def find(self, account: str, signature: bytes) -> list[Finding]:
-        found = [row for (owner, name, _), row in self.findings.items() if (owner, name) == (account, signature)]
-        return sorted(found, key=lambda row: row.index)
-
-    async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
-        found = [row for (owner, *_), row in self.findings.items() if owner == account and status in (None, row.status)]
-        found.sort(key=lambda row: (-row.slot, row.signature, row.index))
-        return found[offset : offset + limit]
-
-    async def waiting(self, account: str) -> int:
-        return sum(owner == account for owner, _ in self.inbox)
-
-    async def totals(self, account: str) -> Totals:
-        counts = dict.fromkeys(FindingStatus, 0)
-        for (owner, *_), row in self.findings.items():
-            counts[row.status] += owner == account
-        return Totals(await self.waiting(account), counts, sorted(self.gaps.get(account, ())))
 
 
 class PostgresDepositStore:

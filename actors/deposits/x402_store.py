@@ -2,11 +2,10 @@
 
 Implements: decisions 3.6; hostile inputs 24 (the same transaction twenty times before it confirms) and 52 (one payment
 at a time for each wallet and token account).
-A port and its two stores, which pass the same tests. Decides nothing. All replicas use one database, so a claim holds
+A port and its PostgreSQL store. Decides nothing. All replicas use one database, so a claim holds
 for all of them and survives each of them.
 """
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 import asyncpg
@@ -19,7 +18,6 @@ _COLUMNS = (
     "message_hash, kind, state, payer, amount_base_units, transaction, signature, last_valid_height, created_at_ms, "
     "slot, reason, fee_lost, source, newcomer, brought_by"
 )
-_LANDED = (PaymentState.CREDITED, PaymentState.FINAL)
 # The planner uses the small indexes of schema.sql: no part of this reads all payments of a wallet.
 _STANDING = """
 WITH lost AS (
@@ -69,72 +67,6 @@ class PaymentStore(Protocol):
         """Remove ended payments that were claimed before before_ms; of those never signed, the ones that were claimed
         before unsigned_before_ms. Returns their number."""
         ...
-
-
-class MemoryPaymentStore:
-    """In memory, for tests."""
-
-    def __init__(self) -> None:
-        self.records: dict[bytes, Record] = {}
-        self._look_at: dict[bytes, int] = {}
-
-    async def find(self, message_hash: bytes) -> Record | None:
-        return self.records.get(message_hash)
-
-    async def claim(self, record: Record, look_at_ms: int) -> bool:
-        if record.message_hash in self.records or any(_excludes(other, record) for other in self.records.values()):
-            return False
-        self.records[record.message_hash] = record
-        self._look_at[record.message_hash] = look_at_ms
-        return True
-
-    async def move(self, record: Record, look_at_ms: int) -> bool:
-        kept = self.records[record.message_hash]
-        if not kept.state.open or record.state < kept.state:
-            return False
-        self.records[record.message_hash] = replace(
-            kept,
-            state=record.state,
-            transaction=record.transaction,
-            signature=record.signature,
-            slot=record.slot,
-            reason=record.reason,
-            fee_lost=record.fee_lost,
-        )
-        self._look_at[record.message_hash] = look_at_ms
-        return True
-
-    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Record]:
-        waiting = sorted(
-            (at, key) for key, at in self._look_at.items() if at <= now_ms and self.records[key].state.open
-        )
-        for _, key in waiting[:limit]:
-            self._look_at[key] = look_at_ms
-        return [self.records[key] for _, key in waiting[:limit]]
-
-    async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
-        sponsored = [record for record in self.records.values() if record.kind is not PaymentKind.SELF_PAID]
-        lost = sum(one.fee_lost and (one.payer == payer or one.source == source) for one in sponsored)
-        landed = sum(one.payer == payer and one.state in _LANDED for one in self.records.values())
-        recent = [one for one in sponsored if one.newcomer and one.created_at_ms >= hour_ms]
-        return Standing(
-            sum(one.payer == payer and one.created_at_ms >= minute_ms for one in sponsored),
-            lost,
-            min(landed, lost + 1),
-            sum(one.fee_lost for one in recent),
-            sum(one.brought_by == address != "" and (one.fee_lost or _is_under_way(one)) for one in recent),
-        )
-
-    async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:
-        old = [
-            key
-            for key, one in self.records.items()
-            if not one.state.open
-            and one.created_at_ms < (unsigned_before_ms if one.state is PaymentState.ABANDONED else before_ms)
-        ]
-        for key in old:
-            del self.records[key], self._look_at[key]
-        return len(old)
 
 
 class PostgresPaymentStore:
@@ -222,22 +154,6 @@ class PostgresPaymentStore:
                 PaymentState.ABANDONED.value,
             )
         return int(done.rpartition(" ")[2])
-
-
-def _is_under_way(record: Record) -> bool:
-    return record.state < PaymentState.CREDITED
-
-
-def _excludes(other: Record, record: Record) -> bool:
-    """Whether this record may not be claimed while the other one is under way. A record without a source excludes no
-    other."""
-    if (
-        PaymentKind.SELF_PAID in (other.kind, record.kind)
-        or not _is_under_way(other)
-        or not (other.source and record.source)
-    ):
-        return False
-    return other.payer == record.payer or other.source == record.source
 
 
 def _record(row: Any) -> Record:

@@ -1,7 +1,7 @@
 """What must survive of identity: taken nonces, sessions, and the counts of client addresses.
 
 Implements: decisions, money rule 11; interface, "Session token"; design, "What must survive what".
-A port and its two stores, which pass one suite. Decides nothing: the account's owner says which nonce is fresh and
+A port and its Redis store. Decides nothing: the account's owner says which nonce is fresh and
 which session lives, and calls this to remember it.
 
 Nonces are kept in one record for each virtual shard, and a record has one owner at a time. An owner claims its records
@@ -17,14 +17,13 @@ whose clock is set ahead would forget them all at once. Their owner removes the 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from actors.clock import Clock, SystemClock
-from actors.identity.addresses import WINDOW_SECONDS, Counts
+from actors.identity.addresses import WINDOW_SECONDS
 from actors.units import PUBKEY_BYTES, VirtualShard
 
 _PREFIX = "identity:"
@@ -104,82 +103,6 @@ class IdentityStore(Protocol):
     async def count_address(self, address: str, minute: int, amount: int) -> int:
         """Total of that address in that minute, this amount included."""
         ...
-
-
-@dataclass(slots=True)
-class _Record:
-    epoch: int
-    forgotten_until: int = 0
-    lost_until: int = 0
-    nonces: dict[tuple[bytes, str], int] = field(default_factory=dict)
-
-
-class MemoryIdentityStore:
-    """For tests and single processes: keeps what Redis would keep, while the process lives."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock: Clock = clock or SystemClock()
-        self._records: dict[VirtualShard, _Record] = {}
-        self._sessions: dict[bytes, tuple[bytes, int]] = {}
-        self._counts = Counts()
-
-    async def claim_nonces(
-        self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
-    ) -> list[ClaimedRecord]:
-        for shard in shards:
-            found = self._records.get(shard)
-            if found is not None and found.epoch > max(epoch, over):
-                raise NotTheOwner(found.epoch)
-        claimed: list[ClaimedRecord] = []
-        for shard in shards:
-            before = self._records.get(shard)
-            record = self._records.setdefault(shard, _Record(epoch))
-            if before is None or expected not in (None, before.epoch):
-                record.lost_until = max(record.lost_until, lost_until)
-            epoch_before, record.epoch = 0 if before is None else record.epoch, epoch
-            nonces = [(pubkey, text, good_until) for (pubkey, text), good_until in record.nonces.items()]
-            claimed.append(ClaimedRecord(epoch_before, record.forgotten_until, record.lost_until, nonces))
-        return claimed
-
-    async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
-        records = self._owned(epoch, {entry.shard for entry in entries})
-        for shard, pubkey, text, good_until in entries:
-            records[shard].nonces[pubkey, text] = good_until
-
-    async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
-        for record in self._owned(epoch, shards).values():
-            kept = {key: good_until for key, good_until in record.nonces.items() if good_until > until}
-            if len(kept) < len(record.nonces):
-                record.nonces, record.forgotten_until = kept, max(record.forgotten_until, until)
-
-    def _owned(self, epoch: int, shards: Iterable[VirtualShard]) -> dict[VirtualShard, _Record]:
-        found = {shard: record for shard in shards if (record := self._records.get(shard)) is not None}
-        if any(shard not in found or found[shard].epoch != epoch for shard in shards):
-            raise NotTheOwner
-        return found
-
-    async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None:
-        self._sessions[token_hash] = (pubkey, expires_at)
-
-    async def load_session(self, token_hash: bytes) -> tuple[bytes, int] | None:
-        session = self._sessions.get(token_hash)
-        if session is not None and session[1] <= self._clock.now():
-            del self._sessions[token_hash]
-            return None
-        return session
-
-    async def slide_sessions(self, entries: Sequence[tuple[bytes, int]]) -> None:
-        now = self._clock.now()
-        for token_hash, expires_at in entries:
-            session = self._sessions.get(token_hash)
-            if session is not None and now < session[1] < expires_at:
-                self._sessions[token_hash] = (session[0], expires_at)
-
-    async def drop_session(self, token_hash: bytes) -> None:
-        self._sessions.pop(token_hash, None)
-
-    async def count_address(self, address: str, minute: int, amount: int) -> int:
-        return self._counts.add(address, minute, amount)
 
 
 # A nonce record is a hash (epoch of its owner; count of its nonces; `forgotten` and `lost`, as ClaimedRecord has them)

@@ -13,9 +13,10 @@ from actors.clock import Clock, ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import Event
 from actors.identity.keys import parse_api_key
-from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, MemoryIdentityStore, TakenNonce
+from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, TakenNonce
 from actors.units import UnixMillis, UnixSeconds, VirtualShard
 from tests.accounts.memory_store import MemoryAccountStore
+from tests.identity.memory_store import MemoryIdentityStore
 
 SHARDS = tuple(VirtualShard(number) for number in range(1024))
 

@@ -22,11 +22,12 @@ from actors.calls import HoldItem, HoldReply, HoldRequest, SettleRequest, Wallet
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import NullSink
-from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+from actors.identity.store import IdentityStoreUnavailable
 from actors.units import UnixMillis, UnixSeconds, routing_bytes, virtual_shard
 from tests.accounts.making import pubkey_of
 from tests.accounts.shards import SHARDS, Pauses, answered, settle_down
 from tests.accounts.test_simulation import MoodyStore
+from tests.identity.memory_store import MemoryIdentityStore
 
 WALLETS, ATTACKERS, REQUESTS_EACH = 4, 5, 40
 WINDOW_SECONDS = 60

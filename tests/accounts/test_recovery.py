@@ -22,7 +22,6 @@ from actors.clock import SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import NullSink
 from actors.identity.keys import parse_api_key
-from actors.identity.store import MemoryIdentityStore
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded import EmbeddedPostgres
@@ -30,6 +29,7 @@ from actors.storage.connections import connect_postgres
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import SHARDS, answered
 from tests.databases import bring_up
+from tests.identity.memory_store import MemoryIdentityStore
 
 CLIENTS = 8
 OPENING = 100_000

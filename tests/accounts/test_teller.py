@@ -10,9 +10,9 @@ from actors.accounts.api import Answer, DepositCredit
 from actors.accounts.store import AccountStore
 from actors.clock import ManualClock, SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.identity.store import MemoryIdentityStore
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import SHARDS, Sink, World
+from tests.identity.memory_store import MemoryIdentityStore
 
 CREDIT = DepositCredit(b"s" * 64, 0, 10_000, 7)
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.deposits.store import DepositStore, MemoryDepositStore, PostgresDepositStore
+from actors.deposits.store import DepositStore, PostgresDepositStore
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.token_making import Shop
 
 TABLES = "deposit_cursor, deposit_inbox, deposits, deposit_gaps"

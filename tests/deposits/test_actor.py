@@ -9,9 +9,10 @@ from actors.accounts.api import OwnerUnavailable
 from actors.deposits.actor import BATCH_MAX
 from actors.deposits.chain import PAGE_MAX, ChainUnavailable
 from actors.deposits.core import FindingStatus, Reason
-from actors.deposits.store import DepositStore, Gap, MemoryDepositStore
+from actors.deposits.store import DepositStore, Gap
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, Crash, FakeAccounts, Tripwire, World, key_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")

@@ -17,13 +17,13 @@ from actors.deposits import audit
 from actors.deposits.core import FindingStatus
 from actors.deposits.store import PostgresDepositStore
 from actors.events import NullSink
-from actors.identity.store import MemoryIdentityStore
 from actors.storage.connections import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.shards import SHARDS
 from tests.databases import as_role
 from tests.deposits import conftest as deposit_tables
 from tests.deposits.world import ACCOUNT, World, key_of
+from tests.identity.memory_store import MemoryIdentityStore
 
 BOB = key_of("bob")
 

@@ -6,8 +6,8 @@ import pytest
 
 from actors.deposits.confirming import LOOKS_MAX, Part
 from actors.deposits.core import FindingStatus
-from actors.deposits.store import MemoryDepositStore
 from actors.errors import Err, Refusal
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, World, key_of
 
 ALICE, BOB = key_of("alice"), key_of("bob")

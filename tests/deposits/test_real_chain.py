@@ -12,9 +12,9 @@ from actors.deposits.chain import DepositChain, signature_of
 from actors.deposits.confirming import Confirming, Part
 from actors.deposits.core import FindingStatus, Reason
 from actors.deposits.crediting import Crediting
-from actors.deposits.store import MemoryDepositStore
 from actors.devnode.chain.chain import ForkEnd, Source
 from actors.errors import Err, Refusal
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.test_chain import Here
 from tests.deposits.token_making import (
     Shop,

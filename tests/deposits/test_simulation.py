@@ -18,11 +18,11 @@ from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
 from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
-from actors.deposits.store import MemoryDepositStore
 from actors.errors import Refusal
 from tests.accounts.shards import World as AccountsWorld
 from tests.accounts.shards import settle_down
 from tests.accounts.test_simulation import MoodyStore
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, RATE, Crash, FakeChain, Sent, Tripwire, World, key_of
 
 NAMES = ("alice", "bob", "carol", "dave")

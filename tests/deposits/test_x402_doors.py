@@ -19,10 +19,10 @@ from solders.transaction import VersionedTransaction
 from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits.x402_svm import LIGHTHOUSE
 from actors.gateway.door_http import Dependencies, HttpDoor
-from actors.identity.store import MemoryIdentityStore
 from actors.x402_types import mint_of
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import InProcessAccounts, Pages
+from tests.identity.memory_store import MemoryIdentityStore
 
 from .x402_world import USDC, PaymentWorld, with_limits
 

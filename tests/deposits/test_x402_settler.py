@@ -13,10 +13,10 @@ from actors.deposits import transfers
 from actors.deposits.x402_core import PaymentState, Sighting
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
-from actors.deposits.x402_store import MemoryPaymentStore
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled
+from tests.deposits.memory_stores import MemoryPaymentStore
 
 from .x402_world import USDC, FailingPayments, PaymentWorld, a_payment_world, with_limits
 

@@ -8,9 +8,10 @@ import pytest
 
 from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_sponsoring import Standing
-from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable, PostgresPaymentStore
+from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable, PostgresPaymentStore
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
+from tests.deposits.memory_stores import MemoryPaymentStore
 
 RECORD = Record(b"h" * 32, PaymentKind.STANDARD, PaymentState.CLAIMED, b"p" * 32, 100_000, b"half", b"", 1_000, 5_000)
 

@@ -21,16 +21,17 @@ from actors.deposits.x402_recovery import PaymentRecovery
 from actors.deposits.x402_settler import SettlementLimits, Settler
 from actors.deposits.x402_sponsor import Sponsor
 from actors.deposits.x402_sponsoring import Budgets
-from actors.deposits.x402_store import MemoryPaymentStore, PaymentStore, PaymentsUnavailable
+from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.deposits.x402_svm import Rules
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.events import NullSink
-from actors.identity.store import MemoryIdentityStore
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from tests.accounts.memory_store import MemoryAccountStore
+from tests.deposits.memory_stores import MemoryPaymentStore
 from tests.devnode.local_node import LocalNode
+from tests.identity.memory_store import MemoryIdentityStore
 
 from .x402_making import half_signed, memo, message_of, transfer_checked
 

@@ -5,7 +5,8 @@ import pytest
 from actors.errors import Err
 from actors.gateway.routes import Routes
 from actors.identity.addresses import FRONT_HEADER, front_token
-from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+from actors.identity.store import IdentityStoreUnavailable
+from tests.identity.memory_store import MemoryIdentityStore
 
 from .world import a_world, call
 

@@ -15,8 +15,8 @@ from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.endpoints import confirm_body
-from actors.deposits.store import MemoryDepositStore
 from actors.errors import Refusal
+from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, Sent, text_of
 
 from .test_routes import login

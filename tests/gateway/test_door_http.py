@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from actors.gateway.door_http import Dependencies, build_app
-from actors.identity.store import IdentityStoreUnavailable, MemoryIdentityStore
+from actors.identity.store import IdentityStoreUnavailable
 from actors.upstream import replies
+from tests.identity.memory_store import MemoryIdentityStore
 
 from .doubles import ScriptedNode, counted
 from .world import Pages, a_world, call, constant

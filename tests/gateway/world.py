@@ -21,12 +21,13 @@ from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig,
 from actors.events import NullSink
 from actors.gateway.door_http import Dependencies, HttpDoor, build_app
 from actors.hotlink.edge import LinkTimeout
-from actors.identity.store import IdentityStore, MemoryIdentityStore
+from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
 from actors.x402_types import PaymentDesk
 from tests.accounts.memory_store import MemoryAccountStore
+from tests.identity.memory_store import MemoryIdentityStore
 
 from .doubles import ScriptedNode
 

@@ -16,12 +16,12 @@ from actors.identity.store import (
     ClaimedRecord,
     IdentityStore,
     IdentityStoreUnavailable,
-    MemoryIdentityStore,
     NotTheOwner,
     RedisIdentityStore,
     TakenNonce,
 )
 from actors.units import VirtualShard
+from tests.identity.memory_store import MemoryIdentityStore
 
 ALICE, BOB = b"a" * 32, b"b" * 32
 TOKEN, OTHER_TOKEN = b"t" * 32, b"u" * 32
