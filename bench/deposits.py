@@ -191,7 +191,7 @@ async def catch_up(
     store = PostgresDepositStore(store_pool)
     await store.prepare()
     node = NodeClient(UpstreamConfig(node_url=node_url), node_url)
-    crediting = Crediting(shard.teller)
+    crediting = Crediting(shard)
     watcher = DepositWatcher(account, DepositChain(node), store, crediting, clock, minimum_base_units=AMOUNT)
     memory = Memory()
     watching = asyncio.create_task(memory.watch())

@@ -1,7 +1,8 @@
-"""Which accounts are in memory: loaded once however many ask, kept while in use, dropped when idle.
+"""The accounts in memory: loaded once however many ask, kept while in use, changed by events, dropped when idle.
 
 Implements: design, section 4 (one load task per account); hostile input 39 (loads are capped, and "no such account"
-is remembered briefly). A shell: no rule about credits lives here.
+is remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell: no rule
+about credits lives here.
 """
 
 import asyncio
@@ -10,13 +11,15 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from actors.accounts.account import Account, Defaults
-from actors.accounts.api import OwnerUnavailable, WrongOwner
+from actors.accounts.account import Account, Defaults, Event, Moment, Profile, ProfileSet, apply, new_account
+from actors.accounts.api import OwnerReply, OwnerUnavailable, Value, WrongOwner
 from actors.accounts.commits import GroupCommit
+from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, figures, is_due
 from actors.accounts.expiring_map import ExpiringMap
+from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore, StoreUnavailable
 from actors.accounts.writes import Damaged, entries_since_ms, restore
-from actors.clock import Clock
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard
@@ -40,11 +43,11 @@ class Activations:
         defaults: Defaults,
         store: AccountStore,
         commits: GroupCommit,
-        clock: Clock,
+        clock: LedgerClock,
         shards: Iterable[VirtualShard],
     ) -> None:
         self._shards = frozenset(shards)
-        self._config, self._defaults = config, defaults
+        self._config, self.defaults = config, defaults
         self._store, self._commits, self._clock = store, commits, clock
         self.accounts: dict[bytes, Account] = {}
         self.by_key: dict[bytes, Account] = {}
@@ -84,6 +87,64 @@ class Activations:
         account = await self.load(pubkey)
         # The key may have been changed since the store was asked.
         return account if account is not None and account.profile.key_hash == key_hash else None
+
+    # --- one turn on an account: synchronous, so no message sees half of it ------------------------------------------
+
+    def moment(self) -> Moment:
+        return self._clock.moment()
+
+    def is_current(self, account: Account) -> bool:
+        """Whether this object still is the account in memory, so that its events will be written."""
+        return self._commits.open and self.accounts.get(account.pubkey) is account
+
+    def check_current(self, account: Account) -> None:
+        """Raises OwnerUnavailable for an account that was dropped, since its events would not be written."""
+        if not self.is_current(account):
+            raise OwnerUnavailable("the ledger did not commit")
+
+    def end_due(self, account: Account, moment: Moment) -> None:
+        """End the holds and batches that are past their time. Every decision expects that this was done."""
+        if not is_due(account, moment):
+            return
+        for ended in decide_hold_expiry(account, moment):
+            apply(account, ended)
+        for expired in decide_credit_expiry(account, moment, self._clock.agreed_ms()):
+            self.record(account, expired)
+
+    def record(self, account: Account, event: Event) -> "asyncio.Future[None]":
+        """Apply an event and write it with the next group, whose future this is."""
+        apply(account, event)
+        return self._commits.record(account, event)
+
+    def open_account(self, pubkey: bytes, referral: Referral | None = None) -> Account:
+        """Open a new account in memory and record it; the caller waits until it is durable.
+
+        Returns the account in memory where another request has opened it since the caller looked.
+        """
+        present = self.accounts.get(pubkey)
+        if present is not None:
+            return present
+        if not self._commits.open:
+            raise OwnerUnavailable("the ledger is not committing")
+        now = self._clock.now()
+        ref_code, ref_bonus_bps = captured(referral, now)
+        profile = Profile(created_at=now, ref_code=ref_code, ref_bonus_bps=ref_bonus_bps)
+        account = new_account(pubkey, profile, self.defaults)
+        self.insert(account)
+        self.record(account, ProfileSet(profile))
+        return account
+
+    async def until_written(self, pubkey: bytes) -> None:
+        """Wait until all that was decided about this account is durable."""
+        pending = self._commits.pending(pubkey)
+        if pending is not None:
+            await asyncio.shield(pending)
+
+    def reply(self, account: Account, value: Value) -> OwnerReply[Value]:
+        """A reply with the account's figures as they are now."""
+        return OwnerReply(value, figures=figures(account, self.moment()))
+
+    # --- what is in memory ------------------------------------------------------------------------------------------
 
     def insert(self, account: Account) -> None:
         """An account that was just opened or loaded."""
@@ -198,10 +259,10 @@ class Activations:
 
     async def _read(self, pubkey: bytes) -> Account | None:
         self.check_owned(pubkey)
-        since_ms = entries_since_ms(self._defaults, self._clock.now_ms())
+        since_ms = entries_since_ms(self.defaults, self._clock.now_ms())
         try:
             stored = await self._store.load(pubkey, since_ms)
-            return None if stored is None else restore(stored, self._defaults, int(self._clock.monotonic()))
+            return None if stored is None else restore(stored, self.defaults, int(self._clock.monotonic()))
         except StoreUnavailable as error:
             raise OwnerUnavailable("the ledger cannot be read") from error
         except Damaged as error:

@@ -17,11 +17,11 @@ from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations
-from actors.accounts.api import Answer, OwnerUnavailable
+from actors.accounts.api import OwnerUnavailable
+from actors.accounts.commands import Commands
 from actors.accounts.commits import GroupCommit, LowBalances
 from actors.accounts.core import decide_edge_gone, decide_hold, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
-from actors.accounts.desk import Desk
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.maintenance import Maintenance
 from actors.accounts.nonce_writer import NonceWriter
@@ -29,9 +29,7 @@ from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
-from actors.accounts.teller import Teller
-from actors.accounts.turns import Turns
-from actors.calls import HoldReply, HoldRequest, Proof, WalletProof
+from actors.calls import HoldReply, HoldRequest, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
@@ -88,27 +86,20 @@ class AccountShard:
         self._sessions = Sessions(identity_store, clock, identity_config.session_seconds)
         self._nonces = NonceWriter(identity_store, clock, self._commits, virtual_shards)
         self._credentials = Credentials(self._activations, self._sessions, self._nonces, virtual_shards)
-        self._turns = Turns(self._activations, self._commits, clock)
-        settling = Settling(self._turns, self._commits, self._activations, store)
+        settling = Settling(self._commits, self._activations, store)
         self.settle_now, self.void_now = settling.settle_now, settling.void_now
-        self._desk = Desk(
-            self._turns,
-            self._commits,
+        commands = Commands(
             self._activations,
+            self._commits,
             self._credentials,
-            self._sessions,
             store,
-            clock,
             event_sink,
-            identity_config,
-            payments_config,
-            defaults,
             random_bytes,
+            challenge_seconds=identity_config.challenge_seconds,
+            credits_per_usdc=payments_config.credits_per_usdc,
         )
-        self.teller = Teller(self._desk, self._turns, self._commits, self._activations, store, clock, payments_config)
-        self._maintenance = Maintenance(
-            store, clock, self._commits, self._activations, self._turns, event_sink, virtual_shards
-        )
+        self.ask, self.ask_many = commands.ask, commands.ask_many
+        self._maintenance = Maintenance(store, clock, self._commits, self._activations, event_sink, virtual_shards)
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -134,7 +125,7 @@ class AccountShard:
         clock_doubt: why nothing expires for now; None while the clocks agree."""
         return {
             "fenced": self._commits.fenced,
-            "committing": self._commits.admits(self._turns.steady()),
+            "committing": self._commits.admits(int(self._clock.monotonic())),
             "signatures": self._nonces.available,
             "epoch": self._commits.epoch,
             "clock_doubt": self._clock.doubt,
@@ -145,10 +136,10 @@ class AccountShard:
     async def tick(self) -> None:
         """What time does by itself, once a second: ends holds and batches past their time, evicts accounts, forgets old
         nonces, slides sessions."""
-        moment = self._turns.moment()
+        moment = self._activations.moment()
         if self._commits.open:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
-                self._turns.take_due(account, moment)
+                self._activations.end_due(account, moment)
         self._activations.evict_idle(moment.steady)
         await self._nonces.tick()
         await self._sessions.flush()
@@ -166,7 +157,7 @@ class AccountShard:
 
     def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call or batch. The reply itself when all it needs is in memory; an awaitable otherwise."""
-        moment = self._turns.moment()
+        moment = self._activations.moment()
         account = self._credentials.known(request.proof)
         if not self._commits.admits(moment.steady):
             return self._unavailable(account)
@@ -180,7 +171,7 @@ class AccountShard:
 
     def release_holds(self, edge: bytes) -> None:
         """This edge is gone for good: what it holds is free again at once, slots included."""
-        moment = self._turns.moment()
+        moment = self._activations.moment()
         for account in self._accounts.values():
             for ended in decide_edge_gone(account, edge, moment):
                 apply(account, ended)
@@ -188,7 +179,7 @@ class AccountShard:
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         account.used_at = moment.steady
         if is_due(account, moment):
-            self._turns.take_due(account, moment)
+            self._activations.end_due(account, moment)
         proof = request.proof
         if type(proof) is WalletProof:
             return self._admit_signed(account, proof, request, moment)
@@ -223,7 +214,7 @@ class AccountShard:
             await asyncio.shield(kept)
         except IdentityStoreUnavailable:
             return self._unavailable(account)
-        if self._turns.is_current(account):
+        if self._activations.is_current(account):
             return reply
         # The account was dropped meanwhile, and its hold with it. The nonce is this operation's: judged once more.
         return await self._hold_slowly(request)
@@ -249,43 +240,8 @@ class AccountShard:
         """Admit nothing for now. An account that is in memory has its figures told, as every refusal tells them."""
         if account is None:
             return self._refused(_UNAVAILABLE)
-        told = figures(account, self._turns.moment())
+        told = figures(account, self._activations.moment())
         return HoldReply(account.pubkey, self._commits.epoch, _UNAVAILABLE, (), told)
-
-    # --- everything else that is asked of an account (desk.py) -----------------------------------------------------
-
-    async def info(self, proof: Proof) -> Answer:
-        return await self._desk.info(proof)
-
-    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await self._desk.ledger(proof, offset, limit)
-
-    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await self._desk.history(proof, offset, limit)
-
-    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
-        return await self._desk.issue_key(proof, ref_code)
-
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
-        return await self._desk.open_session(pubkey, challenge_id, issued_at)
-
-    async def close_session(self, proof: Proof) -> Answer:
-        return await self._desk.close_session(proof)
-
-    async def describe(self, pubkey: bytes) -> Answer:
-        return await self._desk.describe(pubkey)
-
-    async def identify(self, proof: Proof) -> Answer:
-        return await self._desk.identify(proof)
-
-    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
-        return await self._desk.adjust(pubkey, amount, reason, operation)
-
-    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
-        return await self._desk.set_status(pubkey, status, reason)
-
-    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
-        return await self._desk.set_limits(pubkey, requests_per_second, concurrency)
 
     def _forget(self, accounts: Iterable[Account]) -> None:
         self._activations.forget(accounts)

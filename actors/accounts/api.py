@@ -1,38 +1,223 @@
 """What others may ask of the owner of an account, and the client they hold.
 
 Implements: design, section 4; interface, "Account endpoints". No rules live here.
-Hold and settle travel over the hot link (hotlink/); everything else is rare and uses ordinary actor calls.
+Hold, settle, void and delivered travel over the hot link (hotlink/). Everything else is a command: a value that the
+client passes to the owner by an ordinary actor call, and that commands.py carries out. To add one: its class here, its
+case in commands.py.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from actors.calls import DeliveredNotice, HoldReply, HoldRequest, Noted, Proof, SettleReply, SettleRequest
+from actors import hosting
+from actors.accounts.account import Deposit
+from actors.accounts.credits import Batch
+from actors.accounts.referrals import Referral
+from actors.calls import (
+    DeliveredNotice,
+    Figures,
+    HoldReply,
+    HoldRequest,
+    KeyProof,
+    Noted,
+    Proof,
+    SessionProof,
+    SettleReply,
+    SettleRequest,
+)
+from actors.errors import Err
 from actors.hotlink.messages import AskAgain, MessageKind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 
+Value = TypeVar("Value")
 
-class Answer(msgspec.Struct, frozen=True):
-    """Of the rare requests. refusal: name of an Err, else None; detail: one sentence for the client.
 
-    body: the JSON-ready reply, already in the interface's field names, when there is no refusal.
-    figures: of the account, for the response headers, whenever the account is known.
+class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
+    """The reply to a command. refusal: name of an Err, else None; detail: one sentence for the client.
+
+    value: None only when the command was refused. figures: for the response headers, whenever the account is known.
     """
 
+    value: Value | None = None
     refusal: str | None = None
     detail: str = ""
-    body: dict[str, Any] | None = None
-    credits_remaining: int | None = None
-    rate_limit: int | None = None
-    rate_remaining: int | None = None
-    rate_reset: int | None = None
+    figures: Figures | None = None
 
 
-class DepositCredit(msgspec.Struct, frozen=True):
-    """One token transfer to be turned into credits of the account of its authority."""
+def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
+    return OwnerReply(refusal=err.name, detail=detail)
+
+
+# --- values of replies --------------------------------------------------------------------------------------------
+
+
+class AccountState(msgspec.Struct, frozen=True):
+    """An account as its customer and the operator see it."""
+
+    pubkey: bytes
+    balance: int
+    status: str
+    total_consumed: int
+    created_at: int  # Unix seconds.
+    requests_per_second: int
+    concurrency: int
+    last_deposit: Deposit | None
+    batches: tuple[Batch, ...]  # The earliest expiry first.
+
+
+class LedgerLine(msgspec.Struct, frozen=True):
+    """An entry of the ledger as the customer sees it. amount: signed credits. balance: after this entry."""
+
+    type: str
+    method: str
+    amount: int
+    balance: int
+    description: str
+    at_ms: int
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The account that a proof speaks for. balance None: this wallet has no account yet."""
+
+    pubkey: bytes
+    balance: int | None
+
+
+class Adjustment(msgspec.Struct, frozen=True):
+    """amount: credits that were really moved; a removal may move fewer than were asked for."""
+
+    pubkey: bytes
+    amount: int
+    balance: int
+    already_applied: bool
+
+
+class DepositReceipt(msgspec.Struct, frozen=True):
+    """The outcome for one transfer. pubkey: the account that has its credits. credits: its worth, bonus included.
+
+    new_balance: 0 when another account than the one asked about has the credits.
+    """
+
+    pubkey: bytes
+    credits: int
+    new_balance: int
+    already_processed: bool
+    taken_back: bool = False
+
+    @property
+    def credits_added(self) -> int:
+        """Credits that this command added."""
+        return 0 if self.already_processed else self.credits
+
+
+class DepositConfirmation(msgspec.Struct, frozen=True):
+    """What a transaction that a customer reported has brought. new_balance: of the customer, as are credits_added.
+
+    credited_to: other accounts that the transaction has credited.
+    """
+
+    credits_added: int
+    new_balance: int
+    already_processed: bool
+    credited_to: tuple[bytes, ...] = ()
+
+
+class ReferralState(msgspec.Struct, frozen=True):
+    """accounts: how many accounts have this code; None: not counted."""
+
+    referral: Referral
+    accounts: int | None
+
+
+# --- commands -----------------------------------------------------------------------------------------------------
+
+
+class Command(msgspec.Struct, Generic[Value], frozen=True):
+    """Asked of one owner. Value: the type of the reply's value."""
+
+
+class ByProof(Command[Value], Generic[Value], frozen=True):
+    """Asked for the account that a credential speaks for. A wallet's proof has its nonce taken."""
+
+    proof: Proof
+
+
+class OfAccount(Command[Value], Generic[Value], frozen=True):
+    """Asked about a named account; the caller has made sure that it may."""
+
+    pubkey: bytes
+
+
+class ReadAccount(ByProof[AccountState], frozen=True):
+    """GET /account/info."""
+
+
+class ReadLedger(ByProof[tuple[LedgerLine, ...]], frozen=True):
+    """GET /account/ledger, newest first; with debits_only GET /account/history."""
+
+    offset: int
+    limit: int
+    debits_only: bool = False
+
+
+class Identify(ByProof[Identity], frozen=True):
+    """Name the account of a credential, for requests that are not calls."""
+
+
+class IssueKey(ByProof[str], frozen=True):
+    """POST /account/api-key: replaces the account's key and opens the account where there is none. Value: the key.
+
+    Refuses any proof but a wallet's.
+    """
+
+    ref_code: str | None = None
+
+
+class CloseSession(ByProof[bool], frozen=True):
+    """POST /auth/logout. Refuses any proof but a session's. Value: True."""
+
+
+class OpenSession(OfAccount[str], frozen=True):
+    """POST /auth/verify, after the door has verified the signature of a live challenge. Value: the bearer token.
+
+    Takes the challenge like a nonce: AUTH_FAILED when it was used before. issued_at: Unix seconds.
+    """
+
+    challenge_id: bytes
+    issued_at: int
+
+
+class Describe(OfAccount[AccountState], frozen=True):
+    """Operator: as ReadAccount, without a proof."""
+
+
+class AdjustCredits(OfAccount[Adjustment], frozen=True):
+    """Operator: grant (amount above 0) or remove credits, at most what is available. Idempotent by operation."""
+
+    amount: int
+    reason: str
+    operation: str
+
+
+class SetStatus(OfAccount[AccountState], frozen=True):
+    """Operator: `active` or `suspended`."""
+
+    status: str
+    reason: str
+
+
+class SetLimits(OfAccount[AccountState], frozen=True):
+    """Operator: limits of this account alone; None goes back to the default."""
+
+    requests_per_second: int | None
+    concurrency: int | None
+
+
+class PaidTransfer(msgspec.Struct, frozen=True):
+    """A token transfer to the deposit account."""
 
     signature: bytes  # 64 bytes, of the transaction.
     index: int  # Which transfer of its transaction (deposits/transfers.py numbers them).
@@ -40,7 +225,85 @@ class DepositCredit(msgspec.Struct, frozen=True):
     slot: int
 
 
-class AccountsClient(Protocol):
+class CreditDeposit(OfAccount[DepositReceipt], frozen=True):
+    """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
+
+    Once for ever by (signature, index), among all accounts; durable when the reply arrives. INVALID_REQUEST: the
+    transfer is worth less than one credit.
+    """
+
+    transfer: PaidTransfer
+
+
+class AssignDeposit(OfAccount[DepositReceipt], frozen=True):
+    """Operator: as CreditDeposit, for a transfer that names no wallet; an `adjustment`, without a bonus."""
+
+    transfer: PaidTransfer
+    reason: str
+
+
+class TakeBackDeposit(OfAccount[int], frozen=True):
+    """Take the credits of a payment that can never become final (an `adjustment`), at most what is available.
+    Value: the credits taken back.
+
+    The rest is recorded as uncollected. Idempotent; a deposit that was taken back is never credited again by itself.
+    ACCOUNT_NOT_FOUND: this account was never credited with it.
+    """
+
+    signature: bytes
+    index: int
+    reason: str
+
+
+class CreateReferral(Command[ReferralState], frozen=True):
+    """Operator: make a referral code, which never changes. expires_at: Unix seconds, or None."""
+
+    code: str
+    bonus_bps: int
+    expires_at: int | None
+    note: str
+
+
+class ExpireReferral(Command[ReferralState], frozen=True):
+    """Operator: no new account can link this code; accounts that have it keep their bonus."""
+
+    code: str
+
+
+class ListReferrals(Command[tuple[ReferralState, ...]], frozen=True):
+    """Operator: all codes."""
+
+
+def owner_of_proof(proof: Proof, owners: int) -> int:
+    if isinstance(proof, KeyProof | SessionProof):
+        return hosting.owner_index(proof.routing, owners)
+    return hosting.owner_index_of(proof.pubkey, owners)
+
+
+def owner_of(command: Command[Any], owners: int) -> int:
+    """Which of so many owners carries this command out. Referral codes are no account's: the first owner does."""
+    if isinstance(command, ByProof):
+        return owner_of_proof(command.proof, owners)
+    return hosting.owner_index_of(command.pubkey, owners) if isinstance(command, OfAccount) else 0
+
+
+# --- the client ---------------------------------------------------------------------------------------------------
+
+
+class OwnersClient(Protocol):
+    """Routes each command to the owner that carries it out."""
+
+    async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
+        """Have the owner carry one command out. Raises OwnerUnavailable; the command may have been carried out."""
+        ...
+
+    async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
+        """As `ask` for each, in one message to each owner; those of one account in the order given. Raises nothing:
+        commands to an owner that does not answer are refused with SERVICE_TEMPORARILY_UNAVAILABLE."""
+        ...
+
+
+class AccountsClient(OwnersClient, Protocol):
     """Routes each request to the owner of its account. The same in-process (tests) and over Ray."""
 
     async def hold(self, request: HoldRequest) -> HoldReply:
@@ -73,78 +336,6 @@ class AccountsClient(Protocol):
 
         An edge that dies before it said so leaves doubt, and the owner refunds the charge (money rule 2).
         """
-        ...
-
-    async def info(self, proof: Proof) -> Answer:
-        """GET /account/info."""
-        ...
-
-    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
-        """GET /account/ledger, newest first."""
-        ...
-
-    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
-        """GET /account/history, newest first."""
-        ...
-
-    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
-        """POST /account/api-key: creates the account when there is none; proof must be a WalletProof."""
-        ...
-
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
-        """POST /auth/verify, after the door verified the signature of a live challenge: takes it like a nonce, opens a
-        session. issued_at: Unix seconds.
-
-        Refuses with AUTH_FAILED when the challenge was used before. body: {token, expires_in}.
-        """
-        ...
-
-    async def close_session(self, proof: Proof) -> Answer:
-        """POST /auth/logout; proof must be a SessionProof."""
-        ...
-
-    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
-        """Operator: grant (amount above 0) or remove credits, at most what is available. Idempotent by operation."""
-        ...
-
-    async def identify(self, proof: Proof) -> Answer:
-        """Who this is, for what is not a call. body: {pubkey, balance}; balance is null where there is no account,
-        which only a wallet can be without. Takes the nonce."""
-        ...
-
-    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
-        """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
-
-        Once for ever by (signature, index), among all accounts. Durable when it answers. body: {pubkey, credits,
-        credits_added, new_balance, already_processed, taken_back}; credits is what the transfer is worth with its
-        bonus, credits_added is 0 when it was processed before, and pubkey is then the account that has it; new_balance
-        is 0 when that is another one. INVALID_REQUEST: worth less than one credit.
-        """
-        ...
-
-    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
-        """As credit_deposit for each, in one message to each owner; those of one account in the order given. Raises
-        nothing: an owner that does not answer refuses its own, with SERVICE_TEMPORARILY_UNAVAILABLE."""
-        ...
-
-    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
-        """The payment behind credit_deposit can never become final: take its credits back (an `adjustment`), at most
-        what is available; the rest is recorded as uncollected. Idempotent; a deposit that was taken back is never
-        credited again by itself. body: {pubkey, taken, uncollected, new_balance, already_processed}.
-        ACCOUNT_NOT_FOUND: this account was never credited with it.
-        """
-        ...
-
-    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
-        """Operator: as credit_deposit, for a transfer that names no wallet; an `adjustment`, without a bonus."""
-        ...
-
-    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
-        """Operator: `active` or `suspended`."""
-        ...
-
-    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
-        """Operator: per-account overrides; None goes back to the default."""
         ...
 
 

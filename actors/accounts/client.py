@@ -18,9 +18,13 @@ from actors.accounts.api import (
     SETTLE,
     SHARD_ACTOR_NAME,
     VOID,
-    Answer,
-    DepositCredit,
+    Command,
+    OwnerReply,
     OwnerUnavailable,
+    Value,
+    owner_of,
+    owner_of_proof,
+    refused,
 )
 from actors.accounts.host import AccountShardActor, fingerprint
 from actors.calls import (
@@ -28,11 +32,8 @@ from actors.calls import (
     DeliveredNotice,
     HoldReply,
     HoldRequest,
-    KeyProof,
     Outcome,
-    Proof,
     ProvenProof,
-    SessionProof,
     SettleReply,
     SettleRequest,
     WalletProof,
@@ -132,7 +133,9 @@ class ShardedAccounts:
 
     async def hold(self, request: HoldRequest) -> HoldReply:
         try:
-            reply: HoldReply = await self._call(HOLD, self._owner_of(request.proof), request, self._hold_wait_ms)
+            reply: HoldReply = await self._call(
+                HOLD, owner_of_proof(request.proof, len(self._links)), request, self._hold_wait_ms
+            )
         except (OwnerUnavailable, asyncio.CancelledError):
             self._forget(request)
             raise
@@ -207,63 +210,31 @@ class ShardedAccounts:
         for link in self._links:
             link.start_over(self._edge)
 
-    async def info(self, proof: Proof) -> Answer:
-        return await self._ask(proof, "info", proof)
+    async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
+        handle = self._handles[owner_of(command, len(self._handles))]
+        try:
+            reply: OwnerReply[Value] = await hosting.ask(handle, "ask", command)
+        except hosting.ActorUnreachable as error:
+            raise OwnerUnavailable(str(error)) from error
+        return reply
 
-    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await self._ask(proof, "ledger", proof, offset, limit)
-
-    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await self._ask(proof, "history", proof, offset, limit)
-
-    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
-        return await self._ask(proof, "issue_key", proof, ref_code)
-
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
-        return await self._ask(pubkey, "open_session", pubkey, challenge_id, issued_at)
-
-    async def close_session(self, proof: Proof) -> Answer:
-        return await self._ask(proof, "close_session", proof)
-
-    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
-        return await self._ask(pubkey, "adjust", pubkey, amount, reason, operation)
-
-    async def identify(self, proof: Proof) -> Answer:
-        return await self._ask(proof, "identify", proof)
-
-    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
-        return await self._ask(pubkey, "credit_deposit", pubkey, credit)
-
-    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
-        """One question to each owner."""
+    async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
         by_owner: dict[int, list[int]] = {}
-        for number, (pubkey, _) in enumerate(wanted):
-            by_owner.setdefault(hosting.owner_index_of(pubkey, len(self._handles)), []).append(number)
+        for number, command in enumerate(commands):
+            by_owner.setdefault(owner_of(command, len(self._handles)), []).append(number)
+        replies: list[OwnerReply[Value]] = [OwnerReply()] * len(commands)
 
-        async def ask(index: int, numbers: list[int]) -> list[Answer]:
-            mine = [wanted[number] for number in numbers]
+        async def ask(owner: int, numbers: list[int]) -> None:
+            mine = [commands[number] for number in numbers]
             try:
-                answers: list[Answer] = await hosting.ask(self._handles[index], "credit_deposits", mine)
+                received = await hosting.ask(self._handles[owner], "ask_many", mine)
             except hosting.ActorUnreachable as error:
-                return [Answer(Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, str(error))] * len(mine)
-            return answers
+                received = [refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, str(error))] * len(mine)
+            for number, reply in zip(numbers, received, strict=True):
+                replies[number] = reply
 
-        answered = await asyncio.gather(*(ask(index, numbers) for index, numbers in by_owner.items()))
-        rows = zip(by_owner.values(), answered, strict=True)
-        placed = {number: answer for numbers, answers in rows for number, answer in zip(numbers, answers, strict=True)}
-        return [placed[number] for number in range(len(wanted))]
-
-    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
-        return await self._ask(pubkey, "take_back_deposit", pubkey, signature, index, reason)
-
-    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
-        return await self._ask(pubkey, "assign_deposit", pubkey, credit, reason)
-
-    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
-        return await self._ask(pubkey, "set_status", pubkey, status, reason)
-
-    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
-        return await self._ask(pubkey, "set_limits", pubkey, requests_per_second, concurrency)
+        await asyncio.gather(*(ask(owner, numbers) for owner, numbers in by_owner.items()))
+        return replies
 
     async def _call(self, kind: MessageKind, owner: int, request: Any, wait_ms: int) -> Any:
         if self._delivered[owner]:
@@ -275,21 +246,6 @@ class ShardedAccounts:
             raise OwnerUnavailable(str(error)) from error
         except (LinkFull, LinkTimeout) as error:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
-
-    async def _ask(self, whose: Proof | bytes, method: str, *arguments: Any) -> Answer:
-        count = len(self._handles)
-        owner = hosting.owner_index_of(whose, count) if isinstance(whose, bytes) else self._owner_of(whose)
-        handle = self._handles[owner]
-        try:
-            answer: Answer = await hosting.ask(handle, method, *arguments)
-        except hosting.ActorUnreachable as error:
-            raise OwnerUnavailable(str(error)) from error
-        return answer
-
-    def _owner_of(self, proof: Proof) -> int:
-        if isinstance(proof, KeyProof | SessionProof):
-            return hosting.owner_index(proof.routing, len(self._handles))
-        return hosting.owner_index_of(proof.pubkey, len(self._handles))
 
     def _forget(self, request: HoldRequest) -> None:
         """Nobody will use these holds: without this they would sit on the customer's credits until they expire.

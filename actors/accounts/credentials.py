@@ -26,7 +26,7 @@ class Credentials:
         nonces: NonceWriter,
         shards: Sequence[VirtualShard],
     ) -> None:
-        self._activations, self._sessions, self.nonces = activations, sessions, nonces
+        self._activations, self.sessions, self.nonces = activations, sessions, nonces
         self._shards = frozenset(shards)
 
     def known(self, proof: Proof) -> Account | None:
@@ -38,7 +38,7 @@ class Credentials:
             return self._activations.accounts.get(proof.pubkey) if self.nonces.is_open else None  # type: ignore[union-attr]
         if kind is ProvenProof:
             return self._activations.accounts.get(proof.pubkey)  # type: ignore[union-attr]
-        pubkey = self._sessions.use(proof.token_hash)  # type: ignore[union-attr]
+        pubkey = self.sessions.use(proof.token_hash)  # type: ignore[union-attr]
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
     async def find(self, proof: Proof) -> Account | Err:
@@ -91,7 +91,7 @@ class Credentials:
         return None
 
     async def _pubkey(self, proof: WalletProof | SessionProof | ProvenProof) -> bytes | None:
-        return await self._sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
+        return await self.sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
 
     def _check_shard(self, proof: Proof) -> None:
         routing = proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)

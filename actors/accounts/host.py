@@ -1,4 +1,4 @@
-"""One account shard as a Ray actor: opens its stores, listens for hot links, passes rare requests on.
+"""One account shard as a Ray actor: opens its stores, listens for hot links, passes commands on.
 
 Implements: design, section 2 (Ray places, names, supervises and restarts the shard actors and tells their addresses).
 The shell around the shell: every rule is below actor.py. Not here: how edges find it (client.py).
@@ -14,11 +14,10 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Answer, DepositCredit
+from actors.accounts.api import DELIVERED, HOLD, SETTLE, SHARD_ACTOR_NAME, VOID, Command, OwnerReply, Value
 from actors.accounts.edges import Edges
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
-from actors.calls import Proof
 from actors.clock import SystemClock
 from actors.config import Config
 from actors.events import NullSink
@@ -78,59 +77,11 @@ class AccountShardActor:
         """Of the settings and the version that this owner was made with."""
         return fingerprint(self._config)
 
-    async def info(self, proof: Proof) -> Answer:
-        return await (await self._ready()).info(proof)
+    async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
+        return await (await self._ready()).ask(command)
 
-    async def ledger(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await (await self._ready()).ledger(proof, offset, limit)
-
-    async def history(self, proof: Proof, offset: int, limit: int) -> Answer:
-        return await (await self._ready()).history(proof, offset, limit)
-
-    async def issue_key(self, proof: Proof, ref_code: str | None) -> Answer:
-        return await (await self._ready()).issue_key(proof, ref_code)
-
-    async def open_session(self, pubkey: bytes, challenge_id: bytes, issued_at: int) -> Answer:
-        return await (await self._ready()).open_session(pubkey, challenge_id, issued_at)
-
-    async def close_session(self, proof: Proof) -> Answer:
-        return await (await self._ready()).close_session(proof)
-
-    async def adjust(self, pubkey: bytes, amount: int, reason: str, operation: str) -> Answer:
-        return await (await self._ready()).adjust(pubkey, amount, reason, operation)
-
-    async def set_status(self, pubkey: bytes, status: str, reason: str) -> Answer:
-        return await (await self._ready()).set_status(pubkey, status, reason)
-
-    async def set_limits(self, pubkey: bytes, requests_per_second: int | None, concurrency: int | None) -> Answer:
-        return await (await self._ready()).set_limits(pubkey, requests_per_second, concurrency)
-
-    async def identify(self, proof: Proof) -> Answer:
-        return await (await self._ready()).identify(proof)
-
-    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
-        return await (await self._ready()).teller.credit_deposit(pubkey, credit)
-
-    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
-        return await (await self._ready()).teller.credit_deposits(wanted)
-
-    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
-        return await (await self._ready()).teller.take_back_deposit(pubkey, signature, index, reason)
-
-    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
-        return await (await self._ready()).teller.assign_deposit(pubkey, credit, reason)
-
-    async def create_referral(self, code: str, bonus_bps: int, expires_at: int | None, note: str) -> Answer:
-        return await (await self._ready()).teller.create_referral(code, bonus_bps, expires_at, note)
-
-    async def expire_referral(self, code: str) -> Answer:
-        return await (await self._ready()).teller.expire_referral(code)
-
-    async def list_referrals(self) -> Answer:
-        return await (await self._ready()).teller.list_referrals()
-
-    async def describe(self, pubkey: bytes) -> Answer:
-        return await (await self._ready()).describe(pubkey)
+    async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
+        return await (await self._ready()).ask_many(commands)
 
     async def _ready(self) -> AccountShard:
         if self._starting is None:

@@ -14,7 +14,6 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.turns import Turns
 from actors.events import EventSink
 from actors.units import VirtualShard
 
@@ -34,12 +33,11 @@ class Maintenance:
         clock: LedgerClock,
         commits: GroupCommit,
         activations: Activations,
-        turns: Turns,
         sink: EventSink,
         shards: Sequence[VirtualShard],
     ) -> None:
         self._store, self._clock, self._commits = store, clock, commits
-        self._activations, self._turns, self._sink, self._shards = activations, turns, sink, shards
+        self._activations, self._sink, self._shards = activations, sink, shards
         self._prepare_at = clock.monotonic() + _DAY_SECONDS
         self._forget_at = clock.monotonic() + _DAY_SECONDS
         self._look_at = 0.0
@@ -76,8 +74,8 @@ class Maintenance:
                 # One account that is halted holds up neither the others nor their events.
                 logger.warning("credits of account %s cannot expire for now: %s", pubkey.hex(), error)
                 continue
-            if account is not None and self._turns.is_current(account):
-                self._turns.take_due(account, self._turns.moment())
+            if account is not None and self._activations.is_current(account):
+                self._activations.end_due(account, self._activations.moment())
 
     async def _tell(self) -> None:
         """At least once: said to be told only after the sink has it."""

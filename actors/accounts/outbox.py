@@ -4,15 +4,13 @@ Implements: interface, lifecycle events `deposit.credited` and `credits.expiring
 very transaction that makes the deposit true; `credits.expiring` by a look at the batches, once each. Decides nothing.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from actors.accounts.account import SIGNATURE_BYTES, Deposit
-from actors.accounts.credits import Batch
+from actors.accounts.account import SIGNATURE_BYTES
 from actors.events import CreditsExpiring, DepositCredited
 from actors.units import (
     Credits,
@@ -23,8 +21,6 @@ from actors.units import (
     UsdcUnits,
     VirtualShard,
     base58_text,
-    routing_bytes,
-    virtual_shard,
 )
 
 EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
@@ -83,57 +79,6 @@ class PostgresOutbox:
     async def forget(self, before_ms: int) -> None:
         async with self._reading() as connection:
             await connection.execute("DELETE FROM account_events WHERE told AND at_ms < $1", before_ms)
-
-
-class MemoryOutbox:
-    """batches: of all accounts, spent ones too."""
-
-    def __init__(self, batches: Callable[[], Iterable[tuple[bytes, Batch]]]) -> None:
-        self._batches = batches
-        self._events: list[tuple[VirtualShard, Announcement]] = []
-        self._last = 0
-        self._announced: set[tuple[bytes, int]] = set()
-        self._told: set[int] = set()
-
-    def credited(self, pubkey: bytes, deposit: Deposit) -> None:
-        """The store has written this deposit."""
-        at = UnixSeconds(deposit.at_ms // 1000)
-        self._add(pubkey, deposit_credited(pubkey, msgspec.structs.asdict(deposit), deposit.operation, at))
-
-    async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
-        await asyncio.sleep(0)
-        now, mine = UnixSeconds(now_ms // 1000), set(shards)
-        for pubkey, batch in self._batches():
-            near = now < batch.expires_at <= now + EXPIRING_SECONDS
-            if near and batch.remaining and (pubkey, batch.id) not in self._announced and _shard(pubkey) in mine:
-                self._announced.add((pubkey, batch.id))
-                account = Pubkey(base58_text(pubkey))
-                event = CreditsExpiring(account, batch.id, batch.source, batch.remaining, batch.expires_at, now)
-                self._add(pubkey, event)
-
-    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
-        await asyncio.sleep(0)
-        mine = set(shards)
-        return [row for shard, row in self._events if shard in mine and row.id not in self._told][:limit]
-
-    async def told(self, announcements: Sequence[int]) -> None:
-        await asyncio.sleep(0)
-        self._told.update(announcements)
-
-    async def forget(self, before_ms: int) -> None:
-        await asyncio.sleep(0)
-        self._events = [(shard, row) for shard, row in self._events if not self._is_old(row, before_ms)]
-
-    def _is_old(self, row: Announcement, before_ms: int) -> bool:
-        return row.id in self._told and row.event.at * 1000 < before_ms
-
-    def _add(self, pubkey: bytes, event: DepositCredited | CreditsExpiring) -> None:
-        self._last += 1
-        self._events.append((_shard(pubkey), Announcement(self._last, event)))
-
-
-def _shard(pubkey: bytes) -> VirtualShard:
-    return virtual_shard(routing_bytes(pubkey))
 
 
 def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -> Announcement:

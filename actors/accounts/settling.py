@@ -17,7 +17,6 @@ from actors.accounts.commits import GroupCommit
 from actors.accounts.core import Settlement, decide_recall, decide_settle, decide_void, is_due
 from actors.accounts.credits import unknown_batches
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.turns import Turns
 from actors.calls import SettleReply, SettleRequest
 
 logger = logging.getLogger(__name__)
@@ -27,8 +26,8 @@ Settled = tuple[SettleReply, "asyncio.Future[None] | None"]
 
 
 class Settling:
-    def __init__(self, turns: Turns, commits: GroupCommit, activations: Activations, store: AccountStore) -> None:
-        self._turns, self._commits, self._activations, self._store = turns, commits, activations, store
+    def __init__(self, commits: GroupCommit, activations: Activations, store: AccountStore) -> None:
+        self._commits, self._activations, self._store = commits, activations, store
         self._accounts = activations.accounts
         self._past_operations = CoalescedLookup(store.find_ended)
 
@@ -62,9 +61,9 @@ class Settling:
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
     ) -> Settled | None:
         """One turn. None: the store must be asked first what became of the operation."""
-        moment = self._turns.moment()
+        moment = self._activations.moment()
         if is_due(account, moment):
-            self._turns.take_due(account, moment)
+            self._activations.end_due(account, moment)
         ok, event = decide(account, request, moment, asked_store)
         if ok is None:
             return None
@@ -109,7 +108,7 @@ class Settling:
             past = await self._past_operations.find((pubkey, operation))
             account = await self._current(pubkey, epoch)
             if account.operations.get(operation) is None:  # Else it has ended while the store was asked.
-                recalled = decide_recall(operation, past, self._turns.moment())
+                recalled = decide_recall(operation, past, self._activations.moment())
                 if recalled is not None:
                     apply(account, recalled)
             ended = account.operations.get(operation)
@@ -138,7 +137,7 @@ class Settling:
     def _end_if_current(
         self, account: Account, request: SettleRequest, decide: Decide, asked_store: bool = False
     ) -> Settled | None:
-        if not self._turns.is_current(account):
+        if not self._activations.is_current(account):
             raise OwnerUnavailable("the ledger did not commit")
         try:
             return self._end(account, request, decide, asked_store)

@@ -2,8 +2,8 @@
 
 Implements: decisions, money rules 2, 5, 6 and 12; design, section 5. Decides nothing.
 One group is one call of accounts_write() or, of one entry alone, of accounts_write_entry() (functions.sql): one
-round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. memory.py
-is the other store; one suite says what both must do.
+round trip and one transaction, which waits for the disk (synchronous_commit) and carries the owner's epoch. The
+tests have another store, in memory; one suite says what both must do.
 """
 
 import asyncio

@@ -9,16 +9,48 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from actors import hosting
-from actors.accounts.api import Answer
-from actors.deposits.endpoints import confirm_body
-from actors.errors import Err
+from actors.accounts.api import DepositConfirmation
+from actors.deposits.core import Outcome, confirmation
+from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
 
 WATCHER_ACTOR_NAME = "deposit-watcher"
 _PULSE_SECONDS = 5.0
 _CONFIRM_SECONDS = 25.0
+
+
+class ListTransfers(msgspec.Struct, frozen=True):
+    """Operator: transfers of this status, newest first; `all` for every status."""
+
+    status: str
+    limit: int
+    offset: int
+
+
+class CountTransfers(msgspec.Struct, frozen=True):
+    """Operator: how many transfers there are of each status."""
+
+
+class ExplainTransaction(msgspec.Struct, frozen=True):
+    """Operator: look a transaction up, credit what is due, and tell what became of each transfer."""
+
+    signature: str  # Base58.
+
+
+class AssignTransfer(msgspec.Struct, frozen=True):
+    """Operator: give a listed transfer to an account. index None: the only one of this transaction that is listed."""
+
+    signature: str
+    index: int | None
+    pubkey: str
+    reason: str
+
+
+WatcherCommand = ListTransfers | CountTransfers | ExplainTransaction | AssignTransfer
 
 
 class DepositsClient:
@@ -37,17 +69,14 @@ class DepositsClient:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> Answer:
-        """pubkey, balance: of the caller. balance None: it has no account. The answer tells about the caller alone."""
+    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
+        """pubkey, balance: of the caller; None where it has no account. The reply is about the caller alone."""
+        outcome: Outcome
         try:
-            refusal, detail, parts, looked = await hosting.ask(
-                self._handle, "confirm", signature, wait_seconds=_CONFIRM_SECONDS
-            )
+            outcome, looked = await hosting.ask(self._handle, "confirm", signature, wait_seconds=_CONFIRM_SECONDS)
         except hosting.ActorUnreachable:
-            return Answer(Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, "deposits cannot be looked up at the moment")
-        if refusal is not None:
-            return Answer(refusal, detail)
-        return Answer(body=confirm_body(pubkey, balance, parts, looked))
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "deposits cannot be looked up at the moment")
+        return outcome if isinstance(outcome, Refusal) else confirmation(pubkey, balance, outcome, looked)
 
     async def _pulse(self) -> None:
         while True:

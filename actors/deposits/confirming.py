@@ -7,29 +7,16 @@ credits it once. Callers that report the same transaction at the same time share
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 
 from actors.clock import Clock
 from actors.deposits.actor import AWAY, DepositWatcher
 from actors.deposits.chain import DepositChain
-from actors.deposits.core import WORDS, Finding, FindingStatus, Reason
+from actors.deposits.core import WORDS, Finding, FindingStatus, Outcome, Part, Reason
 from actors.deposits.crediting import Credit, CreditedTransfer, Crediting
 from actors.deposits.store import DepositStore
 from actors.errors import Err, Refusal
 
 LOOKS_MAX = 64  # Different transactions looked up at once; further callers are told to try again.
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The credits of one account from one transaction."""
-
-    pubkey: bytes
-    added: int
-    balance: int | None  # None: nothing was added by this call, so the caller's earlier balance still holds.
-
-
-Outcome = tuple[Part, ...] | Refusal
 
 
 class Confirming:

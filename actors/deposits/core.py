@@ -11,12 +11,14 @@ are listed. Transfers that the deposit wallet itself sends are listed too.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, unique
 from typing import Any
 
+from actors.accounts.api import DepositConfirmation
 from actors.deposits.transfers import DepositAccount, Executed, Transfer, Unreadable, failure_of, read
+from actors.errors import Refusal
 
 AMOUNT_MAX = 10**17  # Base units: more USDC than exists, and within the range of the ledger's numbers.
 REMAINDER_INDEX = 2**32 - 1  # Index of a finding that is not about a transfer; no transfer has it.
@@ -175,3 +177,31 @@ def _lack(transfer: Transfer, sent: int, account: DepositAccount, minimum: int) 
     if transfer.authority == account.wallet:
         return Reason.OWN_WALLET
     return Reason.BELOW_MINIMUM if sent < minimum else Reason.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The credits of one account from one transaction."""
+
+    pubkey: bytes
+    added: int
+    balance: int | None  # None: nothing was added by this call, so the caller's earlier balance still holds.
+
+
+Outcome = tuple[Part, ...] | Refusal
+
+
+def confirmation(pubkey: bytes, balance: int | None, parts: Sequence[Part], looked: bool) -> DepositConfirmation:
+    """The reply to the customer who reported a transaction: its own credits and balance, and the names of others.
+
+    pubkey, balance: of the customer, before the look-up. looked: this call looked the transaction up, rather than one
+    that came at the same time.
+    """
+    mine = [part for part in parts if part.pubkey == pubkey]
+    told = [part.balance for part in mine if part.balance is not None]
+    return DepositConfirmation(
+        credits_added=sum(part.added for part in mine),
+        new_balance=told[-1] if told else balance or 0,
+        already_processed=not (looked and any(part.added for part in parts)),
+        credited_to=tuple(part.pubkey for part in parts if part.pubkey != pubkey),
+    )

@@ -7,23 +7,22 @@ halted account, delays its own transfers only.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
-from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
+from actors.accounts.api import (
+    AssignDeposit,
+    CreditDeposit,
+    DepositReceipt,
+    OwnerReply,
+    OwnersClient,
+    OwnerUnavailable,
+    PaidTransfer,
+)
 from actors.deposits.core import Finding, FindingStatus, Reason, finding_of
 from actors.deposits.transfers import Transfer
 from actors.errors import Err
 from actors.units import parse_pubkey
 
 _TOO_SMALL = Err.INVALID_REQUEST.name  # The refusal of an amount that is worth less than one credit.
-
-
-class Accounts(Protocol):
-    """The part of accounts.api.AccountsClient that is used here."""
-
-    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]: ...
-
-    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class CreditedTransfer:
 
 
 class Crediting:
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: OwnersClient) -> None:
         self._accounts = accounts
 
     async def credit(self, wanted: Sequence[Credit]) -> list[CreditedTransfer]:
@@ -59,24 +58,22 @@ class Crediting:
         """Credit each account's transfers in this order. None in place of a result: not answered, ask again."""
         if not wanted:
             return []
-        asked = [(_authority(each), _named(each)) for each in wanted]
-        answers = await self._accounts.credit_deposits(asked)
+        replies = await self._accounts.ask_many([_command(each) for each in wanted])
         return [
-            _credited(each, answer) if answer.refusal in (None, _TOO_SMALL) else None
-            for each, answer in zip(wanted, answers, strict=True)
+            _credited(each, reply) if reply.refusal in (None, _TOO_SMALL) else None
+            for each, reply in zip(wanted, replies, strict=True)
         ]
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
         """The finding after the assignment, or one sentence that says why it was refused."""
-        asked = DepositCredit(finding.signature, finding.index, finding.amount, finding.slot)
-        answer = await self._accounts.assign_deposit(pubkey, asked, reason)
-        if answer.refusal == Err.INVALID_REQUEST.name:
-            return answer.detail
-        body = _body(answer)
-        owner = parse_pubkey(body["pubkey"])
-        if body["taken_back"] or owner != pubkey:
+        transfer = PaidTransfer(finding.signature, finding.index, finding.amount, finding.slot)
+        reply = await self._accounts.ask(AssignDeposit(pubkey, transfer, reason))
+        if reply.refusal == Err.INVALID_REQUEST.name:
+            return reply.detail
+        receipt = _receipt(reply)
+        if receipt.taken_back or receipt.pubkey != pubkey:
             return "this transfer was credited before; give credits with `accounts grant` instead"
-        return replace(finding, status=FindingStatus.ASSIGNED, pubkey=pubkey, credits=body["credits"])
+        return replace(finding, status=FindingStatus.ASSIGNED, pubkey=pubkey, credits=receipt.credits)
 
 
 def _authority(each: Credit) -> bytes:
@@ -85,26 +82,25 @@ def _authority(each: Credit) -> bytes:
     return pubkey
 
 
-def _named(each: Credit) -> DepositCredit:
-    return DepositCredit(each.signature, each.transfer.index, each.transfer.amount, each.slot)
+def _command(each: Credit) -> CreditDeposit:
+    transfer = PaidTransfer(each.signature, each.transfer.index, each.transfer.amount, each.slot)
+    return CreditDeposit(_authority(each), transfer)
 
 
-def _credited(each: Credit, answer: Answer) -> CreditedTransfer:
+def _credited(each: Credit, reply: OwnerReply[DepositReceipt]) -> CreditedTransfer:
     finding = finding_of(each.transfer, each.signature, each.slot, each.block_time, FindingStatus.CREDITED, Reason.NONE)
-    if answer.refusal == _TOO_SMALL:
+    if reply.refusal == _TOO_SMALL:
         return CreditedTransfer(replace(finding, status=FindingStatus.LISTED, reason=Reason.BELOW_ONE_CREDIT), 0, 0)
-    body = _body(answer)
-    if body["taken_back"]:
-        return CreditedTransfer(
-            replace(finding, status=FindingStatus.LISTED, reason=Reason.TAKEN_BACK), 0, body["new_balance"]
-        )
-    owner = parse_pubkey(body["pubkey"])
-    status = FindingStatus.CREDITED if owner == _authority(each) else FindingStatus.ASSIGNED
-    row = replace(finding, status=status, pubkey=owner, credits=body["credits"])
-    return CreditedTransfer(row, body["credits_added"], body["new_balance"])
+    receipt = _receipt(reply)
+    if receipt.taken_back:
+        finding = replace(finding, status=FindingStatus.LISTED, reason=Reason.TAKEN_BACK)
+        return CreditedTransfer(finding, 0, receipt.new_balance)
+    status = FindingStatus.CREDITED if receipt.pubkey == _authority(each) else FindingStatus.ASSIGNED
+    row = replace(finding, status=status, pubkey=receipt.pubkey, credits=receipt.credits)
+    return CreditedTransfer(row, receipt.credits_added, receipt.new_balance)
 
 
-def _body(answer: Answer) -> dict[str, Any]:
-    if answer.refusal is not None or answer.body is None:
-        raise OwnerUnavailable(f"{answer.refusal}: {answer.detail}")
-    return answer.body
+def _receipt(reply: OwnerReply[DepositReceipt]) -> DepositReceipt:
+    if reply.value is None:
+        raise OwnerUnavailable(f"{reply.refusal}: {reply.detail}")
+    return reply.value

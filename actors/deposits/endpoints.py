@@ -1,39 +1,14 @@
-"""Answers about deposits, for clients and for the operator.
+"""Transfers as the operator sees them.
 
-Implements: interface, `POST /account/confirm-deposit`. Pure.
-
-A caller sees its own credits and balance only. Where a transaction brought credits to other wallets, the caller is told
-their addresses, which are public on the chain.
+Implements: the operator's reference of this context. Pure.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from actors.deposits.core import REMAINDER_INDEX, WORDS, Finding, FindingStatus
 from actors.deposits.transfers import place_of
 from actors.units import base58_text, usdc_text
-
-
-def confirm_body(
-    pubkey: bytes, balance: int | None, parts: Sequence[tuple[bytes, int, int | None]], looked: bool
-) -> dict[str, Any]:
-    """pubkey, balance: of the caller, before this call. parts: (account, credits added, balance afterwards).
-
-    looked: this call looked the transaction up, rather than one that came at the same time.
-    """
-    mine = [part for part in parts if part[0] == pubkey]
-    added = sum(part[1] for part in mine)
-    told = [part[2] for part in mine if part[2] is not None]
-    newly = sum(part[1] for part in parts)
-    body = {
-        "ok": True,
-        "credits_added": added,
-        "new_balance": told[-1] if told else balance or 0,
-        "already_processed": not (looked and newly),
-    }
-    others = [base58_text(part[0]) for part in parts if part[0] != pubkey]
-    return body | {"credited_to": others} if others else body
 
 
 def finding_body(finding: Finding) -> dict[str, Any]:

@@ -12,34 +12,30 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import AccountsClient
+from actors.accounts.api import OwnersClient
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.deposits.actor import AWAY, DepositWatcher
-from actors.deposits.api import WATCHER_ACTOR_NAME
-from actors.deposits.chain import DepositChain, signature_of
+from actors.deposits.actor import DepositWatcher
+from actors.deposits.api import WATCHER_ACTOR_NAME, WatcherCommand
+from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
-from actors.deposits.core import FindingStatus
+from actors.deposits.core import Outcome
 from actors.deposits.crediting import Crediting
-from actors.deposits.endpoints import finding_body, status_of
+from actors.deposits.operator_commands import OperatorCommands
 from actors.deposits.store import PostgresDepositStore
 from actors.deposits.subscription import DepositSubscription
 from actors.deposits.transfers import deposit_account
-from actors.errors import Refusal
 from actors.storage.connections import connect_postgres
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
-from actors.units import parse_pubkey
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
 
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX = 4
-_REASON_MAX = 200
-LISTING_MAX = 500
-OpenAccounts = Callable[[Config], Awaitable[AccountsClient]]
+OpenAccounts = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
 
 
@@ -64,81 +60,15 @@ class DepositWatcherActor:
             "subscribed": self._subscription is not None and self._subscription.connected,
         }
 
-    async def confirm(self, signature: bytes) -> tuple[str | None, str, list[tuple[bytes, int, int | None]], bool]:
-        """(name of a refusal, its detail, parts, looked).
-
-        parts: (account, credits added, balance). looked: whether this call looked the transaction up.
-        """
+    async def confirm(self, signature: bytes) -> tuple[Outcome, bool]:
+        """The outcome, and whether this call looked the transaction up."""
         await self._ready()
-        outcome, looked = await self._confirming.confirm(signature)
-        if isinstance(outcome, Refusal):
-            return outcome.err.name, outcome.detail, [], looked
-        return None, "", [(part.pubkey, part.added, part.balance) for part in outcome], looked
+        return await self._confirming.confirm(signature)
 
-    # --- the operator; a text is one sentence about what went wrong -------------------------------------------------
-
-    async def listing(self, status: str, limit: int, offset: int) -> list[dict[str, Any]] | str:
+    async def ask(self, command: WatcherCommand) -> Any:
+        """Carry a command of the operator out."""
         await self._ready()
-        try:
-            wanted = status_of(status)
-        except KeyError:
-            return f"no such status: {status}; there are all, {', '.join(each.name.lower() for each in FindingStatus)}"
-        try:
-            found = await self._store.listing(
-                self._account.address, wanted, max(1, min(limit, LISTING_MAX)), max(0, offset)
-            )
-        except AWAY as error:
-            return f"the store does not answer: {error}"
-        return [finding_body(row) for row in found]
-
-    async def totals(self) -> dict[str, Any] | str:
-        await self._ready()
-        try:
-            totals = await self._store.totals(self._account.address)
-        except AWAY as error:
-            return f"the store does not answer: {error}"
-        counts = {status.name.lower(): count for status, count in totals.counts.items()}
-        gaps = [f"{gap.after_slot + 1} to {gap.before_slot - 1}" for gap in totals.gaps]
-        return {"account": self._account.address, "waiting": totals.waiting, **counts, "slots_never_seen": gaps}
-
-    async def explain(self, signature_text: str) -> dict[str, Any] | str:
-        """Look the transaction up again and give its outcome."""
-        await self._ready()
-        try:
-            signature = signature_of(signature_text)
-        except ValueError:
-            return "that is not the base58 text of a signature"
-        outcome, _ = await self._confirming.confirm(signature)
-        try:
-            found = await self._store.find(self._account.address, signature)
-        except AWAY as error:
-            return f"the store does not answer: {error}"
-        verdict = outcome.message if isinstance(outcome, Refusal) else "credited"
-        return {"verdict": verdict, "transfers": [finding_body(row) for row in found]}
-
-    async def assign(
-        self, signature_text: str, index: int | None, pubkey_text: str, reason: str
-    ) -> dict[str, Any] | str:
-        """index: of the transfer. None: the only transfer of this transaction that is listed."""
-        await self._ready()
-        pubkey = parse_pubkey(pubkey_text)
-        if pubkey is None:
-            return f"{pubkey_text!r} is not a base58 public key of 32 bytes"
-        if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
-            return f"the reason must be 1 to {_REASON_MAX} printable characters"
-        try:
-            found = await self._store.find(self._account.address, signature_of(signature_text))
-            listed = [row for row in found if row.status == FindingStatus.LISTED and index in (None, row.index)]
-            if len(listed) != 1:
-                return f"{len(listed)} transfers of it are listed; `deposits explain` shows them, --transfer picks one"
-            if listed[0].amount <= 0:
-                return "its amount is not known; give credits with `accounts grant` instead"
-            row = await self._watcher.assign(listed[0], pubkey, reason)
-        except ValueError:
-            return "that is not the base58 text of a signature"
-        except AWAY as error:
-            return f"the transfer may or may not be assigned now; repeat the command: {error}"
-        return row if isinstance(row, str) else finding_body(row)
+        return await self._commands.ask(command)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -182,6 +112,7 @@ class DepositWatcherActor:
             metrics=metrics,
         )
         self._confirming = Confirming(self._account.address, self._watcher, chain, self._store, crediting, clock)
+        self._commands = OperatorCommands(self._account.address, self._watcher, self._confirming, self._store)
         self._subscription: DepositSubscription | None = None
         if config.upstream.node_ws_url is not None:
             wake = self._watcher.wake.set

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.accounts.api import OwnersClient, OwnerUnavailable, TakeBackDeposit
 from actors.clock import Clock
 from actors.deposits.x402_core import Heights, PaymentState, Record, Sighting, Step, has_failed, most_telling, next_step
 from actors.deposits.x402_network import PaymentNetwork
@@ -46,7 +46,7 @@ class PaymentRecovery:
         settler: Settler,
         store: PaymentStore,
         network: PaymentNetwork,
-        accounts: AccountsClient,
+        accounts: OwnersClient,
         clock: Clock,
         rules: Rules,
         low_lamports: int,
@@ -159,12 +159,13 @@ class PaymentRecovery:
 
     async def _take_back(self, record: Record, name: str) -> None:
         try:
-            answer = await self._accounts.take_back_deposit(record.payer, record.signature, TRANSFER_INDEX, _TAKEN_BACK)
+            command = TakeBackDeposit(record.payer, record.signature, TRANSFER_INDEX, _TAKEN_BACK)
+            reply = await self._accounts.ask(command)
         except OwnerUnavailable:
             return  # It is due again later.
-        if answer.refusal == Err.ACCOUNT_NOT_FOUND.name:
+        if reply.refusal == Err.ACCOUNT_NOT_FOUND.name:
             logger.error("payment %s is not final, and its account was never credited with it", name)
-        elif answer.refusal is not None:
+        elif reply.refusal is not None:
             return
         else:
             logger.warning("payment %s did not become final: its credits are taken back", name)

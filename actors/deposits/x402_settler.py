@@ -14,11 +14,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from solders.signature import Signature
 
-from actors.accounts.api import AccountsClient, DepositCredit, OwnerUnavailable
+from actors.accounts.api import CreditDeposit, DepositReceipt, OwnersClient, OwnerUnavailable, PaidTransfer
 from actors.clock import Clock
 from actors.deposits.transfers import transfer_index
 from actors.deposits.x402_core import (
@@ -67,7 +66,7 @@ class Settler:
         sponsor: Sponsor | None,
         store: PaymentStore,
         network: PaymentNetwork,
-        accounts: AccountsClient,
+        accounts: OwnersClient,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -295,20 +294,21 @@ class Settler:
         if record.kind is not PaymentKind.STANDARD:
             await self._move_quietly(replace(record, state=PaymentState.FINAL))
             return settled
-        credit = DepositCredit(record.signature, TRANSFER_INDEX, record.amount_base_units, sighting.slot)
+        transfer = PaidTransfer(record.signature, TRANSFER_INDEX, record.amount_base_units, sighting.slot)
         try:
-            answer = await self._accounts.credit_deposit(record.payer, credit)
+            reply = await self._accounts.ask(CreditDeposit(record.payer, transfer))
         except OwnerUnavailable:
             return _pending(record)
-        if answer.refusal == Err.INVALID_REQUEST.name:  # Worth less than one credit at the operator's rate.
-            await self._move_quietly(replace(record, state=PaymentState.FINAL, reason=answer.detail))
+        if reply.refusal == Err.INVALID_REQUEST.name:  # Worth less than one credit at the operator's rate.
+            await self._move_quietly(replace(record, state=PaymentState.FINAL, reason=reply.detail))
             return settled
-        if answer.refusal is not None or answer.body is None:
+        receipt = reply.value
+        if receipt is None:
             return _pending(record)
         await self._move_quietly(replace(record, state=PaymentState.CREDITED))
         logger.info("payment %s of %d base units is credited", settled.signature, settled.amount_base_units)
-        added, balance = int(answer.body["credits_added"]), int(answer.body["new_balance"])
-        return replace(settled, credits_added=added, balance=balance, worth=_worth(answer.body, record))
+        worth = _worth(receipt, record)
+        return replace(settled, credits_added=receipt.credits_added, balance=receipt.new_balance, worth=worth)
 
     async def _move_quietly(self, record: Record) -> None:
         """Store the record. If that fails, the follow-up repeats the step."""
@@ -323,10 +323,9 @@ class Settler:
         return self._clock.now_ms() + self._limits.wait_ms + _GRACE_MS
 
 
-def _worth(credited: dict[str, Any], record: Record) -> int:
+def _worth(receipt: DepositReceipt, record: Record) -> int:
     """Credits that the payment brought to its payer: 0 where it was taken back or assigned to another account."""
-    mine = credited["pubkey"] == base58_text(record.payer) and not credited["taken_back"]
-    return int(credited["credits"]) if mine else 0
+    return receipt.credits if receipt.pubkey == record.payer and not receipt.taken_back else 0
 
 
 def _duplicate(signature: str, payer: str, message: str, may_land: bool = False) -> NotSettled:

@@ -7,17 +7,29 @@ The shell: shapes of session bodies are identity's, of account bodies the accoun
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
 
 import orjson
 
 from actors import catalog
-from actors.accounts.api import AccountsClient, Answer, OwnerUnavailable
+from actors.accounts.api import (
+    CloseSession,
+    DepositConfirmation,
+    Identify,
+    IssueKey,
+    LedgerLine,
+    OpenSession,
+    OwnerReply,
+    OwnersClient,
+    OwnerUnavailable,
+    ReadAccount,
+    ReadLedger,
+    Value,
+)
 from actors.calls import Figures, Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import headers, replies, terms
+from actors.gateway import account_pages, headers, replies, terms
 from actors.gateway.payments import HEADERS, PaymentDoor
 from actors.gateway.replies import Response
 from actors.gateway.requests import Request, Sender, carries_credentials, counted_address
@@ -26,14 +38,10 @@ from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
 from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, allowances, front_token, judge, minute_of
 from actors.identity.proofs import Accept, prove
-from actors.identity.signatures import parse_signature
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
-from actors.units import parse_pubkey
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
-_REF_CODE_CHARACTERS_MAX = 64
 _WITHOUT_CREDENTIALS = "without credentials "  # Before the name of an address: a count of its own.
 # What /.well-known/x402.json lists: where a call can be paid for as it is made.
 _PAYABLE = (("POST", "/"), ("POST", "/rpc"), *(("POST", f"/{row.name}") for row in catalog.BULK))
@@ -44,15 +52,11 @@ _NOT_BY_PAYMENT = Refusal(
     "/auth/challenge or a signed request)",
 )
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
-_BAD_DEPOSIT_BODY = Refusal(
-    Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
-)
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
 # What the owner says against the credential itself; it goes before what is wrong with the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
 # Interface, "Limits": these carry neither credit nor rate headers nor X-Request-Id, whatever is sent along.
 PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/.well-known/x402.json"))
-_BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
 
 
 class StatusPages(Protocol):
@@ -70,8 +74,8 @@ class StatusPages(Protocol):
 class DepositDesk(Protocol):
     """Looks up what was paid in on the chain; the watcher of deposits."""
 
-    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> Answer:
-        """pubkey, balance: of the caller, None where it has no account. The answer is about the caller alone."""
+    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
+        """pubkey, balance: of the caller; None where it has no account."""
         ...
 
 
@@ -79,7 +83,7 @@ class Routes:
     def __init__(
         self,
         config: Config,
-        accounts: AccountsClient,
+        accounts: OwnersClient,
         identity_store: IdentityStore,
         status: StatusPages,
         clock: Clock,
@@ -163,31 +167,36 @@ class Routes:
 
     async def _info(self, request: Request) -> Response:
         proof = self._prove(request)
-        return proof if isinstance(proof, Response) else self._shaped(await self._accounts.info(proof), request)
+        if isinstance(proof, Response):
+            return proof
+        reply = await self._accounts.ask(ReadAccount(proof))
+        return self._shaped(reply, request, lambda account: account_pages.account_body(account, self._payment_settings))
 
     async def _ledger(self, request: Request) -> Response:
-        return await self._page(request, self._accounts.ledger)
+        return await self._page(request, account_pages.ledger_body, debits_only=False)
 
     async def _history(self, request: Request) -> Response:
-        return await self._page(request, self._accounts.history)
+        return await self._page(request, account_pages.history_body, debits_only=True)
 
-    async def _page(self, request: Request, ask: Callable[[Proof, int, int], Awaitable[Answer]]) -> Response:
+    async def _page(
+        self, request: Request, shape: Callable[[tuple[LedgerLine, ...]], dict[str, Any]], debits_only: bool
+    ) -> Response:
         proof = self._prove(request)
         if isinstance(proof, Response):
             return proof
-        window = parse_window(request.query)
+        window = account_pages.parse_window(request.query)
         if isinstance(window, Refusal):
             return await self._refused(proof, window, request)
-        return self._shaped(await ask(proof, *window), request)
+        return self._shaped(await self._accounts.ask(ReadLedger(proof, *window, debits_only)), request, shape)
 
     async def _api_key(self, request: Request) -> Response:
         proof = self._prove(request, Accept.WALLET)
         if isinstance(proof, Response):
             return proof
-        ref_code = parse_ref_code(request.body)
+        ref_code = account_pages.parse_ref_code(request.body)
         if isinstance(ref_code, Refusal):
             return await self._refused(proof, ref_code, request)
-        response = self._shaped(await self._accounts.issue_key(proof, ref_code), request)
+        response = self._shaped(await self._accounts.ask(IssueKey(proof, ref_code)), request, account_pages.key_body)
         response.headers.append(headers.NO_STORE)
         return response
 
@@ -196,20 +205,22 @@ class Routes:
         proof = self._prove(request)
         if isinstance(proof, Response):
             return proof
-        signature = parse_deposit_signature(request.body)
+        signature = account_pages.parse_deposit_signature(request.body)
         if isinstance(signature, Refusal):
             return await self._refused(proof, signature, request)
         if self._deposits is None:
             return await self._refused(proof, _NO_DEPOSITS, request)
-        caller = await self._accounts.identify(proof)
-        if caller.body is None:
-            return self._shaped(caller, request)
-        pubkey = parse_pubkey(caller.body["pubkey"])
-        assert pubkey is not None, caller
-        answer = await self._deposits.confirm(signature, pubkey, caller.body["balance"])
-        if answer.refusal is None:  # Credits may have been added: the figures are those after it.
-            caller = await self._accounts.identify(ProvenProof(pubkey))
-        return self._shaped(_with_figures(answer, caller), request)
+        caller = await self._accounts.ask(Identify(proof))
+        if caller.value is None:
+            return self._refusal(caller, caller.figures, request)
+        pubkey = caller.value.pubkey
+        confirmed = await self._deposits.confirm(signature, pubkey, caller.value.balance)
+        if isinstance(confirmed, Refusal):
+            return self._refusal(confirmed, caller.figures, request)
+        # Credits may have been added: the figures are those after it.
+        caller = await self._accounts.ask(Identify(ProvenProof(pubkey)))
+        reply = OwnerReply(confirmed, figures=caller.figures)
+        return self._shaped(reply, request, account_pages.confirmation_body)
 
     # --- sessions
 
@@ -230,7 +241,9 @@ class Routes:
         if isinstance(challenge_id, Refusal):
             return replies.plain(challenge_id, request.id)
         issued_at = challenge.issued_at(asked.challenge)
-        response = self._shaped(await self._accounts.open_session(asked.pubkey, challenge_id, issued_at), request)
+        reply = await self._accounts.ask(OpenSession(asked.pubkey, challenge_id, issued_at))
+        seconds = self._identity.session_seconds
+        response = self._shaped(reply, request, lambda token: endpoints.session_reply(token, seconds))
         response.headers.append(headers.NO_STORE)
         return response
 
@@ -241,7 +254,7 @@ class Routes:
         fault = endpoints.parse_logout_request(request.body)
         if fault is not None:
             return await self._refused(proof, fault, request)
-        return self._shaped(await self._accounts.close_session(proof), request, endpoints.logout_reply())
+        return self._shaped(await self._accounts.ask(CloseSession(proof)), request, lambda _: endpoints.logout_reply())
 
     # --- payments
 
@@ -298,81 +311,30 @@ class Routes:
         """The answer to a request whose form is refused. As for a call that is refused for free, its credential has to
         be good all the same, its nonce is taken, and the answer carries the account's figures."""
         try:
-            caller = await self._accounts.identify(proof)
+            caller = await self._accounts.ask(Identify(proof))
         except OwnerUnavailable:
             return replies.plain(refusal, request.id)
         if caller.refusal in _CREDENTIAL_REFUSALS:
-            return self._shaped(caller, request)
-        return self._shaped(_with_figures(Answer(refusal.err.name, refusal.detail), caller), request)
+            return self._refusal(caller, caller.figures, request)
+        return self._refusal(refusal, caller.figures, request)
 
-    def _shaped(self, answer: Answer, request: Request, body: dict[str, Any] | None = None) -> Response:
-        if answer.refusal is not None:
-            refusal = Refusal(Err[answer.refusal], answer.detail)
-            response = replies.plain(refusal, request.id, self._terms(request.path))
-        else:
-            response = _json(body or answer.body)
-        if answer.credits_remaining is not None:
-            figures = Figures(
-                answer.credits_remaining, answer.rate_limit or 0, answer.rate_remaining or 0, answer.rate_reset or 0
-            )
-            headers.add_figures(response.headers, figures, answer.credits_remaining, self._clock.now())
+    def _shaped(self, reply: OwnerReply[Value], request: Request, shape: Callable[[Value], dict[str, Any]]) -> Response:
+        if reply.value is None:
+            return self._refusal(reply, reply.figures, request)
+        response = _json(shape(reply.value))
+        if reply.figures is not None:
+            headers.add_figures(response.headers, reply.figures, reply.figures.credits_remaining, self._clock.now())
         return response
 
-
-def parse_window(query: bytes) -> tuple[int, int] | Refusal:
-    """(offset, limit) of a listing; other parameters are not looked at."""
-    window = {"offset": 0, "limit": _PAGE_LIMIT}
-    bounds = {"offset": (0, _PAGE_OFFSET_MAX), "limit": (1, _PAGE_LIMIT_MAX)}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name not in window:
-            continue
-        smallest, largest = bounds[name]
-        # isascii as well: isdigit alone takes digits of other scripts.
-        number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
-        if not smallest <= number <= largest:
-            return Refusal(Err.INVALID_REQUEST, f"{name} must be a whole number from {smallest} to {largest}")
-        window[name] = number
-    return window["offset"], window["limit"]
-
-
-def parse_deposit_signature(body: bytes) -> bytes | Refusal:
-    """The signature of POST /account/confirm-deposit."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return _BAD_DEPOSIT_BODY
-    text = value.get("signature") if isinstance(value, dict) else None
-    signature = parse_signature(text) if isinstance(text, str) else None
-    return _BAD_DEPOSIT_BODY if signature is None else signature
-
-
-def parse_ref_code(body: bytes) -> str | Refusal | None:
-    """The referral code of POST /account/api-key, where there is one. No body at all is as good as `{}`."""
-    try:
-        value = orjson.loads(body or b"{}")
-    except orjson.JSONDecodeError:
-        return _BAD_KEY_BODY
-    if not isinstance(value, dict):
-        return _BAD_KEY_BODY
-    ref_code = value.get("ref_code")
-    if ref_code is None:
-        return None
-    if not isinstance(ref_code, str) or len(ref_code) > _REF_CODE_CHARACTERS_MAX:
-        return _BAD_KEY_BODY
-    return ref_code or None
-
-
-def _with_figures(answer: Answer, caller: Answer) -> Answer:
-    """The same answer with the caller's figures, where the caller has an account."""
-    return Answer(
-        answer.refusal,
-        answer.detail,
-        answer.body,
-        caller.credits_remaining,
-        caller.rate_limit,
-        caller.rate_remaining,
-        caller.rate_reset,
-    )
+    def _refusal(self, said: Refusal | OwnerReply[Any], figures: Figures | None, request: Request) -> Response:
+        """figures: of the caller, where it has an account."""
+        if isinstance(said, OwnerReply):
+            assert said.refusal is not None, said
+            said = Refusal(Err[said.refusal], said.detail)
+        response = replies.plain(said, request.id, self._terms(request.path))
+        if figures is not None:
+            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
+        return response
 
 
 def _json(body: Any, http: int = 200) -> Response:

@@ -5,7 +5,6 @@ Implements: launch/README.md (commands). Each command says what it did and what 
 Not here: the work itself (run.py, operator.py).
 """
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -15,17 +14,15 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
-from actors.accounts.api import Answer
+from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits, SetStatus
 from actors.config import ConfigError, NodeConfig, shown_url
 from actors.launch import operator, supervisor_process
-from actors.launch.cluster import token_environment
-from actors.launch.money_commands import add_deposits, add_referrals
-from actors.launch.run import Options, Parts, data_path, run, settings
+from actors.launch.money_commands import add_deposits, add_referrals, ask_owner
+from actors.launch.run import Options, Parts, run, settings
 from actors.launch.sponsor_commands import add_sponsor
-from actors.launch.wallets import load_or_make
-from actors.local_servers.datadir import DataDirError
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
+from actors.units import base58_text
 
 _DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
@@ -135,24 +132,25 @@ def _add_accounts(cli: typer.Typer) -> None:
     @accounts.command()
     def grant(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
         """Add credits to an account (a ledger entry of type adjustment)."""
-        answer = _ask(data_dir, pubkey, "adjust", credits, reason, operator.new_operation())
-        _done(answer, f"granted {credits:,} credits")
+        done = ask_owner(data_dir, lambda: _adjustment(pubkey, credits, reason))
+        _done(done, f"granted {credits:,} credits")
 
     @accounts.command()
     def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
         """Take credits from an account, at most what is available."""
-        answer = _ask(data_dir, pubkey, "adjust", -credits, reason, operator.new_operation())
-        _done(answer, f"removed {credits:,} credits")
+        done = ask_owner(data_dir, lambda: _adjustment(pubkey, -credits, reason))
+        _done(done, f"removed {credits:,} credits")
 
     @accounts.command()
     def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
         """Refuse every paid call of an account; reads of /account/* still work."""
-        _done(_ask(data_dir, pubkey, "set_status", "suspended", reason), "suspended")
+        done = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason))
+        _done(done, "suspended")
 
     @accounts.command()
     def resume(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
         """Take paid calls of a suspended account again."""
-        _done(_ask(data_dir, pubkey, "set_status", "active", reason), "resumed")
+        _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason)), "resumed")
 
     @accounts.command()
     def limits(
@@ -162,33 +160,37 @@ def _add_accounts(cli: typer.Typer) -> None:
         data_dir: _DataDir = None,
     ) -> None:
         """Give one account limits of its own, or the defaults back."""
-        _done(_ask(data_dir, pubkey, "set_limits", requests_per_second, concurrency), "limits set")
+        done = ask_owner(data_dir, lambda: SetLimits(operator.account_of(pubkey), requests_per_second, concurrency))
+        _done(done, "limits set")
 
     @accounts.command()
     def show(pubkey: _Pubkey, data_dir: _DataDir = None) -> None:
         """Balance, status and limits of an account."""
-        _done(_ask(data_dir, pubkey, "describe"), "found")
+        _done(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found")
 
 
-def _ask(data_dir: Path | None, pubkey: str, method: str, *arguments: Any) -> Answer:
-    try:
-        config = settings(Options(data_dir, False, None, None, {})).config
-        folder = data_path(config, data_dir)
-        instance = operator.find_instance(folder / "run")
-        os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
-        return operator.ask_owner(instance, pubkey, method, *arguments)
-    except (ConfigError, DataDirError, operator.OperatorError) as error:
-        _fail(str(error))
+def _adjustment(pubkey: str, amount: int, reason: str) -> AdjustCredits:
+    return AdjustCredits(operator.account_of(pubkey), amount, reason, operator.new_operation())
 
 
-def _done(answer: Answer, what: str) -> None:
+def _done(value: Adjustment | AccountState, what: str) -> None:
     console = Console(highlight=False)
     console.print(f"[green]{what}[/green]")
     table = Table.grid(padding=(0, 2))
-    for name, value in (answer.body or {}).items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+    for name in value.__struct_fields__:
+        table.add_row(name, _field_text(getattr(value, name)))
     console.print(table)
     console.print("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
+
+
+def _field_text(field: Any) -> str:
+    if isinstance(field, bytes):
+        return base58_text(field)
+    if isinstance(field, tuple):
+        return "; ".join(f"{batch.remaining:,} of {batch.credits:,} credits, {batch.source}" for batch in field)
+    if isinstance(field, int) and not isinstance(field, bool):
+        return f"{field:,}"
+    return f"{field.credits:,} credits" if hasattr(field, "credits") else str(field)
 
 
 def _fail(text: str) -> NoReturn:

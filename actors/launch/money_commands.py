@@ -6,6 +6,7 @@ Not here: the work itself; the watcher and an owner of accounts do it, through o
 
 import os
 import sys
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,10 +15,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from actors.accounts.api import SHARD_ACTOR_NAME
+from actors.accounts.api import Command, CreateReferral, ExpireReferral, ListReferrals, ReferralState, Value
 from actors.clock import SystemClock
 from actors.config import ConfigError
-from actors.deposits.api import WATCHER_ACTOR_NAME
+from actors.deposits.api import (
+    WATCHER_ACTOR_NAME,
+    AssignTransfer,
+    CountTransfers,
+    ExplainTransaction,
+    ListTransfers,
+    WatcherCommand,
+)
 from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.run import Options, data_path, settings
@@ -42,7 +50,7 @@ def add_deposits(cli: typer.Typer) -> None:
         data_dir: _DataDir = None,
     ) -> None:
         """Transfers, newest first; by default those that wait for an operator."""
-        rows = _ask_watcher(data_dir, "listing", status, limit, offset)
+        rows = _ask_watcher(data_dir, ListTransfers(status, limit, offset))
         console = Console(highlight=False)
         for row in rows:
             console.print(row["signature"], soft_wrap=True)
@@ -60,13 +68,12 @@ def add_deposits(cli: typer.Typer) -> None:
     @deposits.command()
     def status(data_dir: _DataDir = None) -> None:
         """How many transfers there are of each kind, and whether the watcher gets on."""
-        told = _ask_watcher(data_dir, "totals") | _ask_watcher(data_dir, "health")
-        _grid(told)
+        _grid(_ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health"))
 
     @deposits.command()
     def explain(signature: _Signature, data_dir: _DataDir = None) -> None:
         """Look a transaction up on the chain, credit what is due, and tell what became of each transfer."""
-        told = _ask_watcher(data_dir, "explain", signature)
+        told = _ask_watcher(data_dir, ExplainTransaction(signature))
         console = Console(highlight=False)
         console.print(told["verdict"])
         for row in told["transfers"]:
@@ -83,7 +90,7 @@ def add_deposits(cli: typer.Typer) -> None:
         data_dir: _DataDir = None,
     ) -> None:
         """Give a listed transfer to an account (a ledger entry of type adjustment), once."""
-        row = _ask_watcher(data_dir, "assign", signature, transfer, pubkey, reason)
+        row = _ask_watcher(data_dir, AssignTransfer(signature, transfer, pubkey, reason))
         console = Console(highlight=False)
         console.print(f"[green]assigned {row['credits']:,} credits[/green] to {row['account']}")
         console.print("Next: the customer sees it under GET /account/ledger; `deposits explain` shows it from now on.")
@@ -104,10 +111,8 @@ def add_referrals(cli: typer.Typer) -> None:
         """Make a code. Its percentage never changes; accounts that link it keep it for good."""
         bonus_bps = _bps(percent)
         expires_at = None if days is None else SystemClock().now() + days * _DAY_SECONDS
-        body = _ask_any_owner(data_dir, "create_referral", code, bonus_bps, expires_at, note)
-        Console(highlight=False).print(
-            f"[green]made {body['code']}[/green]: {body['bonus_percent']} % on every deposit"
-        )
+        row = _shown(ask_owner(data_dir, lambda: CreateReferral(code, bonus_bps, expires_at, note)))
+        Console(highlight=False).print(f"[green]made {row['code']}[/green]: {row['bonus_percent']} % on every deposit")
         Console(highlight=False).print(
             'Next: customers send {"ref_code": "..."} with their first POST /account/api-key.'
         )
@@ -115,13 +120,12 @@ def add_referrals(cli: typer.Typer) -> None:
     @referrals.command("list")
     def listing(data_dir: _DataDir = None) -> None:
         """All codes, and how many accounts have each."""
-        rows = _ask_any_owner(data_dir, "list_referrals")["referrals"]
-        Console(highlight=False).print(_table(rows))
+        Console(highlight=False).print(_table([_shown(state) for state in ask_owner(data_dir, ListReferrals)]))
 
     @referrals.command()
     def expire(code: _Code, data_dir: _DataDir = None) -> None:
         """No new account can link it from now on; those that have it keep their bonus."""
-        _grid(_ask_any_owner(data_dir, "expire_referral", code))
+        _grid(_shown(ask_owner(data_dir, lambda: ExpireReferral(code))))
 
 
 def _whose(row: dict[str, Any]) -> str:
@@ -138,28 +142,41 @@ def _bps(percent: str) -> int:
     return int(hundredths)
 
 
-def _ask_watcher(data_dir: Path | None, method: str, *arguments: Any) -> Any:
-    told = _ask(data_dir, WATCHER_ACTOR_NAME, method, *arguments)
+def _shown(state: ReferralState) -> dict[str, Any]:
+    referral = state.referral
+    row = {
+        "code": referral.code,
+        "bonus_percent": f"{referral.bonus_bps // 100}.{referral.bonus_bps % 100:02d}",
+        "created_at": referral.created_at,
+        "expires_at": referral.expires_at,
+        "note": referral.note,
+    }
+    return row if state.accounts is None else row | {"accounts": state.accounts}
+
+
+def _ask_watcher(data_dir: Path | None, command: WatcherCommand) -> Any:
+    told = _ask(data_dir, WATCHER_ACTOR_NAME, "ask", command)
     if isinstance(told, str):
         _fail(told)
     return told
 
 
-def _ask_any_owner(data_dir: Path | None, method: str, *arguments: Any) -> Any:
-    """Referral codes are no account's: whichever owner there is will do."""
-    answer = _ask(data_dir, SHARD_ACTOR_NAME.format(index=0), method, *arguments)
-    if answer.refusal is not None:
-        _fail(f"{answer.refusal}: {answer.detail or 'refused'}")
-    return answer.body
-
-
 def _ask(data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
+    return _with_instance(data_dir, lambda instance: operator.ask_actor(instance, name, method, *arguments))
+
+
+def ask_owner(data_dir: Path | None, make: Callable[[], Command[Value]]) -> Value:
+    """Have the owner of an account carry out what `make` makes; end with a sentence when that is refused."""
+    return _with_instance(data_dir, lambda instance: operator.ask_owner(instance, make()))
+
+
+def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Value]) -> Value:
     try:
         config = settings(Options(data_dir, False, None, None, {})).config
         folder = data_path(config, data_dir)
         instance = operator.find_instance(folder / "run")
         os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
-        return operator.ask_actor(instance, name, method, *arguments)
+        return ask(instance)
     except (ConfigError, DataDirError, operator.OperatorError) as error:
         _fail(str(error))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import hosting
-from actors.accounts.api import SHARD_ACTOR_NAME, Answer
+from actors.accounts.api import SHARD_ACTOR_NAME, Command, OwnerReply, Value, owner_of
 from actors.units import parse_pubkey
 
 _INSTANCE = "instance.json"
@@ -60,11 +60,11 @@ def find_instance(run_folder: Path) -> Instance:
         ) from None
 
 
-def ask_owner(instance: Instance, pubkey: str, method: str, *arguments: Any) -> Answer:
-    """One request to the owner of the account; the pubkey's 32 bytes come first in its arguments."""
+def ask_owner(instance: Instance, command: Command[Value]) -> Value:
+    """Have the owner of an account carry one command out. Raises OperatorError when it refuses."""
     hosting.connect(instance.ray_address)
     try:
-        return ask_owner_here(instance.shard_actors, pubkey, method, *arguments)
+        return ask_owner_here(instance.shard_actors, command)
     finally:
         hosting.disconnect()
 
@@ -80,19 +80,23 @@ def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> An
         hosting.disconnect()
 
 
-def ask_owner_here(shard_actors: int, pubkey: str, method: str, *arguments: Any) -> Answer:
+def ask_owner_here(shard_actors: int, command: Command[Value]) -> Value:
     """As ask_owner, in a process that has joined the cluster already."""
+    name = SHARD_ACTOR_NAME.format(index=owner_of(command, shard_actors))
+    try:
+        reply: OwnerReply[Value] = asyncio.run(hosting.ask(hosting.find(name), "ask", command))
+    except hosting.ActorUnreachable as error:
+        raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
+    if reply.value is None:
+        raise OperatorError(f"{reply.refusal}: {reply.detail or 'refused'}")
+    return reply.value
+
+
+def account_of(pubkey: str) -> bytes:
     raw = parse_pubkey(pubkey)
     if raw is None:
         raise OperatorError(f"{pubkey!r} is not a base58 public key of 32 bytes")
-    name = SHARD_ACTOR_NAME.format(index=hosting.owner_index_of(raw, shard_actors))
-    try:
-        answer: Answer = asyncio.run(hosting.ask(hosting.find(name), method, raw, *arguments))
-    except hosting.ActorUnreachable as error:
-        raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
-    if answer.refusal is not None:
-        raise OperatorError(f"{answer.refusal}: {answer.detail or 'refused'}")
-    return answer
+    return raw
 
 
 def new_operation() -> str:

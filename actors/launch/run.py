@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 
+from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
 from actors.launch import cluster, demo, front, leftovers, operator, sponsoring, stores, supervisor_process, wallets
@@ -227,10 +228,9 @@ class _Run:
         if api_key is None or not asyncio.run(demo.key_works(self._http_url, api_key)):
             api_key = asyncio.run(demo.issue_api_key(self._http_url, wallet))
             wallets.keep_demo_api_key(folder, api_key)
-        grant = ("adjust", demo.DEMO_CREDITS, "demo credits of a local run", "demo:first-grant")
-        answer = operator.ask_owner_here(config.accounts.shard_actors, wallet.pubkey, *grant)
-        assert answer.body is not None, answer
-        return api_key, int(answer.body["balance"])
+        account, reason = operator.account_of(wallet.pubkey), "demo credits of a local run"
+        grant = AdjustCredits(account, demo.DEMO_CREDITS, reason, "demo:first-grant")
+        return api_key, operator.ask_owner_here(config.accounts.shard_actors, grant).balance
 
     def _show(self, config: Config, api_key: str, credits: int) -> None:
         wallet, serve = self._secrets.demo, config.serve

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from actors.accounts.api import AccountsClient
+from actors.accounts.api import OwnersClient
 from actors.accounts.client import ShardedAccounts, place_shards
 from actors.accounts.host import fingerprint
 from actors.calls import EDGE_BYTES
@@ -20,7 +20,7 @@ from actors.upstream.api import Nodes
 from actors.upstream.replies import Node
 
 
-async def open_accounts(config: Config) -> AccountsClient:
+async def open_accounts(config: Config) -> OwnersClient:
     """Ordinary actor calls only: its links are never started."""
     return ShardedAccounts(config, await asyncio.to_thread(place_shards, config), os.urandom(EDGE_BYTES))
 

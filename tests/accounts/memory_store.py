@@ -4,7 +4,7 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,12 +13,13 @@ from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.outbox import MemoryOutbox
+from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
 from actors.accounts.writes import Credited, Head, Past, Stored, Write
 from actors.clock import Clock, SystemClock
-from actors.units import VirtualShard, routing_bytes, virtual_shard
+from actors.events import CreditsExpiring, DepositCredited
+from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
 
 
 @dataclass(slots=True)
@@ -247,3 +248,54 @@ class MemoryAccountStore:
 
 def _copy(batch: Batch) -> Batch:
     return Batch(batch.id, batch.source, batch.credits, batch.remaining, batch.created_at, batch.expires_at)
+
+
+class MemoryOutbox:
+    """batches: of all accounts, spent ones too."""
+
+    def __init__(self, batches: Callable[[], Iterable[tuple[bytes, Batch]]]) -> None:
+        self._batches = batches
+        self._events: list[tuple[VirtualShard, Announcement]] = []
+        self._last = 0
+        self._announced: set[tuple[bytes, int]] = set()
+        self._told: set[int] = set()
+
+    def credited(self, pubkey: bytes, deposit: Deposit) -> None:
+        """The store has written this deposit."""
+        at = UnixSeconds(deposit.at_ms // 1000)
+        self._add(pubkey, deposit_credited(pubkey, msgspec.structs.asdict(deposit), deposit.operation, at))
+
+    async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
+        await asyncio.sleep(0)
+        now, mine = UnixSeconds(now_ms // 1000), set(shards)
+        for pubkey, batch in self._batches():
+            near = now < batch.expires_at <= now + EXPIRING_SECONDS
+            if near and batch.remaining and (pubkey, batch.id) not in self._announced and _shard(pubkey) in mine:
+                self._announced.add((pubkey, batch.id))
+                account = Pubkey(base58_text(pubkey))
+                event = CreditsExpiring(account, batch.id, batch.source, batch.remaining, batch.expires_at, now)
+                self._add(pubkey, event)
+
+    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
+        await asyncio.sleep(0)
+        mine = set(shards)
+        return [row for shard, row in self._events if shard in mine and row.id not in self._told][:limit]
+
+    async def told(self, announcements: Sequence[int]) -> None:
+        await asyncio.sleep(0)
+        self._told.update(announcements)
+
+    async def forget(self, before_ms: int) -> None:
+        await asyncio.sleep(0)
+        self._events = [(shard, row) for shard, row in self._events if not self._is_old(row, before_ms)]
+
+    def _is_old(self, row: Announcement, before_ms: int) -> bool:
+        return row.id in self._told and row.event.at * 1000 < before_ms
+
+    def _add(self, pubkey: bytes, event: DepositCredited | CreditsExpiring) -> None:
+        self._last += 1
+        self._events.append((_shard(pubkey), Announcement(self._last, event)))
+
+
+def _shard(pubkey: bytes) -> VirtualShard:
+    return virtual_shard(routing_bytes(pubkey))

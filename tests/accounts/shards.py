@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.accounts.actor import AccountShard
+from actors.accounts.api import AdjustCredits, IssueKey
 from actors.accounts.store import StoreUnavailable
 from actors.accounts.writes import Stored, Write
 from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
@@ -197,11 +198,11 @@ class World:
     async def customer(self, shard: AccountShard, pubkey: bytes, credits: int = 0) -> KeyProof:
         """An account with a key and credits."""
         if credits:
-            granted = await shard.adjust(pubkey, credits, "opening", "opening")
+            granted = await shard.ask(AdjustCredits(pubkey, credits, "opening", "opening"))
             assert granted.refusal is None, granted
-        answer = await shard.issue_key(self.wallet(pubkey), None)
-        assert answer.body is not None, answer
-        proof = parse_api_key(answer.body["api_key"])
+        answer = await shard.ask(IssueKey(self.wallet(pubkey)))
+        assert answer.value is not None, answer
+        proof = parse_api_key(answer.value)
         assert proof is not None
         return proof
 

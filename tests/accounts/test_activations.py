@@ -2,7 +2,9 @@ import asyncio
 
 import pytest
 
+from actors.accounts.account import apply
 from actors.accounts.api import OwnerUnavailable
+from actors.accounts.core import decide_adjust, decide_hold
 from actors.accounts.writes import Stored
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
@@ -142,4 +144,39 @@ async def test_accounts_and_holds_in_memory_are_counted_when_asked(world: World)
     samples = [sample for family in metrics.families() for sample in family.samples]
     found = {sample.labels["of"]: sample.value for sample in samples if sample.name == "ledger_gateway_now"}
     assert found == {"accounts_in_memory": 1, "holds": 2}
+    await shard.stop()
+
+
+async def test_holds_and_credits_past_their_time_end_and_are_recorded() -> None:
+    """Holds past their time end before credits past theirs, so that nothing outlives both."""
+    world = World()
+    shard = await world.shard()
+    await world.customer(shard, ALICE, 100)
+    accounts, account = shard._activations, shard._accounts[ALICE]
+    world.clock.advance(365 * 86_400 - 30)  # The hold outlives the batch by half its life.
+    event = decide_hold(account, hold(1, 60), accounts.moment()).event
+    assert event is not None
+    apply(account, event)
+    world.clock.advance(30)
+    accounts.end_due(account, accounts.moment())
+    assert account.purse.balance == 60
+    world.clock.advance(30)
+    accounts.end_due(account, accounts.moment())
+    assert (account.purse.balance, account.holds) == (0, {})
+    account.check()
+    await settle_down()
+    assert world.store.rows[ALICE].head.balance == 0
+    await shard.stop()
+
+
+async def test_a_dropped_account_is_not_current() -> None:
+    """After an await: what was dropped meanwhile must not be changed any more."""
+    world = World()
+    shard = await world.shard()
+    await world.customer(shard, ALICE, 100)
+    accounts, account = shard._activations, shard._accounts[ALICE]
+    assert accounts.is_current(account)
+    shard._activations.forget([account])
+    assert not accounts.is_current(account)
+    assert decide_adjust(account, 1, "", b"x", accounts.moment()) is not None
     await shard.stop()

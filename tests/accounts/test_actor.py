@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import AdjustCredits, OwnerUnavailable, ReadAccount
 from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply
 from actors.units import Credits
@@ -43,7 +43,7 @@ async def test_one_of_500_calls_fits_the_credits(world: World, shard: AccountSha
     assert verdicts.count(None) == 1
     assert verdicts.count("INSUFFICIENT_CREDITS") == 499
     reply = await ask(shard.settle_now, settle(verdicts.index(None), 25))
-    assert (reply.ok, reply.credits_remaining, balance(world)) == (True, 1, 1)
+    assert (reply.ok, reply.figures.credits_remaining, balance(world)) == (True, 1, 1)
 
 
 async def test_calls_in_memory_are_answered_without_a_task(world: World, shard: AccountShard) -> None:
@@ -183,7 +183,7 @@ async def test_paid_calls_are_refused_while_the_store_is_away(world: World, shar
         await ask(shard.settle_now, settle(1, 5))
     with pytest.raises(OwnerUnavailable):
         await ask(shard.void_now, settle(1, 5))
-    assert (await shard.adjust(ALICE, 5, "", "x")).refusal == UNAVAILABLE
+    assert (await shard.ask(AdjustCredits(ALICE, 5, "", "x"))).refusal == UNAVAILABLE
 
     world.store.away = False
     await world.pauses.end()
@@ -200,7 +200,7 @@ async def test_an_idle_shard_notices_that_its_store_is_away(world: World, shard:
     beating = asyncio.ensure_future(shard._commits.beat())
     await settle_down()
     assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).refusal == UNAVAILABLE
-    assert (await shard.info(proof)).body is not None  # The balance can still be read.
+    assert (await shard.ask(ReadAccount(proof))).value is not None  # The balance can still be read.
     world.store.away = False
     await world.pauses.end()
     await beating

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors.accounts.actor import AccountShard
+from actors.accounts.api import OpenSession, ReadAccount, SetStatus
 from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply, KeyProof
 from actors.config import AccountsConfig
@@ -116,16 +117,16 @@ async def test_without_redis_signed_calls_are_refused_and_keys_go_on(world: Worl
     have reached Redis, stays taken; those that are refused at once stay good."""
     proof = await world.customer(shard, ALICE, 100)
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
-    session = await shard.open_session(ALICE, b"challenge", world.clock.now())
-    assert session.body is not None
+    session = await shard.ask(OpenSession(ALICE, b"challenge", world.clock.now()))
+    assert session.value is not None
     world.identity.away = True
     signed = world.wallet(ALICE)
     reply = await ask(shard.hold_now, hold(2, 5, proof=signed))
     assert (reply.refusal, reply.figures.credits_remaining) == (UNAVAILABLE, 95)
     assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).figures.credits_remaining == 90
     unused = world.wallet(ALICE)
-    assert (await shard.info(unused)).refusal == UNAVAILABLE
-    assert (await shard.info(proof)).refusal is None
+    assert (await shard.ask(ReadAccount(unused))).refusal == UNAVAILABLE
+    assert (await shard.ask(ReadAccount(proof))).refusal is None
     world.identity.away = False
     world.clock.advance(1)
     assert (await ask(shard.hold_now, hold(4, 5, proof=signed))).refusal == "NONCE_REUSED"
@@ -156,12 +157,12 @@ async def test_the_low_balance_is_told_once_it_is_durable(world: World, shard: A
 async def test_a_suspended_account_refuses_calls_and_can_be_read(world: World, shard: AccountShard) -> None:
     """Decisions, "account status"."""
     proof = await world.customer(shard, ALICE, 10)
-    assert (await shard.set_status(ALICE, "suspended", "abuse")).refusal is None
+    assert (await shard.ask(SetStatus(ALICE, "suspended", "abuse"))).refusal is None
     reply = await ask(shard.hold_now, hold(1, 5, proof=proof))
     assert reply.refusal == "METHOD_NOT_ALLOWED"
-    info = await shard.info(proof)
-    assert info.body is not None and info.body["status"] == "suspended"
-    await shard.set_status(ALICE, "active", "")
+    info = await shard.ask(ReadAccount(proof))
+    assert info.value is not None and info.value.status == "suspended"
+    await shard.ask(SetStatus(ALICE, "active", ""))
     assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).verdicts == (None,)
 
 

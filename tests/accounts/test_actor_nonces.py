@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import HOLD, LINK_KINDS
+from actors.accounts.api import (
+    HOLD,
+    LINK_KINDS,
+    AdjustCredits,
+    Identify,
+    IssueKey,
+    OpenSession,
+    ReadAccount,
+    ReadLedger,
+    SetStatus,
+)
 from actors.accounts.host import serve_links
 from actors.calls import HoldRequest, KeyProof, WalletProof
 from actors.hotlink.edge import Link
@@ -123,14 +133,14 @@ async def test_a_read_shows_nothing_that_was_never_written(world: World, shard: 
     """Hostile input 41: the commit fails while the nonce of a read is on its way."""
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     way = world.identity.gate = asyncio.Event()
-    read = asyncio.ensure_future(shard.info(world.wallet(ALICE)))
+    read = asyncio.ensure_future(shard.ask(ReadAccount(world.wallet(ALICE))))
     await settle_down()
     world.store.fail = ["before"]
     shard.settle_now(settle(1, 5))
     await settle_down()
     way.set()
     answer = await read
-    assert answer.body is not None and answer.body["balance"] == 100
+    assert answer.value is not None and answer.value.balance == 100
 
 
 async def test_a_closed_ledger_lets_each_nonce_read_once(world: World, shard: AccountShard) -> None:
@@ -142,7 +152,9 @@ async def test_a_closed_ledger_lets_each_nonce_read_once(world: World, shard: Ac
     assert not shard._commits.open
     world.store.away = False
     proof = world.wallet(ALICE)
-    answers = await asyncio.gather(shard.info(proof), shard.ledger(proof, 0, 10), shard.identify(proof))
+    answers = await asyncio.gather(
+        shard.ask(ReadAccount(proof)), shard.ask(ReadLedger(proof, 0, 10)), shard.ask(Identify(proof))
+    )
     assert sorted(answer.refusal or "" for answer in answers) == ["", REUSED, REUSED]
 
 
@@ -174,14 +186,14 @@ async def test_a_door_whose_clock_is_set_back_lets_nothing_pass_twice(world: Wor
         await shard.tick()
     for proof in (used, unused):
         assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).refusal == UNAVAILABLE
-        assert (await shard.info(proof)).refusal == UNAVAILABLE
+        assert (await shard.ask(ReadAccount(proof))).refusal == UNAVAILABLE
 
 
 async def test_redis_emptied_and_the_owner_restarted_admit_nothing_twice(world: World, shard: AccountShard) -> None:
     """Inside the 130 seconds. Signed requests are refused for 90 seconds, with 503; API keys go on."""
     used = world.wallet(ALICE)
     assert (await ask(shard.hold_now, hold(1, 5, proof=used))).verdicts == (None,)
-    session = await shard.open_session(ALICE, b"challenge", world.clock.now())
+    session = await shard.ask(OpenSession(ALICE, b"challenge", world.clock.now()))
     assert session.refusal is None
     type(world.identity).__init__(world.identity, world.clock)
     successor = await world.shard()
@@ -192,8 +204,8 @@ async def test_redis_emptied_and_the_owner_restarted_admit_nothing_twice(world: 
         assert (await ask(successor.hold_now, hold(number, 1, proof=key))).verdicts == (None,)
         for proof in (used, world.wallet(ALICE)):
             assert (await ask(successor.hold_now, hold(2, 5, proof=proof))).refusal == UNAVAILABLE
-        assert (await successor.info(used)).refusal == UNAVAILABLE
-        repeated = await successor.open_session(ALICE, b"challenge", world.clock.now() - 10 * (number - 5))
+        assert (await successor.ask(ReadAccount(used))).refusal == UNAVAILABLE
+        repeated = await successor.ask(OpenSession(ALICE, b"challenge", world.clock.now() - 10 * (number - 5)))
         assert repeated.refusal == UNAVAILABLE
         world.clock.advance(10)
     assert (await ask(successor.hold_now, hold(20, 5, proof=used))).refusal == UNAVAILABLE
@@ -206,15 +218,15 @@ async def test_a_challenge_opens_one_session_however_late(world: World, shard: A
     """Interface, "Session challenge": a replica whose clock is 60 s behind still takes it after 300 s; the memory of
     its use lasts longer, and survives the owner."""
     issued_at = world.clock.now()
-    assert (await shard.open_session(BOB, b"challenge", issued_at)).refusal is None
+    assert (await shard.ask(OpenSession(BOB, b"challenge", issued_at))).refusal is None
     for _ in range(18):
         world.clock.advance(20)
-        again = await shard.open_session(BOB, b"challenge", issued_at)
+        again = await shard.ask(OpenSession(BOB, b"challenge", issued_at))
         assert again.refusal in ("AUTH_FAILED", UNAVAILABLE), "a second session"
         await shard.tick()
     assert again.refusal == UNAVAILABLE
     successor = await world.shard()
-    assert (await successor.open_session(BOB, b"challenge", issued_at)).refusal == UNAVAILABLE
+    assert (await successor.ask(OpenSession(BOB, b"challenge", issued_at))).refusal == UNAVAILABLE
     await successor.stop()
 
 
@@ -222,10 +234,10 @@ async def test_a_wallet_without_an_account_uses_its_nonces_too(world: World, sha
     """POST /account/confirm-deposit is for those who have none yet. A call of theirs is refused with 402, and burns
     nothing: the same message is good once there is an account."""
     asking, calling = world.wallet(BOB), world.wallet(BOB)
-    answers = await asyncio.gather(shard.identify(asking), shard.identify(asking))
+    answers = await asyncio.gather(shard.ask(Identify(asking)), shard.ask(Identify(asking)))
     assert sorted(answer.refusal or "" for answer in answers) == ["", REUSED]
     assert (await ask(shard.hold_now, hold(1, 5, proof=calling))).refusal == "PAYMENT_REQUIRED"
-    assert (await shard.adjust(BOB, 50, "grant", "grant")).refusal is None
+    assert (await shard.ask(AdjustCredits(BOB, 50, "grant", "grant"))).refusal is None
     assert (await ask(shard.hold_now, hold(2, 5, proof=calling))).verdicts == (None,)
 
 
@@ -233,18 +245,18 @@ async def test_a_replay_is_refused_before_the_status_is_told(world: World, shard
     """And a suspended account's nonces are not burned by calls that it may not make."""
     used, unused = world.wallet(ALICE), world.wallet(ALICE)
     assert (await ask(shard.hold_now, hold(1, 1, proof=used))).refusal is None
-    await shard.set_status(ALICE, "suspended", "test")
+    await shard.ask(SetStatus(ALICE, "suspended", "test"))
     assert (await ask(shard.hold_now, hold(2, 1, proof=used))).refusal == REUSED
     assert (await ask(shard.hold_now, hold(3, 1, proof=unused))).refusal == "METHOD_NOT_ALLOWED"
-    await shard.set_status(ALICE, "active", "test")
+    await shard.ask(SetStatus(ALICE, "active", "test"))
     assert (await ask(shard.hold_now, hold(4, 1, proof=unused))).refusal is None
 
 
 async def test_a_key_is_issued_to_one_of_two_that_bring_the_same_signature(world: World, shard: AccountShard) -> None:
     """A request that may be a replay opens no account either."""
     proof = WalletProof(BOB, "n", world.clock.now())
-    answers = await asyncio.gather(shard.issue_key(proof, None), shard.issue_key(proof, None))
+    answers = await asyncio.gather(shard.ask(IssueKey(proof)), shard.ask(IssueKey(proof)))
     assert sorted(answer.refusal or "" for answer in answers) == ["", REUSED]
     world.identity.away = True
-    assert (await shard.issue_key(world.wallet(b"c" * 32), None)).refusal == UNAVAILABLE
+    assert (await shard.ask(IssueKey(world.wallet(b"c" * 32)))).refusal == UNAVAILABLE
     assert b"c" * 32 not in shard._accounts

@@ -1,6 +1,6 @@
 import msgspec
 
-from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, Answer
+from actors.accounts.api import HOLD, LINK_KINDS, SETTLE, SHARD_ACTOR_NAME, VOID, OwnerReply
 from tests.accounts.making import ALICE, hold, settle, wallet_proof
 
 
@@ -19,8 +19,8 @@ def test_requests_cross_the_link_unharmed() -> None:
         assert kind.frame_decoder().decode(frame) == (7, [(1, request)])
 
 
-def test_an_answer_is_a_refusal_or_a_body() -> None:
+def test_a_reply_is_a_refusal_or_a_value() -> None:
     """Ray passes it on as it is; the doors tell one from the other by `refusal` alone."""
-    assert Answer(refusal="AUTH_FAILED").body is None
-    assert Answer(body={"ok": True}).refusal is None
+    assert OwnerReply(refusal="AUTH_FAILED").value is None
+    assert OwnerReply(True).refusal is None
     assert SHARD_ACTOR_NAME.format(index=3) == "account-shard-3"

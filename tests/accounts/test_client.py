@@ -9,7 +9,17 @@ from ray.exceptions import RayError
 
 from actors import hosting
 from actors.accounts import client
-from actors.accounts.api import DELIVERED, HOLD, SETTLE, VOID, Answer, DepositCredit, OwnerUnavailable
+from actors.accounts.api import (
+    DELIVERED,
+    HOLD,
+    SETTLE,
+    VOID,
+    CreditDeposit,
+    OwnerReply,
+    OwnerUnavailable,
+    PaidTransfer,
+    ReadAccount,
+)
 from actors.accounts.client import ShardedAccounts
 from actors.calls import (
     DeliveredNotice,
@@ -47,7 +57,7 @@ class Owner:
         self.where: tuple[str, int] = ("127.0.0.1", 0)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("address", "info", "health", "credit_deposits"):
+        if name not in ("address", "health", "ask", "ask_many"):
             raise AttributeError(name)
         owner = self
 
@@ -57,13 +67,13 @@ class Owner:
                 if name == "address":
                     return owner.where
                 owner.seen.append((name, *arguments))
-                if name == "credit_deposits":
+                if name == "ask_many":
                     if owner.silent:
                         raise RayError("the test says so")
-                    return [Answer(body={"ok": True}) for _ in arguments[0]]
+                    return [OwnerReply(True) for _ in arguments[0]]
                 if name == "health":
                     return {"committing": True, "clock_doubt": owner.clock_doubt}
-                return Answer(body={"ok": True})
+                return OwnerReply(True)
 
         return Method
 
@@ -115,7 +125,7 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
         await accounts.hold(HoldRequest(operation, KeyProof(b"h", routing_bytes(pubkey)), (HoldItem("getSlot", 1),)))
         await accounts.hold(HoldRequest(operation, WalletProof(pubkey, "n", 0), (HoldItem("getSlot", 1),)))
         await accounts.settle(SettleRequest(operation, pubkey, 1, "getSlot", 1, 1, 0, 0))
-        await accounts.info(WalletProof(pubkey, "n", 0))
+        await accounts.ask(ReadAccount(WalletProof(pubkey, "n", 0)))
         assert len(owner.seen) == before + 4
     assert await accounts.committing()
     await end(accounts, owners)
@@ -150,8 +160,8 @@ async def test_an_owner_that_does_not_answer_refuses_its_own_deposits_alone() ->
     await accounts.connected()
     silent = hosting.owner_index_of(WALLETS[0], 3)
     owners[silent].silent = True
-    wanted = [(pubkey, DepositCredit(pubkey * 2, 0, 10_000, 1)) for pubkey in WALLETS]
-    answers = await accounts.credit_deposits(wanted)
+    wanted = [CreditDeposit(pubkey, PaidTransfer(pubkey * 2, 0, 10_000, 1)) for pubkey in WALLETS]
+    answers = await accounts.ask_many(wanted)
     for pubkey, answer in zip(WALLETS, answers, strict=True):
         refused = hosting.owner_index_of(pubkey, 3) == silent
         assert answer.refusal == ("SERVICE_TEMPORARILY_UNAVAILABLE" if refused else None)

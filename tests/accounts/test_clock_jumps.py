@@ -4,7 +4,7 @@ import pytest
 import redis.asyncio
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DepositCredit
+from actors.accounts.api import AdjustCredits, CreditDeposit, OpenSession, PaidTransfer, ReadAccount
 from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.ledger_time import SETTLING_MS
@@ -56,7 +56,7 @@ async def test_no_batch_expires_because_one_clock_jumped(jump: int) -> None:
     """Of an account in memory that is used at that moment, and of one that nobody asks for."""
     host = await Host().start()
     proof = await host.world.customer(host.shard, ALICE, 1_000)
-    await host.shard.adjust(BOB, 1_000, "opening", "of bob")
+    await host.shard.ask(AdjustCredits(BOB, 1_000, "opening", "of bob"))
     host.shard._activations.forget([host.shard._accounts[BOB]])
     host.clock.ahead_seconds = jump
     assert (await ask(host.shard.hold_now, hold(1, 5, proof=proof))).verdicts == (None,)
@@ -78,7 +78,7 @@ async def test_the_time_of_entries_and_the_life_of_batches_are_the_databases(jum
     await host.tick()
     assert (await host.shard.health())["clock_doubt"] is not None
     now = host.world.clock.now()
-    answer = await host.shard.teller.credit_deposit(ALICE, DepositCredit(b"s" * 64, 0, 10_000, 7))
+    answer = await host.shard.ask(CreditDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7)))
     assert answer.refusal is None
     row = host.world.store.rows[ALICE]
     assert row.profile.created_at == now
@@ -92,7 +92,7 @@ async def test_credits_still_expire_on_their_day_after_a_jump(jump: int) -> None
     """The jump must not put off the looks of the next 400 days. Until the entry is written the credits can be spent."""
     host = await Host().start()
     proof = await host.world.customer(host.shard, ALICE, 100)
-    await host.shard.adjust(BOB, 100, "opening", "of bob")
+    await host.shard.ask(AdjustCredits(BOB, 100, "opening", "of bob"))
     await host.jump(jump)
     expires_at = host.world.store.rows[ALICE].batches[1].expires_at
     host.world.clock.advance(expires_at - host.world.clock.now())
@@ -111,7 +111,7 @@ async def test_credits_still_expire_on_their_day_after_a_jump(jump: int) -> None
 async def test_nobody_is_told_of_an_expiry_a_year_early() -> None:
     """Interface, `credits.expiring`: told once for each batch, 24 hours before. Told early, it is not told in time."""
     host = await Host().start()
-    await host.shard.adjust(ALICE, 100, "opening", "opening")
+    await host.shard.ask(AdjustCredits(ALICE, 100, "opening", "opening"))
     await host.jump(364 * DAY + 1)
     assert host.world.sink.events == []
     host.world.clock.advance(364 * DAY)
@@ -146,15 +146,15 @@ async def test_a_session_outlives_a_jump_and_is_not_prolonged_by_it(jump: int) -
     """Interface, "Session token": one hour from the last use."""
     host = await Host().start()
     await host.world.customer(host.shard, ALICE, 10)
-    opened = await host.shard.open_session(ALICE, b"challenge", host.world.clock.now())
-    assert opened.body is not None
-    proof = SessionProof(token_hash(opened.body["token"]), routing_bytes(ALICE))
+    opened = await host.shard.ask(OpenSession(ALICE, b"challenge", host.world.clock.now()))
+    assert opened.value is not None
+    proof = SessionProof(token_hash(opened.value), routing_bytes(ALICE))
     host.clock.ahead_seconds = jump
-    assert (await host.shard.info(proof)).refusal is None
+    assert (await host.shard.ask(ReadAccount(proof))).refusal is None
     await host.jump(jump)
-    assert (await host.shard.info(proof)).refusal is None
+    assert (await host.shard.ask(ReadAccount(proof))).refusal is None
     host.world.clock.advance(3_600)
-    assert (await host.shard.info(proof)).refusal == "AUTH_FAILED"
+    assert (await host.shard.ask(ReadAccount(proof))).refusal == "AUTH_FAILED"
     await host.shard.stop()
 
 

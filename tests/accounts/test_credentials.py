@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import OpenSession, OwnerUnavailable, ReadAccount
 from actors.calls import ProvenProof, SessionProof
 from actors.errors import Err
 from actors.identity.keys import token_hash
@@ -25,9 +25,9 @@ async def shard(world: World) -> AsyncIterator[AccountShard]:
 
 
 async def session(world: World, shard: AccountShard, pubkey: bytes) -> SessionProof:
-    answer = await shard.open_session(pubkey, b"challenge of " + pubkey, world.clock.now())
-    assert answer.body is not None
-    return SessionProof(token_hash(answer.body["token"]), routing_bytes(pubkey))
+    answer = await shard.ask(OpenSession(pubkey, b"challenge of " + pubkey, world.clock.now()))
+    assert answer.value is not None
+    return SessionProof(token_hash(answer.value), routing_bytes(pubkey))
 
 
 async def test_each_credential_finds_its_account(world: World, shard: AccountShard) -> None:
@@ -73,6 +73,6 @@ async def test_a_nonce_cannot_be_used_between_call_and_request(world: World, sha
     await world.customer(shard, ALICE, 10)
     proof = world.wallet(ALICE)
     assert (await ask(shard.hold_now, hold(1, 1, proof=proof))).refusal is None
-    assert (await shard.info(proof)).refusal == "NONCE_REUSED"
+    assert (await shard.ask(ReadAccount(proof))).refusal == "NONCE_REUSED"
     assert await shard._credentials.take_nonce(proof, operation(2), 100) is Err.NONCE_REUSED
     assert await shard._credentials.take_nonce(key_proof(), operation(3), 100) is None

@@ -30,7 +30,7 @@ def linked(bonus_bps: int) -> Account:
 
 
 def deposit(account: Account, base_units: int, operation: bytes = OPERATION) -> None:
-    """As the teller does it: the deposit, then its bonus."""
+    """As deposit_commands.py does it: the deposit, then its bonus."""
     for event in decide_deposit(account, operation, base_units, 7, RATE, START):
         apply(account, event)
         assert event.deposit is not None

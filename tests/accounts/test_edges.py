@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.accounts import edges as module
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import OwnerUnavailable, SetLimits
 from actors.accounts.edges import Edges
 from actors.accounts.ledger import EntryType
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
@@ -30,7 +30,7 @@ class Called:
         for number in range(customers):
             pubkey = ALICE if number == 0 else pubkey_of(f"customer {number}")
             self.proofs[pubkey] = await self.world.customer(self.shard, pubkey, credits)
-            await self.shard.set_limits(pubkey, 100_000, 10_000)
+            await self.shard.ask(SetLimits(pubkey, 100_000, 10_000))
         return self
 
     async def hold(self, number: int, edge: bytes = EDGE, pubkey: bytes = ALICE) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from actors.accounts.api import DELIVERED, SETTLE
+from actors.accounts.api import DELIVERED, SETTLE, ReadAccount
 from actors.accounts.host import AccountShardActor, serve_links
 from actors.accounts.ledger import EntryType
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest
@@ -54,13 +54,13 @@ async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_
     await settle_down()
     kinds = [entry.type for entry, _ in world.store.rows[ALICE].entries]
     assert [kinds.count(kind) for kind in (EntryType.DEBIT, EntryType.REFUND)] == [3, 2]
-    info = await shard.info(proof)
-    assert info.body is not None and info.body["balance"] == 90
-    assert info.credits_remaining == 80
+    info = await shard.ask(ReadAccount(proof))
+    assert info.value is not None and info.value.balance == 90
+    assert info.figures.credits_remaining == 80
     # Should the edge come back after all, it settles nothing: it has been fenced.
     (late,) = settled([settle(4, 10)])
     assert isinstance(late, StartOver)
-    assert (await shard.info(proof)).credits_remaining == 80
+    assert (await shard.ask(ReadAccount(proof))).figures.credits_remaining == 80
     await shard.stop()
 
 

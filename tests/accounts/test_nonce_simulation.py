@@ -17,7 +17,16 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import Answer, OwnerUnavailable
+from actors.accounts.api import (
+    AdjustCredits,
+    Identify,
+    IssueKey,
+    OpenSession,
+    OwnerReply,
+    OwnerUnavailable,
+    ReadAccount,
+    ReadLedger,
+)
 from actors.calls import HoldItem, HoldReply, HoldRequest, SettleRequest, WalletProof
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -156,7 +165,7 @@ class Simulation:
     async def run(self) -> None:
         await self._place_owner()
         for pubkey in self.wallets:
-            await self.owners[-1].shard.adjust(pubkey, 1_000_000, "opening", "opening")
+            await self.owners[-1].shard.ask(AdjustCredits(pubkey, 1_000_000, "opening", "opening"))
         self.store.kind, self.redis.failing = "commits" not in self.troubles, "redis" in self.troubles
         trouble = asyncio.ensure_future(self._trouble())
         honest = [self._wallet(pubkey) for pubkey in self.wallets]
@@ -303,17 +312,17 @@ class Simulation:
     async def _ask(self, request: Request) -> str | None:
         """By an ordinary actor call: never sent again."""
         proof = WalletProof(request.pubkey, request.nonce, request.signed_at)
-        asks: dict[str, Callable[[AccountShard], Awaitable[Answer]]] = {
-            "info": lambda owner: owner.info(proof),
-            "ledger": lambda owner: owner.ledger(proof, 0, 10),
-            "identify": lambda owner: owner.identify(proof),
-            "key": lambda owner: owner.issue_key(proof, None),
-            "session": lambda owner: owner.open_session(
-                request.pubkey, bytes.fromhex(request.nonce), request.signed_at
+        asks: dict[str, Callable[[AccountShard], Awaitable[OwnerReply]]] = {
+            "info": lambda owner: owner.ask(ReadAccount(proof)),
+            "ledger": lambda owner: owner.ask(ReadLedger(proof, 0, 10)),
+            "identify": lambda owner: owner.ask(Identify(proof)),
+            "key": lambda owner: owner.ask(IssueKey(proof)),
+            "session": lambda owner: owner.ask(
+                OpenSession(request.pubkey, bytes.fromhex(request.nonce), request.signed_at)
             ),
         }
         answer = await self._once(asks[request.kind], breaks=False)
-        return answer.refusal if isinstance(answer, Answer) else "no answer"
+        return answer.refusal if isinstance(answer, OwnerReply) else "no answer"
 
     async def _once(self, ask: Callable[[AccountShard], Awaitable[object]], breaks: bool = True) -> object:
         """None: the link broke, or the owner is gone."""

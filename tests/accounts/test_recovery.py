@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import AdjustCredits, IssueKey, OwnerUnavailable
 from actors.accounts.audit import audit
 from actors.accounts.store import PostgresAccountStore
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest, WalletProof
@@ -114,10 +114,10 @@ async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Su
     await shard.start()
     proofs = []
     for pubkey in (ALICE, pubkey_of("second"), pubkey_of("third")):
-        await shard.adjust(pubkey, OPENING, "opening", "opening")
-        issued = await shard.issue_key(WalletProof(pubkey, "nonce", int(time.time())), None)
-        assert issued.body is not None
-        proof = parse_api_key(issued.body["api_key"])
+        await shard.ask(AdjustCredits(pubkey, OPENING, "opening", "opening"))
+        issued = await shard.ask(IssueKey(WalletProof(pubkey, "nonce", int(time.time()))))
+        assert issued.value is not None
+        proof = parse_api_key(issued.value)
         assert proof is not None
         proofs.append((pubkey, proof))
     edges = Edges(shard, proofs)

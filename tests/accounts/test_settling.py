@@ -6,7 +6,19 @@ More of it, by way of the shard, is in test_actor.py.
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import DepositCredit, OwnerUnavailable
+from actors.accounts.api import (
+    AdjustCredits,
+    CreditDeposit,
+    Describe,
+    IssueKey,
+    OpenSession,
+    OwnerUnavailable,
+    PaidTransfer,
+    ReadAccount,
+    SetLimits,
+    SetStatus,
+    TakeBackDeposit,
+)
 from actors.accounts.credits import REFUND_GRACE_SECONDS
 from actors.accounts.ledger import EntryType
 from actors.units import VirtualShard, routing_bytes, virtual_shard
@@ -161,19 +173,19 @@ async def test_a_misrouted_command_is_refused_and_its_receiver_lives(world: Worl
     proof = await world.customer(right, ALICE, 100)
     before = world.store.rows[ALICE].head
     for answer in (
-        await wrong.adjust(ALICE, 5, "misrouted", "misrouted"),
-        await wrong.set_status(ALICE, "suspended", "misrouted"),
-        await wrong.set_limits(ALICE, 1, 1),
-        await wrong.describe(ALICE),
-        await wrong.info(proof),
-        await wrong.issue_key(world.wallet(ALICE), None),
-        await wrong.open_session(ALICE, b"challenge", world.clock.now()),
-        await wrong.teller.credit_deposit(ALICE, DepositCredit(b"s" * 64, 0, 10_000, 7)),
-        await wrong.teller.take_back_deposit(ALICE, b"s" * 64, 0, "misrouted"),
+        await wrong.ask(AdjustCredits(ALICE, 5, "misrouted", "misrouted")),
+        await wrong.ask(SetStatus(ALICE, "suspended", "misrouted")),
+        await wrong.ask(SetLimits(ALICE, 1, 1)),
+        await wrong.ask(Describe(ALICE)),
+        await wrong.ask(ReadAccount(proof)),
+        await wrong.ask(IssueKey(world.wallet(ALICE))),
+        await wrong.ask(OpenSession(ALICE, b"challenge", world.clock.now())),
+        await wrong.ask(CreditDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7))),
+        await wrong.ask(TakeBackDeposit(ALICE, b"s" * 64, 0, "misrouted")),
     ):
         assert answer.refusal == UNAVAILABLE, answer
     assert not (await wrong.health())["fenced"]
     assert world.store.rows[ALICE].head == before
-    assert (await right.info(proof)).refusal is None
+    assert (await right.ask(ReadAccount(proof))).refusal is None
     await right.stop()
     await wrong.stop()

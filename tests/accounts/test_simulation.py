@@ -16,7 +16,7 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import AdjustCredits, OwnerUnavailable
 from actors.accounts.edges import Edges
 from actors.accounts.ledger_time import SETTLING_MS
 from actors.accounts.store import Fenced, StoreUnavailable
@@ -277,8 +277,8 @@ class Simulation:
         self.counter += 1
         name, amount = f"grant {self.counter}", self.chance.choice([50, 300])
         for _ in range(200):
-            answer = await self._once(lambda: self.owner.adjust(pubkey, amount, "more", name))
-            if answer is not None and getattr(answer, "body", None) is not None:
+            answer = await self._once(lambda: self.owner.ask(AdjustCredits(pubkey, amount, "more", name)))
+            if answer is not None and getattr(answer, "value", None) is not None:
                 self.granted[pubkey] += amount
                 return
             await settle_down()

@@ -200,7 +200,7 @@ async def test_everything_that_is_away_is_waited_for(world: World) -> None:
     world.chain.pay(("alice", 10_000))
     watcher = world.watcher()
     watcher._sleep = sleep
-    credit = world.accounts.credit_deposit
+    credit = world.accounts.ask
 
     async def credited(*arguments: Any) -> Any:
         answer = await credit(*arguments)
@@ -208,7 +208,7 @@ async def test_everything_that_is_away_is_waited_for(world: World) -> None:
             rested.set()
         return answer
 
-    world.accounts.credit_deposit = credited
+    world.accounts.ask = credited
     watcher.start()
     await rested.wait()
     for _ in range(20):  # Until the round has ended.

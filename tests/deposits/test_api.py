@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from actors import hosting
+from actors.accounts.api import DepositConfirmation
 from actors.deposits.api import DepositsClient
+from actors.deposits.core import Part
+from actors.errors import Err, Refusal
 from tests.deposits.world import key_of
 
 ALICE = key_of("alice")
@@ -27,21 +30,22 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 async def test_a_credit_is_told_to_the_caller(answers: dict[str, Any]) -> None:
-    answers["confirm"] = (None, "", [(ALICE, 1_000, 1_000)], True)
+    answers["confirm"] = ((Part(ALICE, 1_000, 1_000),), True)
     answer = await DepositsClient(None).confirm(b"s" * 64, ALICE, None)
-    assert answer.body == {"ok": True, "credits_added": 1_000, "new_balance": 1_000, "already_processed": False}
+    assert answer == DepositConfirmation(credits_added=1_000, new_balance=1_000, already_processed=False)
 
 
 async def test_a_refusal_passes_through(answers: dict[str, Any]) -> None:
-    answers["confirm"] = ("DEPOSIT_NOT_FINAL", "it is confirmed", [], True)
+    answers["confirm"] = (Refusal(Err.DEPOSIT_NOT_FINAL, "it is confirmed"), True)
     answer = await DepositsClient(None).confirm(b"s" * 64, ALICE, None)
-    assert (answer.refusal, answer.detail) == ("DEPOSIT_NOT_FINAL", "it is confirmed")
+    assert answer == Refusal(Err.DEPOSIT_NOT_FINAL, "it is confirmed")
 
 
 async def test_a_watcher_that_is_away_is_503(answers: dict[str, Any]) -> None:
     """It may have credited already: the caller repeats the request and gets already_processed."""
     answers["confirm"] = hosting.ActorUnreachable("restarting")
-    assert (await DepositsClient(None).confirm(b"s" * 64, ALICE, None)).refusal == "SERVICE_TEMPORARILY_UNAVAILABLE"
+    answer = await DepositsClient(None).confirm(b"s" * 64, ALICE, None)
+    assert isinstance(answer, Refusal) and answer.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
 
 
 async def test_a_watcher_is_kept_awake_and_its_state_known(answers: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from actors.accounts.actor import AccountShard
+from actors.accounts.api import CreditDeposit, TakeBackDeposit
 from actors.accounts.store import PostgresAccountStore
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -50,8 +51,8 @@ async def world(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
         SHARDS,
     )
     await shard.start()
-    world: Any = World(store, clock, accounts=shard.teller)
-    world.url, world.owner_url, world.teller = postgres_url, owner_url, shard.teller
+    world: Any = World(store, clock, accounts=shard)
+    world.url, world.owner_url, world.shard = postgres_url, owner_url, shard
     world.chain.pay(("alice", 10_019), ("bob", 20_000))
     world.chain.pay(("alice", 9_999))
     world.chain.pay(("vault", 70_000), signed=False)
@@ -126,11 +127,11 @@ async def test_what_the_node_has_forgotten_is_said_and_not_held_against_the_book
 
 async def test_a_payment_that_was_taken_back_is_no_difference(world: Any) -> None:
     """Credited before it was final, never final: the ledger took its credits back."""
-    from actors.accounts.api import DepositCredit
+    from actors.accounts.api import PaidTransfer
 
-    await world.teller.credit_deposit(BOB, DepositCredit(b"n" * 64, 0, 10_000, 1_001))
+    await world.shard.ask(CreditDeposit(BOB, PaidTransfer(b"n" * 64, 0, 10_000, 1_001)))
     assert (await audited(world)).faults_total == 1
-    await world.teller.take_back_deposit(BOB, b"n" * 64, 0, "never final")
+    await world.shard.ask(TakeBackDeposit(BOB, b"n" * 64, 0, "never final"))
     report = await audited(world)
     assert report.faults == [] and report.taken_back == 1_000
 

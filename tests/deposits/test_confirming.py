@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from actors.deposits.confirming import LOOKS_MAX, Part
-from actors.deposits.core import FindingStatus
+from actors.deposits.confirming import LOOKS_MAX
+from actors.deposits.core import FindingStatus, Part
 from actors.errors import Err, Refusal
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, World, key_of

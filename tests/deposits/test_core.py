@@ -8,9 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
-from actors.deposits.core import REMAINDER_INDEX, FindingStatus, Reason, failed, finding_of, gone, judge
+from actors.accounts.api import DepositConfirmation
+from actors.deposits.core import (
+    REMAINDER_INDEX,
+    FindingStatus,
+    Part,
+    Reason,
+    confirmation,
+    failed,
+    finding_of,
+    gone,
+    judge,
+)
 from tests.deposits.token_making import Shop, open_plain, pay, token_account
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, key_of, text_of
+
+CALLER, STRANGER = key_of("alice"), key_of("bob")
 
 
 def judged(*payments: tuple[str, int], **how: Any) -> tuple[list[int], list[tuple[int, Reason, int]]]:
@@ -135,3 +148,20 @@ def test_a_finding_keeps_what_explains_it() -> None:
     row = finding_of(transfer, sent.signature, 7, None, FindingStatus.CREDITED, Reason.NONE)
     assert (row.amount, row.authority, row.source, row.slot) == (10_000, text_of(key_of("alice")), "Source", 7)
     assert replace(row, note="x").index == transfer.index
+
+
+def test_a_caller_hears_what_was_added_and_what_it_has() -> None:
+    """Interface: {ok, credits_added, new_balance, already_processed}, and no more when all credits are the caller's."""
+    told = confirmation(CALLER, 5, [Part(CALLER, 1_000, 1_005)], True)
+    assert told == DepositConfirmation(credits_added=1_000, new_balance=1_005, already_processed=False)
+
+
+def test_a_repeat_adds_nothing_and_shows_the_balance_as_it_is() -> None:
+    told = confirmation(CALLER, 1_005, [Part(CALLER, 0, None)], True)
+    assert told == DepositConfirmation(credits_added=0, new_balance=1_005, already_processed=True)
+    assert confirmation(CALLER, 5, [Part(CALLER, 0, 1_005)], False).already_processed
+
+
+def test_another_wallets_balance_is_never_told() -> None:
+    told = confirmation(CALLER, None, [Part(STRANGER, 1_000, 77_000)], True)
+    assert told == DepositConfirmation(credits_added=0, new_balance=0, already_processed=False, credited_to=(STRANGER,))

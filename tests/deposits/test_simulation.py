@@ -36,7 +36,7 @@ class Owners:
         self.shard = shard
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.shard.teller, name)
+        return getattr(self.shard, name)
 
 
 def owed(chain: FakeChain) -> dict[bytes, int]:

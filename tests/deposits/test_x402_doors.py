@@ -16,6 +16,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
+from actors.accounts.api import AdjustCredits, Describe
 from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits.x402_svm import LIGHTHOUSE
 from actors.gateway.door_http import Dependencies, HttpDoor
@@ -121,14 +122,16 @@ def receipt(response: httpx.Response) -> dict[str, Any]:
 
 async def enriched(doors: Doors, credits: int = 100_000) -> None:
     """The payer's account has credits from before."""
-    answer = await doors.world.shard.adjust(bytes(doors.world.payer.pubkey()), credits, "earlier", "earlier")
+    answer = await doors.world.shard.ask(
+        AdjustCredits(bytes(doors.world.payer.pubkey()), credits, "earlier", "earlier")
+    )
     assert answer.refusal is None
 
 
 async def spent(doors: Doors) -> int:
-    answer = await doors.world.shard.describe(bytes(doors.world.payer.pubkey()))
-    assert answer.body is not None
-    return int(answer.body["total_consumed_credits"])
+    answer = await doors.world.shard.ask(Describe(bytes(doors.world.payer.pubkey())))
+    assert answer.value is not None
+    return answer.value.total_consumed
 
 
 # --- a payment in a stranger's hands (hostile input 51)

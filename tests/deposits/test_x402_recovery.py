@@ -8,6 +8,7 @@ import base58
 import msgspec
 import pytest
 
+from actors.accounts.api import CreditDeposit
 from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_network import PaymentNetwork
 from actors.upstream import replies
@@ -186,7 +187,7 @@ def _kill_at(world: PaymentWorld, step: str, moment: str) -> None:
         "keep signed": (world.store, "move", 1),
         "send": (world.network, "send", 1),
         "see": (world.network, "sightings", 1),
-        "credit": (world.accounts, "credit_deposit", 1),
+        "credit": (world.accounts, "ask", 1),
         "keep credited": (world.store, "move", 2),
     }[step]
     real, turns = getattr(holder, name), [turn]
@@ -214,7 +215,7 @@ def _kill_at(world: PaymentWorld, step: str, moment: str) -> None:
 
 def _revive(world: PaymentWorld) -> None:
     for holder in (world.store, world.network, world.accounts):
-        for name in ("claim", "simulate", "move", "send", "sightings", "credit_deposit"):
+        for name in ("claim", "simulate", "move", "send", "sightings", "ask"):
             holder.__dict__.pop(name, None)
     world.recovery = world.new_recovery(world.new_settler())
 
@@ -263,6 +264,6 @@ async def test_the_watcher_and_the_settler_credit_a_transfer_once(world):
     """Whoever comes first: the same signature and the same place in the transaction name one deposit."""
     found = await pay(world)
     (credit,) = world.accounts.credits
-    again = await world.accounts.credit_deposit(found.pubkey, msgspec.structs.replace(credit, slot=credit.slot + 1))
-    assert again.body is not None and again.body["already_processed"] and again.body["credits_added"] == 0
+    again = await world.accounts.ask(CreditDeposit(found.pubkey, msgspec.structs.replace(credit, slot=credit.slot + 1)))
+    assert again.value is not None and again.value.already_processed and again.value.credits_added == 0
     assert await world.accounts.balance(world.payer.pubkey()) == 10_000

@@ -9,6 +9,7 @@ import base58
 import pytest
 from solders.hash import Hash
 
+from actors.accounts.api import TakeBackDeposit
 from actors.deposits import transfers
 from actors.deposits.x402_core import PaymentState, Sighting
 from actors.deposits.x402_network import Trial, Tried
@@ -164,7 +165,7 @@ async def test_a_payment_is_worth_what_it_brought_whoever_credited_it(world):
     assert (later.credits_added, later.worth) == (0, 10_000)
     someone = replace(record, payer=bytes(32))
     assert (await world.settler.landed(someone, sighting)).worth == 0
-    await world.accounts.take_back_deposit(record.payer, record.signature, TRANSFER_INDEX, "never final")
+    await world.accounts.ask(TakeBackDeposit(record.payer, record.signature, TRANSFER_INDEX, "never final"))
     assert (await world.settler.landed(record, sighting)).worth == 0
 
 

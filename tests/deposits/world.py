@@ -12,7 +12,7 @@ from typing import Any
 import base58
 import orjson
 
-from actors.accounts.api import Answer, DepositCredit
+from actors.accounts.api import AssignDeposit, CreditDeposit, DepositReceipt, OwnerReply, refused
 from actors.addresses import TOKEN_PROGRAM
 from actors.clock import ManualClock
 from actors.deposits.actor import DepositWatcher
@@ -21,6 +21,7 @@ from actors.deposits.confirming import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
+from actors.errors import Err
 from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
@@ -191,13 +192,15 @@ class FakeAccounts:
     halted: set[bytes] = field(default_factory=set)  # These accounts are not answered for.
     between: Callable[[], Awaitable[None]] = field(default=lambda: asyncio.sleep(0))  # Some are credited, others not.
 
-    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
+    async def ask(self, command: CreditDeposit | AssignDeposit) -> OwnerReply[DepositReceipt]:
+        pubkey, credit = command.pubkey, command.transfer
+        assert isinstance(command, CreditDeposit) or command.reason
         self.asked += 1
         if self.away or pubkey in self.halted:
-            return Answer("SERVICE_TEMPORARILY_UNAVAILABLE")
+            return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
         credits = credit.base_units * RATE // 1_000_000
         if credits == 0:
-            return Answer("INVALID_REQUEST", "worth less than one credit")
+            return refused(Err.INVALID_REQUEST, "worth less than one credit")
         key = (credit.signature, credit.index)
         before = key in self.credited
         if not before:
@@ -205,27 +208,15 @@ class FakeAccounts:
             self.order.append((pubkey, credit.signature))
             self.balances[pubkey] = self.balances.get(pubkey, 0) + credits
         owner, worth = self.credited[key]
-        return Answer(
-            body={
-                "pubkey": text_of(owner),
-                "credits": worth,
-                "credits_added": 0 if before else worth,
-                "new_balance": self.balances.get(owner, 0) if owner == pubkey else 0,
-                "already_processed": before,
-                "taken_back": key in self.taken_back,
-            }
-        )
+        balance = self.balances.get(owner, 0) if owner == pubkey else 0
+        return OwnerReply(DepositReceipt(owner, worth, balance, before, key in self.taken_back))
 
-    async def credit_deposits(self, wanted: Sequence[tuple[bytes, DepositCredit]]) -> list[Answer]:
-        answers = []
-        for each in wanted:
-            answers.append(await self.credit_deposit(*each))
+    async def ask_many(self, commands: Sequence[CreditDeposit]) -> list[OwnerReply[DepositReceipt]]:
+        replies = []
+        for command in commands:
+            replies.append(await self.ask(command))
             await self.between()
-        return answers
-
-    async def assign_deposit(self, pubkey: bytes, credit: DepositCredit, reason: str) -> Answer:
-        assert reason
-        return await self.credit_deposit(pubkey, credit)
+        return replies
 
 
 class Tripwire:

@@ -13,7 +13,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import Answer, DepositCredit, OwnerUnavailable
+from actors.accounts.api import Command, CreditDeposit, Describe, OwnerReply, OwnerUnavailable, PaidTransfer, Value
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits.x402_core import Record
 from actors.deposits.x402_network import PaymentNetwork
@@ -106,22 +106,18 @@ class Accounts:
 
     def __init__(self, shard: AccountShard) -> None:
         self.shard, self.down = shard, False
-        self.credits: list[DepositCredit] = []
+        self.credits: list[PaidTransfer] = []
 
-    async def credit_deposit(self, pubkey: bytes, credit: DepositCredit) -> Answer:
+    async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         if self.down:
             raise OwnerUnavailable("the test says so")
-        self.credits.append(credit)
-        return await self.shard.teller.credit_deposit(pubkey, credit)
-
-    async def take_back_deposit(self, pubkey: bytes, signature: bytes, index: int, reason: str) -> Answer:
-        if self.down:
-            raise OwnerUnavailable("the test says so")
-        return await self.shard.teller.take_back_deposit(pubkey, signature, index, reason)
+        if isinstance(command, CreditDeposit):
+            self.credits.append(command.transfer)
+        return await self.shard.ask(command)
 
     async def balance(self, pubkey: Pubkey) -> int | None:
-        answer = await self.shard.describe(bytes(pubkey))
-        return None if answer.body is None else int(answer.body["balance"])
+        answer = await self.shard.ask(Describe(bytes(pubkey)))
+        return None if answer.value is None else answer.value.balance
 
 
 class PaymentWorld:

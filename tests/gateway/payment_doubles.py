@@ -7,6 +7,7 @@ from typing import Any
 import base58
 import orjson
 
+from actors.accounts.api import AdjustCredits
 from actors.x402_types import BlockhashHint, NotSettled, Settled
 
 from .world import DEPOSIT_WALLET, SPONSOR, Wallet, World
@@ -38,9 +39,9 @@ class Desk:
             return self.lack
         assert self.world is not None and self.payer is not None
         operation = f"payment-{hashlib.sha256(transaction).hexdigest()[:32]}"
-        answer = await self.world.shard.adjust(self.payer.pubkey, self.amount // 10, "a payment", operation)
-        assert answer.body is not None, answer
-        return self._settled(transaction, int(answer.body["amount"]), int(answer.body["balance"]))
+        answer = await self.world.shard.ask(AdjustCredits(self.payer.pubkey, self.amount // 10, "a payment", operation))
+        assert answer.value is not None, answer
+        return self._settled(transaction, answer.value.amount, answer.value.balance)
 
     async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
         self.relayed.append(transaction)

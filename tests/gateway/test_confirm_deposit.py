@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from actors.accounts.api import Answer
+from actors.accounts.api import CreateReferral, DepositConfirmation
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
 from actors.deposits.confirming import Confirming
+from actors.deposits.core import confirmation
 from actors.deposits.crediting import Crediting
-from actors.deposits.endpoints import confirm_body
 from actors.errors import Refusal
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, FakeChain, Sent, text_of
@@ -38,12 +38,9 @@ class Desk:
         self.watcher = DepositWatcher(ACCOUNT, chain, self.store, crediting, world.clock, minimum_base_units=MINIMUM)
         self.confirming = Confirming(ACCOUNT.address, self.watcher, chain, self.store, crediting, world.clock)
 
-    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> Answer:
+    async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
         outcome, looked = await self.confirming.confirm(signature)
-        if isinstance(outcome, Refusal):
-            return Answer(outcome.err.name, outcome.detail)
-        parts = [(part.pubkey, part.added, part.balance) for part in outcome]
-        return Answer(body=confirm_body(pubkey, balance, parts, looked))
+        return outcome if isinstance(outcome, Refusal) else confirmation(pubkey, balance, outcome, looked)
 
 
 @asynccontextmanager
@@ -252,7 +249,7 @@ async def test_a_referral_code_earns_a_bonus_on_every_later_deposit() -> None:
     """Interface: captured once at account creation; later codes change nothing."""
     async with a_shop() as (world, desk):
         for code, percent in (("FRIEND", 1_000), ("RICH", 10_000)):
-            assert (await world.shard.teller.create_referral(code, percent, None, "")).refusal is None
+            assert (await world.shard.ask(CreateReferral(code, percent, None, ""))).refusal is None
         wallet = await world.customer(account=False)
         for code in ("FRIEND", "RICH"):
             body = json.dumps({"ref_code": code}).encode()

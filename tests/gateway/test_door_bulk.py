@@ -5,6 +5,7 @@ import asyncio
 import orjson
 import pytest
 
+from actors.accounts.api import SetStatus
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 
@@ -124,7 +125,7 @@ async def test_every_credential_works_and_bad_ones_do_not():
         assert "payment-required" in nobody.headers
         dead = await world.rpc(None, {"owners": KEYS}, PATH, **{"x-api-key": "srpc_live_" + "A" * 43})
         assert dead.status_code == 401
-        await world.shard.set_status(wallet.pubkey, "suspended", "test")
+        await world.shard.ask(SetStatus(wallet.pubkey, "suspended", "test"))
         suspended = await ask(world, wallet)
         assert (suspended.status_code, suspended.json()["error"]["code"]) == (403, "METHOD_NOT_ALLOWED")
 

@@ -8,6 +8,7 @@ import logging
 import httpx
 import pytest
 
+from actors.accounts.api import SetStatus
 from actors.gateway.door_http import Dependencies, build_app
 from actors.identity.store import IdentityStoreUnavailable
 from actors.upstream import replies
@@ -213,7 +214,7 @@ async def test_a_suspended_account_is_403():
     """Decisions: every paid call gives METHOD_NOT_ALLOWED; reads still work."""
     async with a_world() as world:
         customer = await world.customer(10)
-        await world.shard.set_status(customer.pubkey, "suspended", "test")
+        await world.shard.ask(SetStatus(customer.pubkey, "suspended", "test"))
         response = await world.rpc(customer, call())
         assert (response.status_code, response.json()["error"]["code"]) == (403, -32001)
         assert (await world.rpc(customer, [call()])).status_code == 403

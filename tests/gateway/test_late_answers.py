@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from actors.accounts.api import SetLimits
 from actors.gateway.answers import LARGE_BYTES
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
@@ -83,7 +84,7 @@ async def test_answers_that_wait_for_a_slow_client_are_asked_about_when_they_lea
     """Not when they were ready: the client takes the ones before it for so long that the owner gave the replica up."""
     async with a_world(ScriptedNode(lambda *_: large(LARGE_BYTES - 1_000))) as world:
         customer = await world.customer(1_000)
-        await world.shard.set_limits(customer.pubkey, 10_000, 1_000)
+        await world.shard.ask(SetLimits(customer.pubkey, 10_000, 1_000))
         async with listening(world.door, swift=True) as port:
             client = await Client.connect(port)
             client.writer.transport.pause_reading()

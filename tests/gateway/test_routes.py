@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import Refusal
-from actors.gateway.routes import parse_ref_code, parse_window
+from actors.gateway.account_pages import parse_ref_code, parse_window
 
 from .world import Wallet, World, a_world, call
 

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import base58
@@ -14,7 +14,7 @@ from nacl.signing import SigningKey
 from pydantic import SecretStr
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import Answer, OwnerUnavailable
+from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavailable, Value
 from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
@@ -97,14 +97,13 @@ class InProcessAccounts:
         if self.down:
             raise OwnerUnavailable from LinkTimeout()
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Answer]]:
-        async def ask(*arguments: Any) -> Answer:
-            self._check()
-            owner = self._shard if hasattr(self._shard, name) else self._shard.teller
-            answer: Answer = await getattr(owner, name)(*arguments)
-            return answer
+    async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
+        self._check()
+        return await self._shard.ask(command)
 
-        return ask
+    async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
+        self._check()
+        return await self._shard.ask_many(commands)
 
 
 class Pages:
@@ -208,7 +207,7 @@ class World:
         return wallet
 
     async def grant(self, wallet: Wallet, credits: int) -> None:
-        answer = await self.shard.adjust(wallet.pubkey, credits, "test", f"grant-{next(self._grants)}")
+        answer = await self.shard.ask(AdjustCredits(wallet.pubkey, credits, "test", f"grant-{next(self._grants)}"))
         assert answer.refusal is None, answer
 
     async def balance(self, wallet: Wallet) -> int:

@@ -1,13 +1,16 @@
 """Guards the operator's commands on deposits and referral codes: what they refuse, and what they print."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from actors.accounts.api import Answer
-from actors.launch import money_commands
+from actors.accounts.api import CreateReferral, ReferralState
+from actors.accounts.referrals import Referral
+from actors.deposits.api import AssignTransfer
+from actors.launch import money_commands, operator
 from tests.launch.test_cli import CLI
 
 runner = CliRunner(env={"COLUMNS": "240"})
@@ -17,13 +20,23 @@ class Asked:
     """In place of the running instance: keeps what it is asked and gives one answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
 
         def ask(_data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
             self.calls.append((name, method, *arguments))
             return answer
 
+        def ask_owner(_instance: Any, command: Any) -> Any:
+            self.calls.append(command)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
         monkeypatch.setattr(money_commands, "_ask", ask)
+        monkeypatch.setattr(operator, "find_instance", lambda _: None)
+        monkeypatch.setattr(money_commands, "load_or_make", lambda _: SimpleNamespace(ray_token=""))
+        monkeypatch.setattr(money_commands, "token_environment", lambda _: {})
+        monkeypatch.setattr(operator, "ask_owner", ask_owner)
 
 
 @pytest.mark.parametrize("command", [["deposits", "list"], ["deposits", "status"], ["referrals", "list"]])
@@ -36,9 +49,9 @@ def test_commands_say_how_to_start_what_is_not_running(command: list[str], tmp_p
 @pytest.mark.parametrize(("text", "bps"), [("10", 1_000), ("2.5", 250), ("0.01", 1), ("100", 10_000)])
 def test_a_percentage_is_kept_in_whole_hundredths(monkeypatch: pytest.MonkeyPatch, text: str, bps: int) -> None:
     """Money rule 7: integers only, from the command line on."""
-    asked = Asked(monkeypatch, Answer(body={"code": "A", "bonus_percent": "x"}))
+    asked = Asked(monkeypatch, ReferralState(Referral("A", bps, 0, None, ""), 0))
     assert runner.invoke(CLI, ["referrals", "create", "A", "--percent", text]).exit_code == 0
-    assert asked.calls == [("account-shard-0", "create_referral", "A", bps, None, "")]
+    assert asked.calls == [CreateReferral("A", bps, None, "")]
 
 
 @pytest.mark.parametrize("text", ["ten", "0.001", "nan", "inf", ""])
@@ -55,14 +68,14 @@ def test_an_assignment_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked.calls == []
     done = runner.invoke(CLI, ["deposits", "assign", "S", "P", "--reason", "proved it"])
     assert done.exit_code == 0 and "1,000 credits" in done.output
-    assert asked.calls == [("deposit-watcher", "assign", "S", None, "P", "proved it")]
+    assert asked.calls == [("deposit-watcher", "ask", AssignTransfer("S", None, "P", "proved it"))]
 
 
 def test_refusals_are_told_and_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     Asked(monkeypatch, "2 transfers of it are listed")
     done = runner.invoke(CLI, ["deposits", "assign", "S", "P", "--reason", "why"])
     assert done.exit_code == 1 and "2 transfers" in done.output
-    Asked(monkeypatch, Answer("INVALID_REQUEST", "there is a code of this name already"))
+    Asked(monkeypatch, operator.OperatorError("INVALID_REQUEST: there is a code of this name already"))
     done = runner.invoke(CLI, ["referrals", "create", "A", "--percent", "5"])
     assert done.exit_code == 1 and "already" in done.output
 

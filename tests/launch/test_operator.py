@@ -20,7 +20,7 @@ def test_a_running_instance_is_found_and_a_stopped_one_is_not(tmp_path: Path) ->
 def test_a_bad_public_key_is_refused_before_anything_is_asked() -> None:
     """Rule: bad input gets a clear error."""
     with pytest.raises(operator.OperatorError, match="not a base58 public key"):
-        operator.ask_owner_here(1, "0OIl", "describe")
+        operator.account_of("0OIl")
 
 
 def test_two_actions_are_two_operations() -> None:

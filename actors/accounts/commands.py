@@ -1,0 +1,309 @@
+"""Carries commands out: everything that is asked of an account, except what the hot link carries.
+
+Implements: interface, "Account endpoints" and "Session endpoints"; decisions, account status, ledger type `adjustment`
+and money rules 5, 9 and 11. A shell: it waits, stores and shapes replies; core.py and referrals.py decide, and
+deposit_commands.py has the commands on deposits. A reply that says something is done arrives when it is durable.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from actors.accounts import api
+from actors.accounts.account import Account, MarkKind, ProfileSet
+from actors.accounts.activations import Activations
+from actors.accounts.commits import GroupCommit
+from actors.accounts.core import (
+    adjusted_before,
+    decide_adjust,
+    decide_key,
+    decide_limits,
+    decide_status,
+    figures,
+)
+from actors.accounts.credentials import Credentials
+from actors.accounts.deposit_commands import DepositCommands
+from actors.accounts.endpoints import mistake_in, usable_ref_code
+from actors.accounts.ledger import Entry, EntryType, describe
+from actors.accounts.nonces import signed_challenge
+from actors.accounts.referrals import Referral, referral_error
+from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.calls import OPERATION_BYTES, Proof, SessionProof, WalletProof
+from actors.errors import Err
+from actors.events import ApiKeyRotated, EventSink
+from actors.identity import keys
+from actors.identity.store import IdentityStoreUnavailable
+from actors.units import Pubkey, UnixSeconds, base58_text
+
+logger = logging.getLogger(__name__)
+
+Reply = api.OwnerReply[Any]
+
+
+class Commands:
+    """challenge_seconds: how long a sign-in challenge is good; the gateway made it."""
+
+    def __init__(
+        self,
+        activations: Activations,
+        commits: GroupCommit,
+        credentials: Credentials,
+        store: AccountStore,
+        sink: EventSink,
+        random_bytes: Callable[[int], bytes],
+        *,
+        challenge_seconds: int,
+        credits_per_usdc: int,
+    ) -> None:
+        self._activations, self._commits, self._credentials = activations, commits, credentials
+        self._store, self._sink, self._random_bytes = store, sink, random_bytes
+        self._challenge_seconds = challenge_seconds
+        self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
+
+    async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
+        """Carry one command out. A store that is away is a refusal like others: the command may be sent again."""
+        mistake = mistake_in(command)
+        if mistake is not None:
+            return api.refused(Err.INVALID_REQUEST, mistake)
+        try:
+            return await self._carry_out(command)
+        except (api.OwnerUnavailable, StoreUnavailable, IdentityStoreUnavailable) as error:
+            logger.info("%s: %s", type(command).__name__, error)
+            return api.refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
+
+    async def ask_many(self, commands: Sequence[api.Command[api.Value]]) -> list[api.OwnerReply[api.Value]]:
+        """As `ask` for each; those of one account in the order given."""
+        return list(await asyncio.gather(*map(self.ask, commands)))
+
+    async def _carry_out(self, command: api.Command[Any]) -> Reply:
+        match command:
+            case api.ReadAccount(proof):
+                account = await self._reader(proof)
+                return account if isinstance(account, api.OwnerReply) else await self._shown(account)
+            case api.ReadLedger():
+                return await self._read_ledger(command)
+            case api.Identify(proof):
+                return await self._identify(proof)
+            case api.IssueKey(proof, ref_code):
+                return await self._issue_key(proof, ref_code)
+            case api.OpenSession():
+                return await self._open_session(command)
+            case api.CloseSession(proof):
+                return await self._close_session(proof)
+            case api.Describe(pubkey):
+                return await self._describe(pubkey)
+            case api.AdjustCredits():
+                return await self._adjust(command)
+            case api.SetStatus(pubkey, status, reason):
+                logger.warning("account %s: status %s (%s)", base58_text(pubkey), status, reason[:200])
+                return await self._change(pubkey, lambda account: decide_status(account, status))
+            case api.SetLimits(pubkey, per_second, concurrency):
+                return await self._change(pubkey, lambda account: decide_limits(account, per_second, concurrency))
+            case api.CreditDeposit() | api.AssignDeposit():
+                return await self._deposits.credit(command)
+            case api.TakeBackDeposit():
+                return await self._deposits.take_back(command)
+            case api.CreateReferral():
+                return await self._create_referral(command)
+            case api.ExpireReferral(code):
+                expired = await self._store.expire_referral(code, self._now())
+                none = api.refused(Err.INVALID_REQUEST, "there is no code of this name")
+                return none if expired is None else api.OwnerReply(api.ReferralState(expired, None))
+            case api.ListReferrals():
+                return api.OwnerReply(tuple(api.ReferralState(*row) for row in await self._store.referrals()))
+        raise AssertionError(f"no such command: {type(command).__name__}")
+
+    # --- the account's customer -------------------------------------------------------------------------------------
+
+    async def _read_ledger(self, command: api.ReadLedger) -> Reply:
+        account = await self._reader(command.proof)
+        if isinstance(account, api.OwnerReply):
+            return account
+        await self._activations.until_written(account.pubkey)
+        page = (command.offset, command.limit, command.debits_only)
+        entries = await self._store.entries(account.pubkey, *page) if command.limit else []
+        return self._activations.reply(account, tuple(map(_line, entries)))
+
+    async def _identify(self, proof: Proof) -> Reply:
+        account = await self._reader(proof)
+        if isinstance(account, Account):
+            return self._activations.reply(account, api.Identity(account.pubkey, account.purse.balance))
+        if account.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
+            refusal = await self._refused_nonce(None, proof)
+            return refusal or api.OwnerReply(api.Identity(proof.pubkey, None))
+        return account
+
+    async def _issue_key(self, proof: Proof, ref_code: str | None) -> Reply:
+        if not isinstance(proof, WalletProof):
+            return api.refused(Err.AUTH_FAILED, "an API key is issued to a wallet signature only")
+        account = await self._activations.load(proof.pubkey)
+        referral = await self._find_referral(ref_code) if account is None else None
+        # Before anything is opened: a request that may be a replay leaves nothing behind.
+        refusal = await self._refused_nonce(account, proof)
+        if refusal is not None:
+            return refusal
+        account = await self._activations.load(proof.pubkey)  # It may have been opened or dropped meanwhile.
+        if account is None:
+            account = self._activations.open_account(proof.pubkey, referral)
+        self._activations.check_current(account)
+        earlier = account.profile.key_hash
+        text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
+        prefix = keys.key_prefix(text)
+        written = self._activations.record(account, decide_key(account, keys.key_hash(text), prefix))
+        self._activations.key_changed(account, earlier)
+        await asyncio.shield(written)
+        if earlier is not None:
+            self._sink.emit(ApiKeyRotated(Pubkey(base58_text(account.pubkey)), prefix, UnixSeconds(self._now())))
+        return self._activations.reply(account, text)
+
+    async def _find_referral(self, ref_code: str | None) -> Referral | None:
+        """Unknown codes are ignored silently."""
+        code = usable_ref_code(ref_code)
+        return None if code is None else await self._store.find_referral(code)
+
+    async def _open_session(self, command: api.OpenSession) -> Reply:
+        pubkey = command.pubkey
+        self._activations.check_owned(pubkey)
+        signed = signed_challenge(pubkey, command.challenge_id, command.issued_at, self._challenge_seconds)
+        operation = self._random_bytes(OPERATION_BYTES)
+        refusal = await self._credentials.use(signed, operation, self._activations.defaults.requests_per_second)
+        if refusal is Err.NONCE_REUSED:
+            return api.refused(Err.AUTH_FAILED, "this challenge was used before")
+        if refusal is not None:
+            return api.refused(refusal)
+        token = keys.new_session_token(pubkey, self._random_bytes(keys.RANDOM_BYTES))
+        await self._credentials.sessions.open(keys.token_hash(token), pubkey)
+        return api.OwnerReply(token)
+
+    async def _close_session(self, proof: Proof) -> Reply:
+        if not isinstance(proof, SessionProof):
+            return api.refused(Err.AUTH_FAILED, "logging out needs the bearer token")
+        sessions = self._credentials.sessions
+        is_ending = sessions.is_ending(proof.token_hash)
+        pubkey = None if is_ending else await sessions.find(proof.token_hash)
+        if pubkey is None and not is_ending:
+            return api.refused(Err.AUTH_FAILED)
+        await sessions.close(proof.token_hash)
+        account = None
+        if pubkey is not None:
+            with contextlib.suppress(api.OwnerUnavailable):  # The session has ended, with or without figures to tell.
+                account = await self._activations.peek(pubkey)
+        return api.OwnerReply(True) if account is None else self._activations.reply(account, True)
+
+    # --- the operator -----------------------------------------------------------------------------------------------
+
+    async def _describe(self, pubkey: bytes) -> Reply:
+        account = await (self._activations.load(pubkey) if self._commits.open else self._activations.peek(pubkey))
+        return api.refused(Err.ACCOUNT_NOT_FOUND) if account is None else await self._shown(account)
+
+    async def _adjust(self, command: api.AdjustCredits) -> Reply:
+        pubkey, amount = command.pubkey, command.amount
+        operation, epoch = command.operation.encode(), self._commits.epoch
+        mark = await self._store.find_mark(pubkey, (MarkKind.ADJUST,), operation)
+        account = await self._activations.load(pubkey)
+        if account is None:
+            if amount < 0:
+                return api.refused(Err.ACCOUNT_NOT_FOUND)
+            account = self._activations.open_account(pubkey)
+        if self._commits.epoch != epoch:
+            raise api.OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
+        # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
+        earlier = mark.amount if mark is not None else adjusted_before(account, operation)
+        if earlier is not None:
+            reply = self._activations.reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))
+            await self._activations.until_written(pubkey)
+            return reply
+        self._activations.check_current(account)
+        moment = self._activations.moment()
+        self._activations.end_due(account, moment)
+        event = decide_adjust(account, amount, command.reason, operation, moment)
+        if event is None:
+            return api.refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
+        written = self._activations.record(account, event)
+        adjusted = api.Adjustment(pubkey, event.entry.amount, account.purse.balance, False)
+        reply = self._activations.reply(account, adjusted)
+        await asyncio.shield(written)
+        return reply
+
+    async def _change(self, pubkey: bytes, decide: Callable[[Account], ProfileSet]) -> Reply:
+        account = await self._activations.load(pubkey)
+        if account is None:
+            return api.refused(Err.ACCOUNT_NOT_FOUND)
+        self._activations.check_current(account)
+        await asyncio.shield(self._activations.record(account, decide(account)))
+        return self._activations.reply(account, _state(account))
+
+    async def _create_referral(self, command: api.CreateReferral) -> Reply:
+        now = self._now()
+        referral = Referral(command.code, command.bonus_bps, now, command.expires_at, command.note)
+        mistake = referral_error(referral, now)
+        if mistake is None and not await self._store.add_referral(referral):
+            mistake = "there is a code of this name already; codes never change"
+        return api.refused(Err.INVALID_REQUEST, mistake) if mistake else api.OwnerReply(api.ReferralState(referral, 0))
+
+    # --- shared -----------------------------------------------------------------------------------------------------
+
+    async def _reader(self, proof: Proof) -> Account | Reply:
+        """Whose account may be shown to this proof. While the ledger does not commit, its accounts can be read."""
+        was_open = self._commits.open
+        account = await self._find(proof)
+        if not isinstance(account, Err):
+            refusal = await self._refused_nonce(account, proof)
+            if refusal is not None:
+                return refusal
+            if was_open and not self._activations.is_current(account):
+                account = await self._find(proof)  # An account that was dropped may show what was never written.
+        if isinstance(account, Err):
+            return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
+        account.used_at = self._activations.moment().steady
+        return account
+
+    async def _find(self, proof: Proof) -> Account | Err:
+        return await (self._credentials.find(proof) if self._commits.open else self._credentials.peek(proof))
+
+    async def _refused_nonce(self, account: Account | None, proof: Proof) -> Reply | None:
+        """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""
+        operation = self._random_bytes(OPERATION_BYTES)
+        rate_limit = self._activations.defaults.requests_per_second if account is None else account.rate_limit
+        try:
+            refusal = await self._credentials.take_nonce(proof, operation, rate_limit)
+        except IdentityStoreUnavailable as error:
+            logger.info("a nonce was not taken: %s", error)
+            refusal = Err.SERVICE_TEMPORARILY_UNAVAILABLE
+        if refusal is None:
+            return None
+        told = None if account is None else figures(account, self._activations.moment())
+        return api.OwnerReply(refusal=refusal.name, figures=told)
+
+    async def _shown(self, account: Account) -> Reply:
+        """Reads reflect every decision made so far, and wait until those decisions are durable."""
+        if self._activations.is_current(account):
+            self._activations.end_due(account, self._activations.moment())
+        reply = self._activations.reply(account, _state(account))
+        await self._activations.until_written(account.pubkey)
+        return reply
+
+    def _now(self) -> int:
+        return self._activations.moment().wall_ms // 1000
+
+
+def _state(account: Account) -> api.AccountState:
+    return api.AccountState(
+        account.pubkey,
+        account.purse.balance,
+        account.profile.status,
+        account.total_consumed,
+        account.profile.created_at,
+        account.rate_limit,
+        account.concurrency_limit,
+        account.last_deposit,
+        tuple(map(replace, account.purse.batches)),  # Copies: a batch changes while the reply waits for the ledger.
+    )
+
+
+def _line(entry: Entry) -> api.LedgerLine:
+    kind = EntryType(entry.type).name.lower()
+    return api.LedgerLine(kind, entry.method, entry.amount, entry.balance, describe(entry), entry.at_ms)

@@ -1,0 +1,125 @@
+"""Carries the commands on deposits out: transfers become credits, failed payments are taken back.
+
+Implements: api.CreditDeposit, AssignDeposit and TakeBackDeposit; decisions, money rule 4 (once per token transfer,
+however often and by whomever it is reported).
+A shell: deposits.py decides. The store is asked first, among all accounts; then the account in memory is asked for
+decisions that are not written yet. Both are needed: the store may be read before a write that is on its way, and memory
+forgets.
+"""
+
+import asyncio
+import logging
+
+from actors.accounts.account import Account, Moment, Moved
+from actors.accounts.activations import Activations
+from actors.accounts.api import (
+    AssignDeposit,
+    CreditDeposit,
+    DepositReceipt,
+    OwnerReply,
+    OwnerUnavailable,
+    TakeBackDeposit,
+    refused,
+)
+from actors.accounts.coalesced_lookup import CoalescedLookup
+from actors.accounts.commits import GroupCommit
+from actors.accounts.deposits import (
+    decide_assignment,
+    decide_bonus,
+    decide_deposit,
+    decide_return,
+    deposit_operation,
+    known_deposit,
+    known_return,
+)
+from actors.accounts.store import AccountStore
+from actors.accounts.writes import Credited
+from actors.errors import Err
+from actors.units import base58_text
+
+logger = logging.getLogger(__name__)
+
+_TOO_SMALL = "this amount is worth less than one credit"
+
+
+class DepositCommands:
+    def __init__(
+        self, activations: Activations, commits: GroupCommit, store: AccountStore, credits_per_usdc: int
+    ) -> None:
+        self._activations, self._commits, self._rate = activations, commits, credits_per_usdc
+        self._credited = CoalescedLookup(store.find_deposits)
+
+    async def credit(self, command: CreditDeposit | AssignDeposit) -> OwnerReply[DepositReceipt]:
+        """Credit a transfer once, opening the account where there is none."""
+        pubkey, epoch = command.pubkey, self._commits.epoch
+        operation = deposit_operation(command.transfer.signature, command.transfer.index)
+        credited = await self._credited.find(operation)
+        if credited is not None:
+            return await self._credited_before(pubkey, credited)
+        account = await self._activations.load(pubkey) or self._activations.open_account(pubkey)
+        if self._commits.epoch != epoch:
+            raise OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
+        self._activations.check_current(account)
+        if known_deposit(account, operation):
+            await self._activations.until_written(pubkey)
+            credited = await self._credited.find(operation)
+            assert credited is not None, operation.hex()
+            return await self._credited_before(pubkey, credited)
+        # The turn: nothing is awaited until everything is decided.
+        moment = self._activations.moment()
+        self._activations.end_due(account, moment)
+        events = self._decide(command, account, operation, moment)
+        if not events:
+            return refused(Err.INVALID_REQUEST, _TOO_SMALL)
+        written = [self._activations.record(account, event) for event in events]
+        deposit = events[0].deposit
+        assert deposit is not None, events
+        written += [self._activations.record(account, event) for event in decide_bonus(account, deposit, moment)]
+        receipt = DepositReceipt(pubkey, deposit.credits + deposit.bonus, account.purse.balance, False)
+        reply = self._activations.reply(account, receipt)
+        await asyncio.shield(written[-1])
+        return reply
+
+    def _decide(
+        self, command: CreditDeposit | AssignDeposit, account: Account, operation: bytes, moment: Moment
+    ) -> tuple[Moved, ...]:
+        base_units, slot = command.transfer.base_units, command.transfer.slot
+        if isinstance(command, CreditDeposit):
+            return decide_deposit(account, operation, base_units, slot, self._rate, moment)
+        return decide_assignment(account, operation, base_units, slot, self._rate, command.reason, moment)
+
+    async def _credited_before(self, pubkey: bytes, credited: Credited) -> OwnerReply[DepositReceipt]:
+        """credited.pubkey is another account only when an operator assigned the transfer. That account may have another
+        owner, so its balance is not told."""
+        account = await self._activations.load(pubkey) if credited.pubkey == pubkey else None
+        balance = 0 if account is None else account.purse.balance
+        receipt = DepositReceipt(credited.pubkey, credited.credits, balance, True, credited.returned)
+        return OwnerReply(receipt) if account is None else self._activations.reply(account, receipt)
+
+    async def take_back(self, command: TakeBackDeposit) -> OwnerReply[int]:
+        pubkey, operation = command.pubkey, deposit_operation(command.signature, command.index)
+        account = await self._activations.load(pubkey)
+        if account is None:
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        await self._activations.until_written(pubkey)  # The store is asked below, and it may be this very deposit.
+        epoch = self._commits.epoch
+        credited = await self._credited.find(operation)
+        account = await self._activations.load(pubkey)
+        if account is None or self._commits.epoch != epoch:
+            raise OwnerUnavailable("the ledger did not commit")
+        if credited is None or credited.pubkey != pubkey:
+            return refused(Err.ACCOUNT_NOT_FOUND, "this account was not credited with that transfer")
+        if credited.returned:
+            return self._activations.reply(account, credited.taken)
+        self._activations.check_current(account)
+        if known_return(account, operation):
+            raise OwnerUnavailable("this deposit is being taken back")
+        moment = self._activations.moment()
+        self._activations.end_due(account, moment)
+        event = decide_return(account, operation, credited.credits, command.reason, moment)
+        written = self._activations.record(account, event)
+        assert event.returned is not None, event
+        reply = self._activations.reply(account, event.returned.taken)
+        await asyncio.shield(written)
+        logger.warning("a payment of account %s was taken back: %s", base58_text(pubkey), command.reason)
+        return reply

@@ -1,0 +1,162 @@
+"""Parameters and JSON of the account pages, in the interface's field names.
+
+Implements: interface, "Account", "Ledger entry", "Usage history entry", "Account endpoints" and "Session token". Pure.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from actors.accounts.api import AccountState, DepositConfirmation, LedgerLine
+from actors.config import PaymentsConfig
+from actors.errors import Err, Refusal
+from actors.identity.signatures import parse_signature
+from actors.units import base58_text, usdc_text
+
+_DAY_SECONDS = 86_400
+_SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
+_NETWORK_NAMES = {"mainnet": "solana", "devnet": "solana-devnet", None: "solana"}
+_ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
+_PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
+_REF_CODE_CHARACTERS_MAX = 64
+_BAD_KEY_BODY = Refusal(Err.INVALID_REQUEST, 'the body must be {} or {"ref_code": "..."}')
+_BAD_DEPOSIT_BODY = Refusal(
+    Err.INVALID_REQUEST, 'the body must be {"signature": "..."}, the transfer\'s in base58 of 64 bytes'
+)
+
+
+def parse_window(query: bytes) -> tuple[int, int] | Refusal:
+    """(offset, limit) of a listing; other parameters are not looked at."""
+    window = {"offset": 0, "limit": _PAGE_LIMIT}
+    bounds = {"offset": (0, _PAGE_OFFSET_MAX), "limit": (1, _PAGE_LIMIT_MAX)}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in window:
+            continue
+        smallest, largest = bounds[name]
+        # isascii as well: isdigit alone takes digits of other scripts.
+        number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
+        if not smallest <= number <= largest:
+            return Refusal(Err.INVALID_REQUEST, f"{name} must be a whole number from {smallest} to {largest}")
+        window[name] = number
+    return window["offset"], window["limit"]
+
+
+def parse_deposit_signature(body: bytes) -> bytes | Refusal:
+    """The signature of POST /account/confirm-deposit."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _BAD_DEPOSIT_BODY
+    text = value.get("signature") if isinstance(value, dict) else None
+    signature = parse_signature(text) if isinstance(text, str) else None
+    return _BAD_DEPOSIT_BODY if signature is None else signature
+
+
+def parse_ref_code(body: bytes) -> str | Refusal | None:
+    """The referral code of POST /account/api-key, where there is one. No body at all is as good as `{}`."""
+    try:
+        value = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError:
+        return _BAD_KEY_BODY
+    if not isinstance(value, dict):
+        return _BAD_KEY_BODY
+    ref_code = value.get("ref_code")
+    if ref_code is None:
+        return None
+    if not isinstance(ref_code, str) or len(ref_code) > _REF_CODE_CHARACTERS_MAX:
+        return _BAD_KEY_BODY
+    return ref_code or None
+
+
+def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, Any]:
+    deposit_address, last = payments.deposit_wallet or "", account.last_deposit
+    return {
+        "ok": True,
+        "pubkey": base58_text(account.pubkey),
+        "balance": account.balance,
+        "deposit_address": deposit_address,
+        "funding": {
+            "asset": "USDC",
+            "network": _NETWORK_NAMES[payments.network],
+            "deposit_address": deposit_address,
+            "credits_per_usdc": payments.credits_per_usdc,
+            "credit_expiry_seconds": payments.credit_expiry_days * _DAY_SECONDS,
+            "credit_expiry_days": payments.credit_expiry_days,
+            "attribution": _ATTRIBUTION,
+        },
+        "status": account.status,
+        "total_consumed_credits": account.total_consumed,
+        "created_at": account.created_at,
+        "last_deposit": None
+        if last is None
+        else {
+            "signature": base58_text(last.operation[:_SIGNATURE_BYTES]),
+            "amount_base_units": last.base_units,
+            "amount_usdc": usdc_text(last.base_units),
+            "credits": last.credits,
+            "slot": last.slot,
+            "credited_at": last.at_ms // 1000,
+        },
+        "credit_batches": [
+            {
+                "id": batch.id,
+                "source": batch.source.value,
+                "credits": batch.credits,
+                "remaining": batch.remaining,
+                "created_at": batch.created_at,
+                "expires_at": batch.expires_at,
+            }
+            for batch in account.batches
+        ],
+    }
+
+
+def ledger_body(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:
+    return {
+        "entries": [
+            {
+                "type": line.type,
+                "amount": line.amount,
+                "balance": line.balance,
+                "description": line.description,
+                "timestamp": timestamp(line.at_ms),
+            }
+            for line in lines
+        ]
+    }
+
+
+def history_body(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:
+    return {
+        "entries": [
+            {"method": line.method, "credits": -line.amount, "timestamp": timestamp(line.at_ms)} for line in lines
+        ]
+    }
+
+
+def key_body(api_key: str) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "api_key": api_key,
+        "message": "Store this key now: it is shown once. Earlier keys are invalid.",
+    }
+
+
+def confirmation_body(confirmed: DepositConfirmation) -> dict[str, Any]:
+    """Other wallets are named by their addresses alone, which are public on the chain."""
+    body = {
+        "ok": True,
+        "credits_added": confirmed.credits_added,
+        "new_balance": confirmed.new_balance,
+        "already_processed": confirmed.already_processed,
+    }
+    others = [base58_text(pubkey) for pubkey in confirmed.credited_to]
+    return body | {"credited_to": others} if others else body
+
+
+def timestamp(at_ms: int) -> str:
+    """ISO 8601 in UTC, with milliseconds."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
