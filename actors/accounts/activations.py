@@ -68,7 +68,7 @@ class Activations:
         if task is None:
             task = self._begin(self._loads, pubkey, self._load)
         loaded: Account | None = await asyncio.shield(task)
-        # It may have been opened meanwhile, or what was loaded may have been dropped again.
+        # None was loaded, and it may have been opened meanwhile; or it was loaded, and may be dropped again by now.
         return self.accounts.get(pubkey) if loaded is None else loaded
 
     async def load_by_key(self, key_hash: bytes) -> Account | None:
@@ -88,7 +88,7 @@ class Activations:
         # The key may have been changed since the store was asked.
         return account if account is not None and account.profile.key_hash == key_hash else None
 
-    # --- one turn on an account: synchronous, so no message sees half of it ------------------------------------------
+    # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
 
     def moment(self) -> Moment:
         return self._clock.moment()
@@ -144,10 +144,10 @@ class Activations:
         """A reply with the account's figures as they are now."""
         return OwnerReply(value, figures=figures(account, self.moment()))
 
-    # --- what is in memory ------------------------------------------------------------------------------------------
+    # --- keeping accounts in memory ----------------------------------------------------------------------------------
 
     def insert(self, account: Account) -> None:
-        """An account that was just opened or loaded."""
+        """Keep an account that was just opened or loaded."""
         assert account.pubkey not in self.accounts, account.pubkey.hex()
         account.used_at = int(self._clock.monotonic())
         self._make_room()
@@ -174,7 +174,7 @@ class Activations:
                 del self.by_key[key_hash]
 
     def evict_idle(self, steady: int) -> None:
-        """Drop what nobody has used for `idle_seconds`. Looks at everything, so it does so only now and then."""
+        """Drop accounts that nobody has used for `idle_seconds`. Looks at all accounts, so only now and then."""
         if steady < self._evict_at:
             return
         self._evict_at = steady + _EVICTION_SECONDS
@@ -182,7 +182,8 @@ class Activations:
         self.forget([account for account in self.accounts.values() if account.used_at <= limit and self._idle(account)])
 
     async def peek(self, pubkey: bytes) -> Account | None:
-        """For reading only: as in memory, else as stored, without keeping it. Raises OwnerUnavailable."""
+        """The account for reading only: from memory, else from the store, without keeping it in memory.
+        Raises OwnerUnavailable."""
         account = self.accounts.get(pubkey)
         return account if account is not None else await self._read(pubkey)
 
@@ -215,7 +216,7 @@ class Activations:
         def done(ended: "asyncio.Task[Found | None]") -> None:
             tasks.pop(key, None)
             if not ended.cancelled():
-                ended.exception()  # Whoever waits sees it; when nobody does any more, it is no news.
+                ended.exception()  # Callers that wait raise it; without callers it needs no warning.
 
         task.add_done_callback(done)
         return task

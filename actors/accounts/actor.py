@@ -1,9 +1,9 @@
-"""The owner of many accounts: one turn per message, one group commit for all that gathered.
+"""The owner of many accounts: one turn per message, one group commit for the turns that came meanwhile.
 
 Implements: design, sections 4 and 5; decisions, money rules 1, 2, 5, 9, 11 and 12.
-A shell: it waits, stores and wires; what is decided is decided in core.py, and made true by account.apply. Everything
-from finding an account in memory to recording its events happens without an await, so no message sees half of it;
-after an await an account is looked up again, because it may have been dropped meanwhile.
+A shell: it waits, stores and wires; core.py decides, and account.apply changes the state. From finding an account in
+memory to recording its events nothing is awaited, so no message sees half of a turn. After an await an account is
+looked up again, because it may have been dropped meanwhile.
 
 A plain class. host.py makes it a Ray actor; tests use it as it is.
 """
@@ -47,10 +47,10 @@ _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 
 class AccountShard:
-    """virtual_shards: those it owns. owner_name: for people; no two processes are ever taken for one another by it.
+    """virtual_shards: the ones it owns. owner_name: for people; a random suffix makes it unique.
 
-    clock: of this process. Everything here goes by the ledger's time that a LedgerClock makes of it; one that the
-    caller has made already, to share it with the identity store, is used as it is.
+    clock: of this process. A LedgerClock made of it gives the ledger's time to everything here. A caller that shares
+    a LedgerClock with the identity store passes that one.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class AccountShard:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the shards over from whoever had them. Raises StoreUnavailable."""
+        """Take the shards over from their earlier owner. Raises StoreUnavailable."""
         await self._commits.start()
         self._nonces.start()
         self._tasks = [asyncio.create_task(self._tick_for_ever())]
 
     async def stop(self) -> None:
-        """Write what was decided, then end."""
+        """Write all decisions, then end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,8 +134,8 @@ class AccountShard:
         }
 
     async def tick(self) -> None:
-        """What time does by itself, once a second: ends holds and batches past their time, evicts accounts, forgets old
-        nonces, slides sessions."""
+        """Do the work that is due, once a second: end holds and batches past their time, drop idle accounts, forget
+        old nonces, prolong sessions, tell events."""
         moment = self._activations.moment()
         if self._commits.open:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
@@ -156,7 +156,7 @@ class AccountShard:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
-        """Admit a call or batch. The reply itself when all it needs is in memory; an awaitable otherwise."""
+        """Admit a call or batch. Returns the reply where everything needed is in memory, else an awaitable of it."""
         moment = self._activations.moment()
         account = self._credentials.known(request.proof)
         if not self._commits.admits(moment.steady):
@@ -170,7 +170,7 @@ class AccountShard:
             return self._refused(_UNAVAILABLE)
 
     def release_holds(self, edge: bytes) -> None:
-        """This edge is gone for good: what it holds is free again at once, slots included."""
+        """Release all holds of an edge that is gone for good, with their slots."""
         moment = self._activations.moment()
         for account in self._accounts.values():
             for ended in decide_edge_gone(account, edge, moment):
@@ -209,7 +209,7 @@ class AccountShard:
     async def _admit_once_kept(
         self, kept: "asyncio.Future[None]", account: Account, request: HoldRequest, reply: HoldReply
     ) -> HoldReply:
-        """kept: shared with all whose nonces go with this one. A caller who leaves takes nothing back."""
+        """kept: shared by all nonces of one write. The nonce stays taken when its caller leaves."""
         try:
             await asyncio.shield(kept)
         except IdentityStoreUnavailable:
@@ -237,7 +237,7 @@ class AccountShard:
         return HoldReply(pubkey, self._commits.epoch, refusal, (), None)
 
     def _unavailable(self, account: Account | None) -> HoldReply:
-        """Admit nothing for now. An account that is in memory has its figures told, as every refusal tells them."""
+        """Refuse a call while nothing is admitted. Every refusal tells the figures of an account in memory."""
         if account is None:
             return self._refused(_UNAVAILABLE)
         told = figures(account, self._activations.moment())

@@ -1,4 +1,4 @@
-"""Where the books are: the URL of the database that an audit reads.
+"""Finds the database that an audit reads.
 
 Implements: decisions, money rule 6 (the audit runs beside a serving instance or without one).
 Not here: what is read (audit.py).

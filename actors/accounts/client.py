@@ -1,6 +1,6 @@
-"""The client that edges hold: routes every request to the actor that owns the account.
+"""The client that edges hold: routes every request to the owner of its account.
 
-Implements: api.AccountsClient over hot links (hold, settle, void) and ordinary actor calls (everything rare).
+Implements: api.AccountsClient over hot links (hold, settle, void, delivered) and ordinary actor calls (commands).
 Not here: any rule about credits; the owner decides.
 """
 
@@ -50,9 +50,9 @@ logger = logging.getLogger(__name__)
 _VOID_WAIT_MS = 30_000
 _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
-_NOTICE_SECONDS = 0.005  # How long a delivery may not be known; what gathers until then or the next call is one notice.
+_NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier, together with the next call.
 _VOID_PAUSE_SECONDS = 1.0
-_FORGET_TRIES = 3  # A hold that nobody uses expires by itself; telling its owner only makes it sooner.
+_FORGET_TRIES = 3  # A hold that nobody uses expires by itself; a void only ends it earlier.
 
 
 def place_shards(config: Config) -> list[Any]:
@@ -98,8 +98,8 @@ class ShardedAccounts:
             link.start()
 
     async def stop(self) -> None:
-        """Deliveries not yet told are told, and voids under way get a moment; holds that remain expire."""
-        # A last notice, even if empty, is answered after all that are under way: those must not be lost either.
+        """Send the last notices of delivery, and give voids under way two seconds; remaining holds expire."""
+        # An owner answers in order: when a last notice is answered, even an empty one, the earlier ones have arrived.
         owners = enumerate(zip(self._links, self._delivered, strict=True))
         notices = [self._send_notice(index) for index, (link, gathered) in owners if gathered or link.unanswered]
         await asyncio.wait([*notices, *self._background, asyncio.create_task(asyncio.sleep(0))], timeout=2)
@@ -109,7 +109,7 @@ class ShardedAccounts:
             await link.stop()
 
     async def connected(self) -> None:
-        """Until every link stands, for a few seconds at most; a replica must start without its owners too."""
+        """Wait until every link is connected, a few seconds at most: a replica starts without its owners too."""
         for _ in range(_CONNECT_STEPS_MAX):
             if self.reachable:
                 return
@@ -238,7 +238,7 @@ class ShardedAccounts:
 
     async def _call(self, kind: MessageKind, owner: int, request: Any, wait_ms: int) -> Any:
         if self._delivered[owner]:
-            self._send_notice(owner)  # In the same write, which is most of what a notice costs.
+            self._send_notice(owner)  # In the same write as the call: the write is most of a notice's cost.
         try:
             return await self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
         except LinkGivenUp as error:
@@ -248,10 +248,10 @@ class ShardedAccounts:
             raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
 
     def _forget(self, request: HoldRequest) -> None:
-        """Nobody will use these holds: without this they would sit on the customer's credits until they expire.
+        """Void holds that nobody will use, so that the customer has the credits before the holds expire.
 
-        Only some proofs name their account; a key's or a session's holds, whose account this side does not
-        know, are left to their expiry.
+        Only a wallet's proof names its account. The account of a key or a session is not known here, so its holds are
+        left to their expiry.
         """
         if isinstance(request.proof, WalletProof | ProvenProof):
             for index, item in enumerate(request.items):
@@ -261,7 +261,7 @@ class ShardedAccounts:
                 self._void_in_background(void, _FORGET_TRIES)
 
     async def _void(self, request: SettleRequest, tries: int | None) -> None:
-        """tries: None: until it succeeds, as a charge for an answer that never left must not stay."""
+        """tries None: until it succeeds, because a charge for an answer that never left must not stay."""
         while tries is None or tries > 0:
             try:
                 owner = hosting.owner_index_of(request.pubkey, len(self._links))

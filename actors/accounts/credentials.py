@@ -1,4 +1,4 @@
-"""From the proof that a door passes on to the account it speaks for.
+"""Finds the account of a proof, and takes the nonce of a signed request.
 
 Implements: interface, "Authentication", "Priority and failure"; decisions, money rule 11.
 A shell: waits for the database, for sessions and for nonces. Signatures were verified by the door.
@@ -42,7 +42,7 @@ class Credentials:
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
     async def find(self, proof: Proof) -> Account | Err:
-        """As known, waiting for what is missing. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
+        """As `known`, loading what is not in memory. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
 
         Raises OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been dropped since.
         """

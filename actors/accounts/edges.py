@@ -1,4 +1,4 @@
-"""The owner's side of the hot links: what edges ask, and what happens when an edge goes away.
+"""The owner's side of the hot links: handles the requests of edges, and cleans up when an edge goes away.
 
 Implements: decisions, money rule 2; hostile input 57 (an edge that comes back after its charges were voided).
 A shell. An edge is a process that answers clients; it names itself in the first half of each operation id. An edge that
@@ -41,7 +41,7 @@ class Edges:
         self._shard, self._sleep = shard, sleep
         self._undelivered = UndeliveredCharges()
         self._fenced: dict[bytes, None] = {}  # Oldest first.
-        self._voiding: set[asyncio.Task[None]] = set()  # Kept, or the loop would forget them half way.
+        self._voiding: set[asyncio.Task[None]] = set()  # The event loop itself keeps no reference to its tasks.
 
     def is_fenced(self, edge: bytes) -> bool:
         return edge in self._fenced
@@ -64,7 +64,7 @@ class Edges:
         return self._settle_slowly(request, result)
 
     def void(self, request: SettleRequest) -> Any:
-        """Of a fenced edge too: it asks for what is done to its charges anyway."""
+        """Void an operation, of a fenced edge too: its charges are voided anyway."""
         return self._shard.void_now(request)
 
     def delivered(self, notice: DeliveredNotice) -> Noted | StartOver:
@@ -91,12 +91,12 @@ class Edges:
             task.add_done_callback(self._voiding.discard)
 
     async def voided(self) -> None:
-        """Until all that is to be voided has been."""
+        """Wait until all voids are done."""
         while self._voiding:
             await asyncio.wait(self._voiding)
 
     async def _settle_slowly(self, request: SettleRequest, result: Awaitable[SettleReply]) -> SettleReply:
-        # Noted before it is decided, and carried on without its edge: one that dies meanwhile is still made good.
+        # Noted before the decision, and continued without its edge: if the edge dies meanwhile, the charge is voided.
         self._undelivered.posted(request)
         reply = await asyncio.shield(asyncio.ensure_future(result))
         if not reply.ok:
@@ -104,7 +104,7 @@ class Edges:
         return reply
 
     async def _void_all(self, undelivered: list[SettleRequest]) -> None:
-        """While the ledger cannot say, they are asked again; asking again is harmless."""
+        """Void all. A void that the ledger cannot confirm is repeated; repeating it is harmless."""
         left = undelivered
         while left:
             again: list[SettleRequest] = []
@@ -131,4 +131,4 @@ async def _end_of(result: Any) -> None:
     if not isinstance(result, tuple):
         await result
     elif result[1] is not None:
-        await asyncio.shield(result[1])  # The future is everybody's whose entries are in that group.
+        await asyncio.shield(result[1])  # All entries of the group share this future.

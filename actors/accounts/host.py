@@ -55,8 +55,8 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
 
 
 class AccountShardActor:
-    """Owns the virtual shards v with v % actors == index. Started by its first request, so that a restarted one
-    takes the next epoch as soon as anybody asks for its address."""
+    """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
+    the next epoch as soon as an edge asks for its address."""
 
     def __init__(self, config: Config, index: int) -> None:
         self._config, self._index = config, index
@@ -86,7 +86,7 @@ class AccountShardActor:
     async def _ready(self) -> AccountShard:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
-        # Shielded: the first asker going away must not stop the start for everybody.
+        # Shielded: the start goes on when its first caller leaves.
         await asyncio.shield(self._starting)
         assert self._shard is not None
         return self._shard
@@ -95,7 +95,7 @@ class AccountShardActor:
         try:
             await self._open()
         except Exception:
-            # Ray restarts the process; half an owner must not linger with an epoch that it does not use.
+            # Ray restarts the process. An owner that has started by half must not keep an epoch that it does not use.
             logger.exception("account shard %d cannot start", self._index)
             os._exit(1)
 
@@ -133,7 +133,7 @@ class AccountShardActor:
         self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
 
     async def _watch(self, shard: AccountShard) -> None:
-        """A shard whose write was refused by the fence is somebody's former self: it ends, and Ray starts a new one."""
+        """End this process when its shards have a newer owner; Ray starts a new one."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             if (await shard.health()).get("fenced", False):

@@ -1,4 +1,4 @@
-"""The regular work of an owner beside answering: it tells events, looks for expiring batches, makes room for entries.
+"""The regular work of an owner: it tells events, ends expired batches and makes the next month's partition.
 
 Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`; ledger entries of type `expiry` for
 accounts that nobody asks for; hostile input 53. A shell; part of AccountShard's tick. A later tick tries again whatever
@@ -61,7 +61,7 @@ class Maintenance:
                 self._look_at = steady + _LOOK_SECONDS
             await self._tell()
         except (StoreUnavailable, OwnerUnavailable) as error:
-            logger.warning("upkeep is late, the next tick tries again: %s", error)
+            logger.warning("maintenance is late, the next tick tries again: %s", error)
 
     async def _expire(self, now: int) -> None:
         """Accounts that are not in memory would keep credits past their date until somebody asks for them."""
@@ -78,7 +78,7 @@ class Maintenance:
                 self._activations.end_due(account, self._activations.moment())
 
     async def _tell(self) -> None:
-        """At least once: said to be told only after the sink has it."""
+        """Tell events at least once: an event is marked as told after the sink has taken it."""
         untold = await self._store.outbox.untold(self._shards, _TOLD_AT_ONCE_MAX)
         for announcement in untold:
             self._sink.emit(announcement.event)

@@ -87,7 +87,7 @@ class Sessions:
         return token_hash in self._drops
 
     async def flush(self) -> None:
-        """Write the slides and the ends that gathered. What fails is tried again with the next flush."""
+        """Write the prolonged and the ended sessions. A write that fails is repeated with the next flush."""
         for token_hash in list(self._drops):
             try:
                 await self._store.drop_session(token_hash)

@@ -1,8 +1,8 @@
-"""How operations end: settled, released or voided, whoever granted their holds.
+"""Ends operations: settles, releases or voids them, whichever owner granted their holds.
 
 Implements: design, section 4 step 6; decisions, money rules 1 and 2; hostile inputs 17, 19 and 57.
-A shell: what is decided is decided in core.py. An operation that memory does not know is looked up in the store first;
-everything from finding the account in memory to recording the event then happens without an await.
+A shell: core.py decides. An operation that is not in memory is looked up in the store first. Nothing is awaited between
+finding the account in memory and recording the event.
 """
 
 import asyncio

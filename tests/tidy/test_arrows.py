@@ -31,7 +31,7 @@ OPEN = {
     "upstream": {"node_health", "replies", "transactions"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
-    "accounts": {"audit_database"},  # Where the books are, for the audit that compares them with the chain.
+    "accounts": {"audit_database"},  # Finds the database, for the audit that compares it with the chain.
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
