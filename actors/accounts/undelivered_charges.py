@@ -2,9 +2,9 @@
 
 Implements: decisions, money rule 2: no unanswered call is in the ledger, whatever is killed. A charge is durable
 before its answer may leave, so an edge that dies in between leaves a charge that nobody was answered for. Edges
-therefore report the answers that they have delivered. When an edge is gone for good, its other charges are voided, which
-writes refunds. An answer that was delivered in the edge's last moments, and not reported any more, is refunded too: in
-doubt the customer keeps the credits.
+therefore report the answers that they have delivered. When an edge is gone for good, its other charges are voided,
+which writes refunds. An answer that was delivered in the edge's last moments, and not reported any more, is refunded
+too: in doubt the customer keeps the credits.
 
 Pure. In the memory of one owner: when owner and edge die at the same moment, these charges stay.
 """
