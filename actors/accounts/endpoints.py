@@ -26,26 +26,40 @@ _OFFSET_MAX = 10**9
 _REF_CODE_MAX = 64
 _REASON_MAX = 200
 _OPERATION_MAX = 128
+_PER_SECOND_MAX, _CONCURRENCY_MAX = 1_000_000, 100_000
 _BASE_UNITS_MAX = 10**17  # More USDC than there is; keeps credits within the database's numbers.
+_NOT_NAMED = "a deposit is named by 64 bytes of signature and the number of a transfer"
 
 
 def mistake_in(command: Command[Any]) -> str | None:
     """Return one sentence on what is wrong with the parameters of this command, or None."""
     match command:
-        case ReadLedger(_, offset, limit):
-            return _page_mistake(offset, limit)
-        case AdjustCredits(_, amount, reason, operation):
-            return _adjustment_mistake(amount, reason, operation)
-        case SetStatus(_, status):
-            return None if status in (ACTIVE, SUSPENDED) else f"the status must be {ACTIVE} or {SUSPENDED}"
-        case SetLimits(_, requests_per_second, concurrency):
-            return _limits_mistake(requests_per_second, concurrency)
-        case CreditDeposit(_, transfer):
-            return _transfer_mistake(transfer)
-        case AssignDeposit(_, transfer, reason):
-            return _transfer_mistake(transfer) or _reason_mistake(reason)
-        case TakeBackDeposit(_, signature, index, reason):
-            return _transfer_mistake(PaidTransfer(signature, index, 1, 0)) or _reason_mistake(reason)
+        case ReadLedger(_, offset) if not 0 <= offset <= _OFFSET_MAX:
+            return f"offset must be 0 to {_OFFSET_MAX}"
+        case ReadLedger(_, _, limit) if not 0 <= limit <= PAGE_MAX:
+            return f"limit must be 0 to {PAGE_MAX}"
+        case AdjustCredits(_, amount) if not 0 < abs(amount) <= ADJUSTMENT_MAX:
+            return f"the amount must be 1 to {ADJUSTMENT_MAX} credits, or as many below zero"
+        case AdjustCredits(_, _, reason) if not _is_line(reason, 0, _REASON_MAX):
+            return f"the reason must be at most {_REASON_MAX} printable characters"
+        case AdjustCredits(operation=operation) if not _is_line(operation, 1, _OPERATION_MAX):
+            return f"the operation must be 1 to {_OPERATION_MAX} printable characters"
+        case SetStatus(_, status) if status not in (ACTIVE, SUSPENDED):
+            return f"the status must be {ACTIVE} or {SUSPENDED}"
+        case SetLimits(_, per_second) if per_second is not None and not 1 <= per_second <= _PER_SECOND_MAX:
+            return f"requests per second must be 1 to {_PER_SECOND_MAX}"
+        case SetLimits(_, _, concurrency) if concurrency is not None and not 1 <= concurrency <= _CONCURRENCY_MAX:
+            return f"concurrency must be 1 to {_CONCURRENCY_MAX}"
+        case CreditDeposit(_, transfer) | AssignDeposit(_, transfer) if not _is_named(
+            transfer.signature, transfer.index
+        ):
+            return _NOT_NAMED
+        case TakeBackDeposit(_, signature, index) if not _is_named(signature, index):
+            return _NOT_NAMED
+        case CreditDeposit(_, paid) | AssignDeposit(_, paid) if not _is_worth_something(paid):
+            return "a deposit has an amount above zero and a slot"
+        case AssignDeposit(reason=reason) | TakeBackDeposit(reason=reason) if not _is_line(reason, 1, _REASON_MAX):
+            return f"the reason must be 1 to {_REASON_MAX} printable characters"
     return None
 
 
@@ -56,39 +70,13 @@ def usable_ref_code(ref_code: str | None) -> str | None:
     return ref_code
 
 
-def _page_mistake(offset: int, limit: int) -> str | None:
-    if not 0 <= offset <= _OFFSET_MAX:
-        return f"offset must be 0 to {_OFFSET_MAX}"
-    return None if 0 <= limit <= PAGE_MAX else f"limit must be 0 to {PAGE_MAX}"
+def _is_line(text: str, least: int, most: int) -> bool:
+    return least <= len(text) <= most and text.isprintable()
 
 
-def _adjustment_mistake(amount: int, reason: str, operation: str) -> str | None:
-    if not 0 < abs(amount) <= ADJUSTMENT_MAX:
-        return f"the amount must be 1 to {ADJUSTMENT_MAX} credits, or as many below zero"
-    if len(reason) > _REASON_MAX or not reason.isprintable():
-        return f"the reason must be at most {_REASON_MAX} printable characters"
-    if not 0 < len(operation) <= _OPERATION_MAX or not operation.isprintable():
-        return f"the operation must be 1 to {_OPERATION_MAX} printable characters"
-    return None
+def _is_named(signature: bytes, index: int) -> bool:
+    return len(signature) == SIGNATURE_BYTES and 0 <= index <= INDEX_MAX
 
 
-def _transfer_mistake(transfer: PaidTransfer) -> str | None:
-    if len(transfer.signature) != SIGNATURE_BYTES or not 0 <= transfer.index <= INDEX_MAX:
-        return "a deposit is named by 64 bytes of signature and the number of a transfer"
-    if not 0 < transfer.base_units <= _BASE_UNITS_MAX or transfer.slot < 0:
-        return "a deposit has an amount above zero and a slot"
-    return None
-
-
-def _reason_mistake(reason: str) -> str | None:
-    if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
-        return f"the reason must be 1 to {_REASON_MAX} printable characters"
-    return None
-
-
-def _limits_mistake(requests_per_second: int | None, concurrency: int | None) -> str | None:
-    if requests_per_second is not None and not 1 <= requests_per_second <= 1_000_000:
-        return "requests per second must be 1 to 1000000"
-    if concurrency is not None and not 1 <= concurrency <= 100_000:
-        return "concurrency must be 1 to 100000"
-    return None
+def _is_worth_something(transfer: PaidTransfer) -> bool:
+    return 0 < transfer.base_units <= _BASE_UNITS_MAX and transfer.slot >= 0
