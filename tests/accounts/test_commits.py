@@ -8,10 +8,10 @@ from actors.accounts import commits
 from actors.accounts.account import Account, ProfileSet, apply, new_account
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import decide_adjust, decide_settle
+from actors.accounts.core import decide_adjust, decide_hold, decide_settle
 from actors.accounts.ledger_clock import LedgerClock
 from actors.telemetry.metrics import Metrics
-from tests.accounts.making import ALICE, BOB, DEFAULTS, START, opened, settle
+from tests.accounts.making import ALICE, BOB, DEFAULTS, START, hold, opened, pubkey_of, settle
 from tests.accounts.shards import SHARDS, World, settle_down
 
 
@@ -78,28 +78,79 @@ async def test_what_gathers_while_a_write_flies_is_the_next_write(world: World, 
     assert owner.commits.pending() is None
 
 
-async def test_a_caller_who_is_alone_does_not_wait_for_others(world: World, owner: Owner) -> None:
-    """Lingering begins only where several gathered at once before."""
+async def test_a_caller_who_is_alone_waits_for_nobody(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group is written at once when none of its accounts has another call under way."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    account, other = owner.account(credits=1_000), owner.account(BOB)
+    await settle_down()
+    await owner.post(account, 0)
+    held(other, 100)  # Its account is neither in this group nor in the one before.
+    for number in range(1, 5):
+        await owner.post(account, number)
+    assert world.store.writes == 1 + 5
+
+
+async def test_a_group_waits_for_the_calls_that_are_under_way(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of them ends the waiting: nobody waits for a clock."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     account = owner.account(credits=1_000)
-    waited = 0
+    await settle_down()
+    for number in range(1, 4):
+        held(account, number)
+    first = owner.post(account, 1)
+    second = owner.post(account, 2)
+    await settle_down()
+    assert world.store.writes == 1 and not first.done()
+    third = owner.post(account, 3)
+    assert third is first is second
+    await third
+    assert world.store.writes == 2
 
-    async def linger(seconds: float) -> None:
-        nonlocal waited
-        waited += 1
-        await real_sleep(0)
 
-    real_sleep, asyncio.sleep = asyncio.sleep, linger  # type: ignore[assignment]
-    try:
-        for number in range(5):
-            await owner.post(account, number)
-        alone = waited
-        await [owner.post(account, number) for number in range(10, 30)][-1]
-        await owner.post(account, 40)
-    finally:
-        asyncio.sleep = real_sleep
-    store_steps = 1  # The memory store yields once a write.
-    assert alone == 5 * store_steps
-    assert waited > 7 * store_steps
+async def test_a_group_does_not_wait_for_a_call_that_takes_long(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits one step in vain; after that, groups do not wait at all for a while, and longer each time."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
+    account = owner.account(credits=1_000)
+    await settle_down()
+    held(account, 1)
+    await owner.post(account, 2)
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    await owner.post(account, 3)
+    waits = owner.post(account, 4)
+    await settle_down()
+    assert not waits.done()
+    owner.post(account, 1)
+    await waits
+
+
+async def test_where_many_accounts_write_together_the_next_group_waits_too(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them needs to have a call under way: others are likely to come, for one step at least."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
+    accounts = [owner.account(pubkey_of(f"customer {number}")) for number in range(8)]
+    await settle_down()
+    assert world.store.writes == 1
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    waits = owner.post(accounts[0], 1)
+    await settle_down()
+    assert not waits.done()
+    owner.commits.distrust(accounts[0])  # Nothing else ends it before the hour is over.
+    with pytest.raises(OwnerUnavailable):
+        await waits
+
+
+def held(account: Account, number: int) -> None:
+    """A call that is under way: its hold was granted and has not ended."""
+    event = decide_hold(account, hold(number, 1), START).event
+    assert event is not None
+    apply(account, event)
 
 
 async def test_what_is_durable_is_counted_and_nothing_else(world: World, owner: Owner) -> None:
