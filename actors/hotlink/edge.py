@@ -1,17 +1,18 @@
 """The edge's side of the hot link: sends waiting calls as one frame, and finds its owner again after a break.
 
-Implements: design, section 2 (coalesced frames, at most two in flight of each kind; a broken link is made again, and
-what is unanswered is sent again). Every request must be idempotent by its own operation id: after a break, or when the
+Implements: design, section 2 (coalesced frames, few in flight of each kind; a broken link is made again, and what is
+unanswered is sent again). Every request must be idempotent by its own operation id: after a break, or when the
 owner could not say, it is sent again. The owner's side is owner.py.
 
 Calls of one turn of the loop wait for one flush at its end, which writes the frames of all kinds at once.
 
-What happens when full: while the transport's buffer is full, or two frames of a kind are in flight, calls wait on their
-lane; from UNANSWERED_MAX on, new work is refused.
+What happens when full: while the transport's buffer is full, or two frames of a kind with at least FEW_CALLS calls are
+in flight, calls wait on their lane; from UNANSWERED_MAX on, new work is refused.
 """
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -25,6 +26,10 @@ from actors.hotlink.owner import GONE_SECONDS
 logger = logging.getLogger(__name__)
 
 FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one being worked on, one on the wire. More frames would only be smaller ones.
+# While fewer calls of a kind are in flight, the next frame leaves whatever the number of frames. A frame of settles
+# flies until its group is durable, and the group waits for calls that are under way (accounts/commits.py): they would
+# miss it if they waited here.
+FEW_CALLS = 16
 FRAME_ITEMS_MAX = 1_024  # Keeps a frame well under FRAME_BYTES_MAX and an owner's turn short.
 UNANSWERED_MAX = 20_000  # Per link. Beyond it calls are refused at once (LinkFull), which the door turns into 503.
 _SWEEP_SECONDS = 0.25
@@ -61,12 +66,26 @@ class _Call:
 class _Lane:
     """One kind of request: the calls that wait, and the frames in flight."""
 
-    __slots__ = ("decoder", "frames", "number", "waiting")
+    __slots__ = ("decoder", "frames", "in_flight", "number", "waiting")
 
     def __init__(self, kind: MessageKind) -> None:
         self.number, self.decoder = kind.number, kind.answer_decoder()
         self.waiting: list[_Call] = []
-        self.frames: dict[int, float] = {}  # Those in flight, and when each was sent.
+        self.frames: dict[int, tuple[float, int]] = {}  # Those in flight: when each was sent, and its calls.
+        self.in_flight = 0  # Calls in these frames.
+
+    def may_send(self) -> bool:
+        return len(self.frames) < FRAMES_IN_FLIGHT_MAX or self.in_flight < FEW_CALLS
+
+    def sent(self, frame: int, now: float, calls: int) -> None:
+        self.frames[frame] = now, calls
+        self.in_flight += calls
+
+    def acknowledged(self, frame: int) -> float:
+        """When this frame was sent; for one of an earlier connection: never."""
+        sent_at, calls = self.frames.pop(frame, (-math.inf, 0))
+        self.in_flight -= calls
+        return sent_at
 
 
 class Link:
@@ -133,7 +152,7 @@ class Link:
         self._sequence += 1
         call = self._calls[self._sequence] = _Call(lane, self._sequence, item, future, loop.time() + wait_ms / 1000)
         lane.waiting.append(call)
-        if not self._flush_is_due and len(lane.frames) < FRAMES_IN_FLIGHT_MAX:
+        if not self._flush_is_due and lane.may_send():
             self._flush_is_due = True
             loop.call_soon(self.flush)
         return future
@@ -154,7 +173,7 @@ class Link:
         frames: list[bytes] = []
         try:
             for lane in self._lanes.values():
-                while lane.waiting and len(lane.frames) < FRAMES_IN_FLIGHT_MAX:
+                while lane.waiting and lane.may_send():
                     frames.append(self._next_frame(lane))
         except Exception:  # A bug: everything unanswered goes again on the next connection.
             logger.exception("hot link: a frame cannot be made")
@@ -171,16 +190,14 @@ class Link:
             call.waits = False
             items.append((call.sequence, call.item))
         self._frame += 1
-        lane.frames[self._frame] = self._monotonic()
+        lane.sent(self._frame, self._monotonic(), len(items))
         return message(lane.number, (self._frame, items))
 
     def take_answer(self, answer: bytes) -> None:
         lane = self._lanes[answer[0]]
         frame, replies = lane.decoder.decode(answer[1:])
         if frame:
-            sent = lane.frames.pop(frame, None)
-            if sent is not None and sent + _HEARD_SECONDS > self.heard_until:
-                self.heard_until = sent + _HEARD_SECONDS
+            self.heard_until = max(self.heard_until, lane.acknowledged(frame) + _HEARD_SECONDS)
             if lane.waiting and not self._flush_is_due:
                 self._flush_is_due = True
                 self._running_loop().call_soon(self.flush)
@@ -233,7 +250,7 @@ class Link:
             return
         self._connection = None
         for lane in self._lanes.values():
-            lane.waiting, lane.frames = [], {}
+            lane.waiting, lane.frames, lane.in_flight = [], {}, 0
         for call in self._calls.values():
             call.waits, call.pauses = True, False
             call.lane.waiting.append(call)

@@ -177,6 +177,7 @@ async def test_while_the_transport_is_full_calls_stay_on_their_lane() -> None:
 async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: at most two frames of a kind fly, of so many items each."""
     monkeypatch.setattr(edge_module, "FRAME_ITEMS_MAX", 2)
+    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
     standing = Standing()
     for text in "abcdefg":
         standing.link.call(ECHO, Ask(text), 5_000)
@@ -191,8 +192,28 @@ async def test_what_waits_for_room_leaves_when_a_frame_is_acknowledged(monkeypat
     standing.end()
 
 
-async def test_after_a_break_what_is_unanswered_goes_again_oldest_first() -> None:
+async def test_a_few_calls_leave_at_once_in_however_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: the owner's group waits for the few calls that are under way, so none of them waits for the group here."""
+    monkeypatch.setattr(edge_module, "FEW_CALLS", 4)
+    standing = Standing()
+    for text in "abcdef":
+        standing.link.call(ECHO, Ask(text), 5_000)
+        await standing.turn()
+    assert standing.texts() == [["a"], ["b"], ["c"], ["d"]]
+    standing.answer(1)
+    await standing.turn()
+    assert standing.texts() == [["e", "f"]]
+    standing.answer(2)
+    standing.answer(2)
+    standing.link.call(ECHO, Ask("g"), 5_000)
+    await standing.turn()
+    assert standing.texts() == [], "four are in flight, as a frame is acknowledged once"
+    standing.end()
+
+
+async def test_after_a_break_what_is_unanswered_goes_again_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: resent by operation id, and nothing that was answered."""
+    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
     standing = Standing()
     for text in "abc":
         standing.link.call(ECHO, Ask(text), 5_000)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.hotlink import edge as edge_module
 from actors.hotlink import owner as owner_module
 from actors.hotlink.edge import Link, LinkTimeout
 from actors.hotlink.messages import AskAgain, MessageKind
@@ -91,8 +92,9 @@ async def test_slow_items_do_not_hold_up_the_others() -> None:
     await owner.server.stop()
 
 
-async def test_a_commit_is_awaited_and_at_most_two_frames_fly() -> None:
+async def test_a_commit_is_awaited_and_at_most_two_frames_fly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a post is answered only when its group is durable; at most two frames of a kind are in flight."""
+    monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
     owner = await Owner().start()
     link = linked(owner)
     futures = []
