@@ -8,12 +8,13 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,14 @@ class ProductFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A thousand free ports; the doors take the last ones, the cluster the first."""
+    """A thousand free ports; the doors take the last ones, the cluster the first.
+
+    claim: listens on the very last one for as long as this object lives, so that nobody else is given these ports
+    before a product listens on them, or while it is being restarted.
+    """
 
     first: int
+    claim: socket.socket | None = field(default=None, repr=False, compare=False)
 
     @property
     def http(self) -> int:
@@ -73,13 +79,22 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """A range that nobody listens in at this moment."""
+    """A range that nobody listens in and nobody else was given."""
     listening = [entry.laddr for entry in psutil.net_connections("tcp") if entry.status == psutil.CONN_LISTEN]
     taken = {address.port for address in listening if address}
     while True:
         first = random.randrange(_PORT_FIRST_MIN, _PORT_FIRST_MAX, _PORTS)
-        if not taken.intersection(range(first, first + _PORTS)):
-            return Ports(first)
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", first + _PORTS - 1))
+            claim.listen()
+        except OSError:
+            claim.close()
+            continue
+        if taken.intersection(range(first, first + _PORTS)):
+            claim.close()
+            continue
+        return Ports(first, claim)
 
 
 def command(*arguments: str, optimise: bool = False) -> list[str]:
@@ -103,7 +118,13 @@ class Product:
         self._ready_path = data_dir.with_name(data_dir.name + ".ready.json")
         self.output_path = data_dir.with_name(data_dir.name + ".output.log")
         self._process: subprocess.Popen[bytes] | None = None
+        self._printed_before = 0  # Bytes of the output that are of earlier starts.
         self.ready: dict[str, Any] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and nobody has seen it end since."""
+        return self._process is not None
 
     @property
     def pid(self) -> int:
@@ -137,6 +158,7 @@ class Product:
     def launch(self) -> None:
         """The process only; `wait_for_output` and `start` say how far it has come."""
         self._ready_path.unlink(missing_ok=True)
+        self._printed_before = self.output_path.stat().st_size if self.output_path.exists() else 0
         arguments = ("--data-dir", str(self.data_dir), "--ready-file", str(self._ready_path))
         with self.output_path.open("ab") as output:
             self._process = subprocess.Popen(
@@ -151,9 +173,13 @@ class Product:
 
     def wait_for_output(self, text: str) -> None:
         """Until it has printed this. Raises ProductFailed when it ends before."""
-        while text not in self.output_path.read_text(encoding="utf-8", errors="replace"):
+        while text not in self.output():
             self._check_running()
             time.sleep(0.05)
+
+    def output(self) -> str:
+        """What it has printed since it was started last."""
+        return self.output_path.read_bytes()[self._printed_before :].decode(errors="replace")
 
     def _check_running(self) -> None:
         assert self._process is not None, "not started"
@@ -270,7 +296,7 @@ class Product:
         return found
 
     def _tail(self) -> str:
-        return self.output_path.read_text(encoding="utf-8", errors="replace")[-_TAIL_CHARACTERS:]
+        return self.output()[-_TAIL_CHARACTERS:]
 
 
 def _distinct(processes: Sequence[psutil.Process]) -> list[psutil.Process]:

@@ -53,7 +53,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(WHOLE_PRODUCT))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it."""
+    if not item.nodeid.startswith(WHOLE_PRODUCT):
+        return 3
+    return 2 if item.get_closest_marker("stops") else 1 if item.get_closest_marker("kills") else 0
 
 
 def in_a_thread(work: Callable[[], Awaitable[object]]) -> None:

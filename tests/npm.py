@@ -9,16 +9,16 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.installed import Installed, run_installer
+
 PACKAGE = Path(__file__).parent / "clients" / "package.json"
-_INSTALL_SECONDS = 180
-_RUN_SECONDS = 90
+_RUN_SECONDS = 180
 _NODE_MAJOR_MIN = 20
 # What npm says when the registry cannot be reached; anything else is a failure of the test.
 _OUT_OF_REACH = (
@@ -55,38 +55,34 @@ class Npm:
         return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-@pytest.fixture(scope="session")
-def npm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Npm:
-    """Kept between runs, made anew when package.json changes."""
-    node, command = shutil.which("node"), shutil.which("npm")
-    if node is None or command is None:
-        pytest.skip("node and npm are not on the PATH")
+def _install(folder: Path) -> None:
+    shutil.copy(PACKAGE, folder)
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1")
+    run_installer(("npm", "install", *options), folder, "npm", _OUT_OF_REACH)
+
+
+PACKAGES = Installed(hashlib.sha256(PACKAGE.read_bytes()).hexdigest()[:16], _install)
+
+
+def _why_not() -> str:
+    """Why no JavaScript client can run here; empty when one can."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        return "node and npm are not on the PATH"
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if int(version.removeprefix("v").partition(".")[0]) < _NODE_MAJOR_MIN:
-        pytest.skip(f"node {version} is older than {_NODE_MAJOR_MIN}, which @solana/kit needs")
-    cache = getattr(pytestconfig, "cache", None)  # Missing when pytest runs with `-p no:cacheprovider`.
-    base = cache.mkdir("clients") if cache is not None else tmp_path_factory.mktemp("clients")
-    folder = base / hashlib.sha256(PACKAGE.read_bytes()).hexdigest()[:16]
-    if not folder.exists():
-        _install(command, folder)
-    return Npm(folder)
+        return f"node {version} is older than {_NODE_MAJOR_MIN}, which @solana/kit needs"
+    return ""
 
 
-def _install(command: str, folder: Path) -> None:
-    """Beside its place first: a run that is broken off, or another at the same time, leaves nothing half done."""
-    fresh = Path(tempfile.mkdtemp(prefix="installing-", dir=folder.parent))
-    shutil.copy(PACKAGE, fresh)
-    install = [command, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
-    try:
-        done = subprocess.run(install, cwd=fresh, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
-        if done.returncode != 0 and any(word in done.stderr for word in _OUT_OF_REACH):
-            pytest.skip(f"the npm registry is out of reach: {done.stderr.strip().splitlines()[0]}")
-        assert done.returncode == 0, done.stderr
-        try:
-            fresh.rename(folder)
-        except OSError:
-            assert folder.exists()  # Another run was faster.
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"the npm registry did not answer within {_INSTALL_SECONDS} s")
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any("npm" in getattr(item, "fixturenames", ()) for item in session.items) and not _why_not():
+        PACKAGES.begin(session.config)
+
+
+@pytest.fixture(scope="session")
+def npm(pytestconfig: pytest.Config) -> Npm:
+    """Kept between runs, made anew when package.json changes."""
+    if reason := _why_not():
+        pytest.skip(reason)
+    return Npm(PACKAGES.folder(pytestconfig))

@@ -6,30 +6,55 @@ not need it never meet it.
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.product import Product, free_ports
+from tests.operator_process import OperatorProcess
 
 # Everything comes from one address here; the limit per address has its own tests.
 _SETTINGS = {"LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000", "LEDGER_GATEWAY__REPLICAS": "2"}
 
 
+class StaffedProduct(Product):
+    """With an operator who stays: the commands of `operator` run in one process, which leaves before the product
+    stops. `Product.operator` gives a command as a process of its own."""
+
+    _staff: OperatorProcess | None = None
+
+    def operator(self, *arguments: str) -> str:
+        if self._staff is None:
+            self._staff = OperatorProcess(self.data_dir, self.ports.settings())
+        return self._staff.run("accounts", *arguments)
+
+    def ended(self, act: Callable[[], None]) -> int:
+        self._leave()
+        return super().ended(act)
+
+    def kill(self) -> None:
+        self._leave()
+        super().kill()
+
+    def _leave(self) -> None:
+        staff, self._staff = self._staff, None
+        if staff is not None:
+            staff.close()
+
+
 @pytest.fixture(scope="session")
-def product(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Ready to serve. A test that stops it must start it again; stopping fails when a process of it is left.
+def product_in_any_state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The session's product, which runs or not. Stopping it fails when a process of it is left.
 
     When a test has failed, its logs are kept, and where they are is printed.
     """
     if hasattr(request.config, "workerinput"):  # The folder above a worker's own is the whole session's.
-        (tmp_path_factory.getbasetemp().parent / "product").mkdir()  # Fails where another worker has started one.
+        (tmp_path_factory.getbasetemp().parent / "product").mkdir()  # Fails where another worker has one.
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
-    running = Product(folder / "data", _SETTINGS, free_ports())
+    running = StaffedProduct(folder / "data", _SETTINGS, free_ports())
     try:
-        running.start()
         yield running
     except BaseException:
         running.kill()
@@ -41,6 +66,19 @@ def product(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         if request.session.testsfailed:
             _keep_logs(running, request.config)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def product(product_in_any_state: Product) -> Product:
+    """Ready to serve: it is started again for the next test after one that has stopped it."""
+    product_in_any_state.start()
+    return product_in_any_state
+
+
+@pytest.fixture(autouse=True)
+def _product_runs(request: pytest.FixtureRequest) -> None:
+    if "product" in request.fixturenames and not (running := request.getfixturevalue("product")).is_running:
+        running.start()
 
 
 def _keep_logs(running: Product, config: pytest.Config) -> None:

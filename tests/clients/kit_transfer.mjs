@@ -26,7 +26,7 @@ const signature = getSignatureFromTransaction(transaction);
 const sent = await rpc.sendTransaction(getBase64EncodedWireTransaction(transaction), { encoding: 'base64' }).send();
 
 let status = null;
-for (let attempt = 0; attempt < 100; attempt += 1) {
+for (let attempt = 0; attempt < 600; attempt += 1) {
   status = (await rpc.getSignatureStatuses([signature]).send()).value[0];
   if (status?.err) throw new Error(`the transfer failed: ${JSON.stringify(status.err)}`);
   if (['confirmed', 'finalized'].includes(status?.confirmationStatus)) break;

@@ -18,7 +18,7 @@ _LANDED = (TransactionConfirmationStatus.Confirmed, TransactionConfirmationStatu
 
 
 async def landed(client: AsyncClient, signature: Signature) -> None:
-    for _ in range(100):
+    for _ in range(600):
         status = (await client.get_signature_statuses([signature])).value[0]
         if status is not None:
             assert status.err is None, status

@@ -25,6 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def heavy_customer(product: Product) -> Customer:
     """Rich and hardly limited: for load."""
+    return rich_and_unlimited(product)
+
+
+@pytest.fixture(scope="session")
+def other_heavy_customer(product: Product) -> Customer:
+    """For load beside the first one's."""
+    return rich_and_unlimited(product)
+
+
+def rich_and_unlimited(product: Product) -> Customer:
     customer = Customer(product)
     customer.grant(1_000_000)
     customer.limits(10_000, 1_000)

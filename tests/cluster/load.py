@@ -12,7 +12,7 @@ from tests.customers import Customer, rpc_body
 
 _BODY = rpc_body("getSlot")
 _BURST_MAX = 20
-_TIMEOUT = aiohttp.ClientTimeout(total=40)
+_TIMEOUT = aiohttp.ClientTimeout(total=90)  # A replica that hangs is waited for by the front for 60 s.
 
 
 @dataclass(slots=True)

@@ -18,11 +18,11 @@ from bench.product import Product
 from tests.customers import Customer
 from tests.framings import FRAMINGS, Framing, body
 
-_TIMES = 20
+_TIMES = 12  # Three of each pause.
 _CONNECTIONS = 4  # Of the victim: HAProxy has several connections to hand on, and all must be sound.
 _PAUSES_SECONDS = (0.0, 0.0005, 0.001, 0.003)  # In turn: what matters is what is under way when the rest arrives.
-_QUIET_SECONDS = 0.5  # An attacker's connection on which nothing arrives for so long has had its answers.
-_ANSWER_SECONDS = 10.0
+_QUIET_SECONDS = 3.0  # An attacker's connection on which nothing arrives for so long has had its answers.
+_ANSWER_SECONDS = 90.0
 _CREDITS = {"attacker": 500_000, "victim": 1_000_000}  # Far enough apart to tell whose figures an answer carries.
 
 

@@ -27,8 +27,8 @@ from tests.cluster.test_faults import eventually, is_well
 from tests.customers import Customer, request, rpc_body
 
 _ATTACKERS = 4_096
-_ATTACK_SECONDS = 12.0
-_BACK_SECONDS = 30.0
+_ATTACK_SECONDS = 8.0  # A slow client is cut off after 5 s, and begins again.
+_BACK_SECONDS = 90.0
 _CALL = rpc_body("getSlot")
 
 
@@ -38,7 +38,7 @@ def asked_from(
     """The answer to a client at this address of the machine. Its body is read."""
     parts = urlsplit(url)
     assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30, source_address=(source, 0))
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=90, source_address=(source, 0))
     with contextlib.closing(connection):
         connection.request("GET" if body is None else "POST", path, body, headers or {})
         answer = connection.getresponse()
@@ -208,8 +208,8 @@ async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, he
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     clients = _ATTACKERS if files_max == resource.RLIM_INFINITY else min(_ATTACKERS, files_max // 3)
     async with Attack(product, clients) as attack:
+        await asyncio.wait_for(attack.at_work.wait(), _BACK_SECONDS)
         deadline = time.monotonic() + _ATTACK_SECONDS
-        await asyncio.wait_for(attack.at_work.wait(), _ATTACK_SECONDS)
         seconds: list[float] = []
         statuses: Counter[int] = Counter()
         while not attack.held_seconds or time.monotonic() < deadline:
@@ -220,9 +220,9 @@ async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, he
         assert attack.connected >= clients / 2, "the attack is over"
     assert set(statuses) == {200}
     assert statuses[200] > 20, statuses
-    assert sorted(seconds)[len(seconds) // 2] < 0.5
-    assert max(seconds) < 3
-    assert max(attack.held_seconds) < 10
+    assert sorted(seconds)[len(seconds) // 2] < 1
+    assert max(seconds) < 5  # One that waited for slow clients would wait for ever, as they begin again.
+    assert max(attack.held_seconds) < 20  # They would send for hours. Seen by a test that is busy with 4,096 of them.
 
 
 # --- when nobody is behind the front
@@ -231,7 +231,7 @@ async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, he
 def said_by_the_front(product: Product, customer: Customer) -> tuple[int, str | None, str | None, object] | None:
     """Status, type, hint and code of an answer that is not the call's; None when the connection was closed."""
     parts = urlsplit(product.http_url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=70)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=90)
     with contextlib.closing(connection):
         try:
             connection.request("POST", "/", _CALL, customer.key_headers)
@@ -248,6 +248,7 @@ _BROKEN_OFF = (502, "application/json", "2", "UPSTREAM_ERROR")
 _ANSWERED = (200, "application/json", None, None)
 
 
+@pytest.mark.kills
 def test_replicas_that_hang_are_503_as_the_interface_has_it(product: Product, heavy_customer: Customer) -> None:
     """Interface: -32003 with `retry_after_secs` and Retry-After, as soon as the health checks have failed; a call that
     a replica had is answered when it goes on."""
@@ -266,6 +267,7 @@ def test_replicas_that_hang_are_503_as_the_interface_has_it(product: Product, he
     assert eventually(lambda: is_well(product), _BACK_SECONDS)
 
 
+@pytest.mark.kills
 def test_replicas_that_are_killed_leave_no_plain_text(product: Product, heavy_customer: Customer) -> None:
     """Interface: until Serve has started others, every answer is the interface's 502 or 503, or the connection ends."""
     pids = product.running("ray::ServeReplica")

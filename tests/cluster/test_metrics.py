@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.product import Product
 from tests.customers import Customer, Wallet, request, rpc_body
 
-_FRESH_SECONDS_MAX = 60  # A process that a test killed leaves the page after thirty seconds.
+_FRESH_SECONDS_MAX = 120  # A process that a test killed leaves the page after thirty seconds.
+_LOOK_SECONDS = 0.5  # Processes report every two seconds.
 
 
 class Page:
@@ -20,8 +21,8 @@ class Page:
         deadline = time.monotonic() + _FRESH_SECONDS_MAX
         while not self._is_fresh(asked_at):
             assert time.monotonic() < deadline, self.text
-            time.sleep(0.1)
-            with urllib.request.urlopen(product.ready["metrics_url"], timeout=5) as answer:
+            time.sleep(_LOOK_SECONDS)
+            with urllib.request.urlopen(product.ready["metrics_url"], timeout=60) as answer:
                 self.text = answer.read().decode()
 
     def _is_fresh(self, asked_at: float) -> bool:

@@ -21,10 +21,12 @@ from bench.product import Product
 from tests.cluster.test_faults import VICTIMS, assert_serves_again, eventually, is_well
 from tests.customers import Customer, request, rpc_body
 
+pytestmark = pytest.mark.kills
+
 _BODY = rpc_body("getSlot")
 _REQUESTS, _SPREAD_SECONDS = 200, 1.0
 _STOPPED_SECONDS = 1.5
-_BACK_SECONDS = 30.0
+_BACK_SECONDS = 90.0
 
 
 async def send_all(url: str, headers: dict[str, str], amount: int, spread_seconds: float) -> list[tuple[int, Any]]:
@@ -36,7 +38,7 @@ async def send_all(url: str, headers: dict[str, str], amount: int, spread_second
             return answer.status, await answer.json(content_type=None)
 
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=60)
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=90)
     ) as session:
         return list(await asyncio.gather(*(send(session, number) for number in range(amount))))
 

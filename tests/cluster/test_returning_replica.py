@@ -9,21 +9,23 @@ import copy
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psutil
+import pytest
 
 from bench.product import Product
 from tests.cluster.test_faults import eventually, paid_by
-from tests.customers import Answer, Customer, request
+from tests.customers import Answer, Customer, Wallet, request, rpc_body
+
+pytestmark = pytest.mark.kills
 
 _BATCHES = 8
 _FAST = 3  # Calls of each batch that are charged at once.
-_HANG_MS = 4_000
-_GIVEN_UP_SECONDS = 45.0  # An owner takes 20 to 25 s to notice silence, and gives up 5 s later.
+_HANG_MS = 12_000  # Of the 15 s that the method has.
+_GIVEN_UP_SECONDS = 120.0  # An owner takes 20 to 25 s to notice silence, and gives up 5 s later.
 
 
 def replicas(product: Product) -> dict[int, str]:
@@ -52,20 +54,24 @@ def at(customer: Customer, url: str) -> Customer:
 
 @contextlib.contextmanager
 def a_slow_method(product: Product) -> Iterator[None]:
-    """The node takes its time for getBlockHeight, and for nothing else."""
+    """The node takes its time for getSignaturesForAddress, and for nothing else."""
     url, headers = f"{product.ready['node_url']}/admin/faults", {"Content-Type": "application/json"}
-    for hang in ({"hang_share": 1, "hang_ms": _HANG_MS}, None):
-        answer = request(url, headers, json.dumps({"calls": {"getBlockHeight": hang}}).encode())
+
+    def tell(hang: dict[str, int] | None) -> None:
+        answer = request(url, headers, json.dumps({"calls": {"getSignaturesForAddress": hang}}).encode())
         assert answer.status == 200, answer
-        if hang is not None:
-            yield
+
+    tell({"hang_share": 1, "hang_ms": _HANG_MS})
+    try:
+        yield
+    finally:
+        tell(None)
 
 
 def a_batch() -> bytes:
     """Its last call keeps the others' answers, which are paid for by then, in the replica's hands."""
-    methods = ["getSlot"] * _FAST + ["getBlockHeight"]
-    calls = [{"jsonrpc": "2.0", "id": number, "method": method} for number, method in enumerate(methods)]
-    return json.dumps(calls).encode()
+    slow = rpc_body("getSignaturesForAddress", Wallet().pubkey)
+    return b"[" + b",".join([rpc_body("getSlot")] * _FAST + [slow]) + b"]"
 
 
 def results(answer: Answer) -> int:
@@ -85,20 +91,22 @@ def test_a_replica_that_was_given_up_answers_for_nothing_that_was_refunded(produ
         sent = (f"{url}/", customer.key_headers, a_batch(), 2 * _GIVEN_UP_SECONDS)
         asked = [clients.submit(request, *sent) for _ in range(_BATCHES)]
         assert eventually(lambda: paid_by(customer).debits == charged, _HANG_MS / 1000), paid_by(customer)
-        time.sleep(0.2)  # Until the replica has heard so.
+        # The owner answers in order: once the replica has heard of this one, it has heard of those before it. Whether
+        # it has still told that this answer was delivered is open, and so is whether it is refunded too.
+        assert at(customer, url).call("getSlot").status == 200
         os.kill(pid, signal.SIGSTOP)
         try:
-            given_up = eventually(lambda: paid_by(customer).refunds == charged, _GIVEN_UP_SECONDS)
+            given_up = eventually(lambda: paid_by(customer).refunds >= charged, _GIVEN_UP_SECONDS)
         finally:
             os.kill(pid, signal.SIGCONT)
         answers = [each.result() for each in asked]
     assert given_up, paid_by(customer)
     after = paid_by(customer)
-    assert sum(map(results, answers)) == after.net == 0, (answers[0], after)
+    assert sum(map(results, answers)) == 0 and after.net in (0, 1), (answers[0], after)
     assert {answer.status for answer in answers} == {503}
     back = at(customer, url)
-    assert eventually(lambda: back.call("getSlot").status == 200, 10.0)
-    assert paid_by(customer).net == 1
+    assert eventually(lambda: back.call("getSlot").status == 200, _GIVEN_UP_SECONDS)
+    assert paid_by(customer).net in (1, 2)
     assert replicas(product)[pid] == url
     audit = product.audit()
     assert audit.returncode == 0, audit.stdout + audit.stderr

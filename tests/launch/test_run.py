@@ -29,28 +29,27 @@ def options(tmp_path: Path, **overrides: str) -> Options:
     return Options(tmp_path / "data", False, None, None, overrides)
 
 
-def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rule: a taken port: a clear message and a non-zero exit."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
-        port = taken.getsockname()[1]
-        assert run(options(tmp_path, LEDGER_SERVE__HTTP_PORT=str(port)), PARTS) == 1
-    assert str(port) in capsys.readouterr().err
-
-
-def test_the_page_of_figures_has_a_port_of_its_own_that_must_be_free(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "LEDGER_SERVE__HTTP_PORT",
+        "LEDGER_SERVE__INTERNAL_PORT_FIRST",
+        "LEDGER_DEVNODE__HTTP_PORT",
+        "LEDGER_TELEMETRY__METRICS_PORT",
+    ],
+)
+def test_a_taken_port_is_named_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str
 ) -> None:
-    """Rule: a taken port: a clear message that names the setting."""
+    """Rule: a taken port: a clear message that names it and its setting, and a non-zero exit."""
+    ports = free_ports()
+    port = str(ports.first + 990)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        taken.bind(("127.0.0.1", int(port)))
         taken.listen(1)
-        port = str(taken.getsockname()[1])
-        settings = free_ports().settings() | {"LEDGER_TELEMETRY__METRICS_PORT": port}
-        assert run(options(tmp_path, **settings), PARTS) == 1
+        assert run(options(tmp_path, **{**ports.settings(), setting: port}), PARTS) == 1
     told = capsys.readouterr().err
-    assert port in told and "LEDGER_TELEMETRY__METRICS_PORT" in told
+    assert port in told and setting in told
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
