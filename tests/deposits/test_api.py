@@ -19,8 +19,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A handle that answers by method name; an exception is raised."""
     told: dict[str, Any] = {}
 
-    async def ask(_handle: Any, method: str, *_: Any, wait_seconds: float = 0) -> Any:
-        assert wait_seconds >= 0
+    async def ask(_handle: Any, method: str, *_: Any, **_options: Any) -> Any:
         if isinstance(told[method], Exception):
             raise told[method]
         return told[method]

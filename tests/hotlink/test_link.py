@@ -1,6 +1,8 @@
 """Guards the hot link: coalescing, flow control, proof of the cluster's secret, and asking again after a break."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from actors.hotlink import edge as edge_module
 from actors.hotlink import owner as owner_module
 from actors.hotlink.edge import Link, LinkTimeout
+from actors.hotlink.handshake import PEER_BYTES
 from actors.hotlink.messages import AskAgain, MessageKind
 from actors.hotlink.owner import LinkServer, each
 
@@ -55,83 +58,89 @@ class Owner:
         return [(Told(item.text), future) for item in items]
 
 
-def linked(owner: Owner, secret: bytes = b"secret") -> Link:
+async def owner_that_tells_who_is_gone() -> tuple[Owner, asyncio.Queue[bytes]]:
+    owner, gone = Owner(), asyncio.Queue[bytes]()
+    owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
+    return await owner.start(), gone
+
+
+def linked(owner: Owner, secret: bytes = b"secret", peer: bytes = bytes(PEER_BYTES)) -> Link:
     async def resolve() -> tuple[str, int]:
         return "127.0.0.1", owner.port
 
-    link = Link(secret, (ECHO, COMMIT), resolve)
+    link = Link(secret, (ECHO, COMMIT), resolve, peer)
     link.start()
     return link
 
 
+@contextlib.asynccontextmanager
+async def scene(owner: Owner | None = None, secret: bytes = b"secret") -> AsyncIterator[tuple[Owner, Link]]:
+    """An owner that listens, and an edge that is linked to it."""
+    owner = await (owner or Owner()).start()
+    link = linked(owner, secret)
+    try:
+        yield owner, link
+    finally:
+        await link.stop()
+        await owner.server.stop()
+
+
 async def commits(owner: Owner, count: int) -> None:
     """Until the owner has been asked for so many commits; a frame crosses a real socket, so it is not at once."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await owner.asked[count - 1].wait()
 
 
 async def test_what_gathers_goes_in_one_frame() -> None:
     """Rule: never one message per item; everything that waits when the link is ready is one frame."""
-    owner = await Owner().start()
-    link = linked(owner)
-    answers = await asyncio.gather(*(link.call(ECHO, Ask(f"a{n}"), 5_000) for n in range(50)))
-    assert [answer.text for answer in answers] == [f"A{n}" for n in range(50)]
-    assert len(owner.frames) == 1, "all fifty waited for the connection, so one frame carries them"
-    await link.stop()
-    await owner.server.stop()
+    async with scene() as (owner, link):
+        answers = await asyncio.gather(*(link.call(ECHO, Ask(f"a{n}"), 60_000) for n in range(50)))
+        assert [answer.text for answer in answers] == [f"A{n}" for n in range(50)]
+        assert len(owner.frames) == 1, "all fifty waited for the connection, so one frame carries them"
 
 
 async def test_slow_items_do_not_hold_up_the_others() -> None:
     """Rule: an account that must be loaded first does not delay accounts that are ready."""
-    owner = await Owner().start()
-    link = linked(owner)
-    slow, fast = link.call(ECHO, Ask("slow"), 5_000), link.call(ECHO, Ask("fast"), 5_000)
-    assert (await fast).text == "FAST"
-    assert (await slow).text == "SLOW"
-    await link.stop()
-    await owner.server.stop()
+    async with scene() as (_, link):
+        slow, fast = link.call(ECHO, Ask("slow"), 60_000), link.call(ECHO, Ask("fast"), 60_000)
+        assert (await fast).text == "FAST"
+        assert (await slow).text == "SLOW"
 
 
 async def test_a_commit_is_awaited_and_at_most_two_frames_fly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: a post is answered only when its group is durable; at most two frames of a kind are in flight."""
     monkeypatch.setattr(edge_module, "FEW_CALLS", 0)
-    owner = await Owner().start()
-    link = linked(owner)
-    futures = []
-    for n in range(4):
-        futures.append(link.call(COMMIT, Ask(str(n)), 5_000))
-        await commits(owner, min(n + 1, 2))
-    assert not any(future.done() for future in futures)
-    owner.commits[0].set_result(None)
-    await futures[0]
-    await commits(owner, 3)
-    assert owner.frames[2] == ["2", "3"], "what gathered while two flew is one frame"
-    for commit in owner.commits[1:]:
-        commit.set_result(None)
-    await asyncio.gather(*futures)
-    await link.stop()
-    await owner.server.stop()
+    async with scene() as (owner, link):
+        futures = []
+        for n in range(4):
+            futures.append(link.call(COMMIT, Ask(str(n)), 60_000))
+            await commits(owner, min(n + 1, 2))
+        assert not any(future.done() for future in futures)
+        owner.commits[0].set_result(None)
+        await futures[0]
+        await commits(owner, 3)
+        assert owner.frames[2] == ["2", "3"], "what gathered while two flew is one frame"
+        for commit in owner.commits[1:]:
+            commit.set_result(None)
+        await asyncio.gather(*futures)
 
 
 async def test_a_failed_commit_is_asked_again() -> None:
     """Rule: nobody is answered from state that was not written; the edge asks again by operation id."""
-    owner = await Owner().start()
-    link = linked(owner)
-    future = link.call(COMMIT, Ask("x"), 5_000)
-    await commits(owner, 1)
-    owner.commits[0].set_exception(ConnectionError("commit failed"))
-    await commits(owner, 2)
-    owner.commits[1].set_result(None)
-    assert (await future).text == "x"
-    await link.stop()
-    await owner.server.stop()
+    async with scene() as (owner, link):
+        future = link.call(COMMIT, Ask("x"), 60_000)
+        await commits(owner, 1)
+        owner.commits[0].set_exception(ConnectionError("commit failed"))
+        await commits(owner, 2)
+        owner.commits[1].set_result(None)
+        assert (await future).text == "x"
 
 
 async def test_a_broken_link_asks_again_at_the_new_owner() -> None:
     """Rule: on a broken link the edge finds the owner again and re-sends what is unanswered."""
     first = await Owner().start()
     link = linked(first)
-    future = link.call(COMMIT, Ask("kept"), 20_000)
+    future = link.call(COMMIT, Ask("kept"), 60_000)
     await commits(first, 1)
     await first.server.stop()
     second = Owner()
@@ -147,35 +156,24 @@ async def test_a_broken_link_asks_again_at_the_new_owner() -> None:
 
 async def test_a_wrong_secret_gets_no_answers() -> None:
     """Rule: the link's first frame proves the secret of the cluster."""
-    owner = await Owner().start()
-    link = linked(owner, secret=b"guess")
-    future = link.call(ECHO, Ask("x"), 1)
-    with pytest.raises(LinkTimeout):
-        await future
-    assert owner.frames == []
-    await link.stop()
-    await owner.server.stop()
+    async with scene(secret=b"guess") as (owner, link):
+        future = link.call(ECHO, Ask("x"), 1)
+        with pytest.raises(LinkTimeout):
+            await future
+        assert owner.frames == []
 
 
 async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: an edge is dead when all its connections have been gone for a while; it is told once."""
     monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.05)
-    gone: asyncio.Queue[bytes] = asyncio.Queue()
-    owner = Owner()
-    owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
-    await owner.start()
-
-    async def resolve() -> tuple[str, int]:
-        return "127.0.0.1", owner.port
-
-    links = [Link(b"secret", (ECHO, COMMIT), resolve, peer) for peer in (b"leaving!", b"leaving!", b"staying!")]
+    owner, gone = await owner_that_tells_who_is_gone()
+    links = [linked(owner, peer=peer) for peer in (b"leaving!", b"leaving!", b"staying!")]
     for link in links:
-        link.start()
-        await link.call(ECHO, Ask("hello"), 5_000)
+        await link.call(ECHO, Ask("hello"), 60_000)
     await links[0].stop()
     await links[1].stop()
-    assert await asyncio.wait_for(gone.get(), 5) == b"leaving!"
-    assert (await links[2].call(ECHO, Ask("here"), 5_000)).text == "HERE"
+    assert await asyncio.wait_for(gone.get(), 60) == b"leaving!"
+    assert (await links[2].call(ECHO, Ask("here"), 60_000)).text == "HERE"
     assert gone.empty()
     await links[2].stop()
     await owner.server.stop()
@@ -183,27 +181,20 @@ async def test_a_peer_that_stays_away_is_gone_and_one_that_returns_is_not(monkey
 
 async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: the time away counts from the last break; an edge that came back in between is not declared dead."""
-    monkeypatch.setattr(owner_module, "GONE_SECONDS", 0.4)
-    gone: asyncio.Queue[bytes] = asyncio.Queue()
-    owner = Owner()
-    owner.server = LinkServer(b"secret", {ECHO: owner.echo, COMMIT: owner.commit}, gone.put_nowait)
-    await owner.start()
-
-    async def resolve() -> tuple[str, int]:
-        return "127.0.0.1", owner.port
+    monkeypatch.setattr(owner_module, "GONE_SECONDS", 1.0)
+    owner, gone = await owner_that_tells_who_is_gone()
 
     async def visit() -> None:
-        link = Link(b"secret", (ECHO, COMMIT), resolve, b"visitor!")
-        link.start()
-        await link.call(ECHO, Ask("hello"), 5_000)
+        link = linked(owner, peer=b"visitor!")
+        await link.call(ECHO, Ask("hello"), 60_000)
         await link.stop()
 
     await visit()
     first = asyncio.get_running_loop().time()
     await visit()
     again = asyncio.get_running_loop().time()
-    assert await asyncio.wait_for(gone.get(), 5) == b"visitor!"
-    assert asyncio.get_running_loop().time() - again >= 0.4 > again - first
+    assert await asyncio.wait_for(gone.get(), 60) == b"visitor!"
+    assert asyncio.get_running_loop().time() - again >= 1.0 > again - first
     assert gone.empty(), "told once"
     await owner.server.stop()
 
@@ -218,14 +209,11 @@ async def test_an_item_that_fails_fails_alone() -> None:
         return Told(item.text)
 
     owner.server = LinkServer(b"secret", {ECHO: each(handle)})
-    await owner.start()
-    link = linked(owner)
-    futures = [link.call(ECHO, Ask(text), 5_000) for text in ("a", "bad", "b")]
-    assert [(await futures[0]).text, (await futures[2]).text] == ["a", "b"]
-    with pytest.raises(LinkTimeout, match="failed"):
-        await futures[1]
-    await link.stop()
-    await owner.server.stop()
+    async with scene(owner) as (_, link):
+        futures = [link.call(ECHO, Ask(text), 60_000) for text in ("a", "bad", "b")]
+        assert [(await futures[0]).text, (await futures[2]).text] == ["a", "b"]
+        with pytest.raises(LinkTimeout, match="failed"):
+            await futures[1]
 
 
 async def test_an_owner_that_cannot_say_is_asked_again() -> None:
@@ -246,10 +234,7 @@ async def test_an_owner_that_cannot_say_is_asked_again() -> None:
         return Told(item.text)
 
     owner.server = LinkServer(b"secret", {ECHO: each(now), COMMIT: each(later)})
-    await owner.start()
-    link = linked(owner)
-    assert (await link.call(ECHO, Ask("a"), 10_000)).text == "a"
-    assert (await link.call(COMMIT, Ask("b"), 10_000)).text == "b"
-    assert times == {"now": 3, "later": 3}
-    await link.stop()
-    await owner.server.stop()
+    async with scene(owner) as (_, link):
+        assert (await link.call(ECHO, Ask("a"), 60_000)).text == "a"
+        assert (await link.call(COMMIT, Ask("b"), 60_000)).text == "b"
+        assert times == {"now": 3, "later": 3}
