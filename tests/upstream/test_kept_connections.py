@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 import aiohttp.connector
@@ -22,14 +23,30 @@ from .nodes import RESULT, Exchange, RawNode, response, running
 from .test_client import CLASS_TIMEOUT_MS, client_of
 
 
+@contextlib.asynccontextmanager
+async def scene(*answers: Callable[[Exchange], Awaitable[None]]) -> AsyncIterator[tuple[RawNode, NodeClient]]:
+    """A node that answers so, and a client that asks it."""
+    async with running(RawNode(*answers)) as node:
+        client = client_of(node)
+        try:
+            yield node, client
+        finally:
+            await client.close()
+
+
+async def close_second(exchange: Exchange) -> None:
+    if exchange.number == 1:
+        exchange.writer.close()
+    else:
+        await exchange.send(exchange.response())
+
+
 async def test_a_connection_is_kept_and_used_again():
     """One connection serves call after call."""
-    async with running(RawNode()) as node:
-        client = client_of(node)
+    async with scene() as (node, client):
         for _ in range(5):
             assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
         assert node.connections == 1
-        await client.close()
 
 
 async def test_a_second_answer_to_one_request_reaches_nobody():
@@ -39,13 +56,11 @@ async def test_a_second_answer_to_one_request_reaches_nobody():
         stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
         await exchange.send(exchange.response() + stolen if exchange.number == 0 else exchange.response())
 
-    async with running(RawNode(twice)) as node:
-        client = client_of(node)
+    async with scene(twice) as (node, client):
         for _ in range(3):
             answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
             assert answer.value() == b'"ok"'
         assert node.connections == 2
-        await client.close()
 
 
 async def test_an_answer_that_nobody_asked_for_reaches_nobody():
@@ -58,33 +73,23 @@ async def test_an_answer_that_nobody_asked_for_reaches_nobody():
             await said.wait()
             await exchange.send(exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}'))
 
-    async with running(RawNode(again_later)) as node:
-        client = client_of(node)
+    async with scene(again_later) as (node, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
         said.set()
         for _ in range(10):  # Turns of the loop in which the surplus arrives.
             await asyncio.sleep(0.001)
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).value() == b'"ok"'
         assert node.connections == 2
-        await client.close()
 
 
 async def test_a_kept_connection_that_was_closed_meanwhile_costs_nothing():
     """A node that tidies up its idle connections is asked again on a fresh one, once."""
 
-    async def close_second(exchange: Exchange) -> None:
-        if exchange.number == 1:
-            exchange.writer.close()
-            return
-        await exchange.send(exchange.response())
-
-    async with running(RawNode(close_second)) as node:
-        client = client_of(node)
+    async with scene(close_second) as (node, client):
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
         assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
         assert len(node.exchanges) == 3
         assert node.connections == 2
-        await client.close()
 
 
 async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
@@ -98,37 +103,26 @@ async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
         await exchange.send(b"zz\r\nno chunk\r\n")
         await exchange.hang()
 
-    async with running(RawNode(malformed)) as node:
-        client = client_of(node)
+    async with scene(malformed) as (node, client):
         asyncio.get_running_loop().call_later(0.05, told.set)  # Once the head is being read from.
         answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
         assert (answer.kind, len(node.exchanges)) == (AnswerKind.GARBAGE, 1)
-        await client.close()
 
 
 async def test_a_send_is_not_repeated_when_its_kept_connection_was_closed():
     """Nobody knows whether the node had it: the caller is told, and nothing is sent twice."""
 
-    async def close_second(exchange: Exchange) -> None:
-        if exchange.number == 1:
-            exchange.writer.close()
-            return
-        await exchange.send(exchange.response())
-
-    async with running(RawNode(close_second)) as node:
-        client = client_of(node)
+    async with scene(close_second) as (node, client):
         assert (await client.call("sendTransaction", b'["a"]', CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
         answer = await client.call("sendTransaction", b'["b"]', CLASS_TIMEOUT_MS)
         assert answer.kind is AnswerKind.UNREACHABLE
         assert answer is not replies.NOT_SENT
         assert len(node.exchanges) == 2
-        await client.close()
 
 
 async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one(monkeypatch):
     """One that has been idle may be closed by the node in the very moment of the send; a read would be repeated."""
-    async with running(RawNode()) as node:
-        client = client_of(node)
+    async with scene() as (node, client):
         for method in ("getSlot", "sendTransaction"):
             await client.call(method, b"[]", CLASS_TIMEOUT_MS)
         assert node.connections == 1
@@ -136,7 +130,6 @@ async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one(mon
         monkeypatch.setattr(aiohttp.connector, "monotonic", lambda: later)
         await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS)
         assert node.connections == 2
-        await client.close()
 
 
 async def test_row_47_interim_answers_are_passed_over_and_never_without_end():
@@ -154,12 +147,10 @@ async def test_row_47_interim_answers_are_passed_over_and_never_without_end():
                 await exchange.send(b"HTTP/1.1 101 Go\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
                 await exchange.hang()
 
-    async with running(RawNode(answer)) as node:
-        client = client_of(node)
+    async with scene(answer) as (node, client):
         kinds = [(await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind for _ in range(3)]
         assert kinds == [AnswerKind.RESULT, AnswerKind.GARBAGE, AnswerKind.GARBAGE]
         assert node.connections == 2
-        await client.close()
 
 
 async def test_row_47_an_answer_to_half_a_request_is_none():
@@ -214,15 +205,13 @@ async def test_an_aiohttp_that_does_otherwise_is_noticed_before_it_is_used(monke
 async def test_a_pool_that_makes_other_connections_carries_no_request(caplog):
     """Where they are made is no public place: it is looked at with each, and the call goes another way."""
     client_module._warn_of_single_connections.cache_clear()
-    async with running(RawNode()) as node:
-        client = client_of(node)
+    async with scene() as (node, client):
         client._connections = kept = KeptConnections(node_address(node.url), 10)
         kept._connector._factory = partial(ResponseHandler, loop=asyncio.get_running_loop())
         answers = await asyncio.gather(*(client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)))
         assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
         assert len(node.exchanges) == 3
         assert caplog.text.count("every call to a node opens its own connection") == 1
-        await client.close()
 
 
 async def test_row_47_a_second_answer_that_arrives_in_pieces_reaches_nobody():
@@ -236,10 +225,8 @@ async def test_row_47_a_second_answer_that_arrives_in_pieces_reaches_nobody():
         else:
             await exchange.send(exchange.response())
 
-    async with running(RawNode(in_pieces)) as node:
-        client = client_of(node)
+    async with scene(in_pieces) as (node, client):
         answers = [await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)]
         assert b'"ok"' == answers[0].value() == answers[2].value()
         assert not answers[1].answered or answers[1].value() != b'"ok"'
         assert node.connections == 2
-        await client.close()
