@@ -3,6 +3,8 @@
 All listen on loopback only. Not here: the load (load.py), what the figures mean (figures.py).
 """
 
+import itertools
+import random
 import shutil
 import socket
 import subprocess
@@ -11,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,10 +137,18 @@ def settled_balance(system: System) -> int | None:
         last = now
 
 
+# Above those of products (product.py), and below those that systems hand out: a port of theirs that is free now may be
+# a connection's of another test in the next moment.
+_PORTS = itertools.cycle(random.sample(range(31_000, 32_768), 1_768))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that nobody listens on at this moment; another one at each call."""
+    while True:
+        port = next(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _redis_program() -> str:

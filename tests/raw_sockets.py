@@ -24,7 +24,7 @@ class Line:
         """All that comes until the server closes, or has said this."""
         said = b""
         with contextlib.suppress(ConnectionResetError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (until and until in said) and (more := await self._loop.sock_recv(self._socket, 65_536)):
                     said += more
         return said

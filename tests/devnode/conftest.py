@@ -11,7 +11,7 @@ import pytest
 
 from .local_node import LocalNode
 
-START_SECONDS_MAX = 20
+START_SECONDS_MAX = 90
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class Process:
 
     def terminate(self) -> int:
         self.popen.terminate()
-        return self.popen.wait(timeout=10)
+        return self.popen.wait(timeout=60)
 
 
 StartDevnode = Callable[..., Process]

@@ -16,7 +16,7 @@ from .conftest import StartDevnode
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "actors.devnode", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
 
 
 def test_help_tells_the_gaps_and_every_flag() -> None:
@@ -38,7 +38,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
         (folder,) = tmp_path.glob("devnode-*")
         assert (folder / FILE_NAME).exists()
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
     assert list(tmp_path.glob("devnode-*")) == []
 
 

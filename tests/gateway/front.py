@@ -11,7 +11,7 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from actors.gateway import swift_http
 from actors.gateway.replies import Response
 from actors.gateway.requests import Looks
 from actors.gateway.swift_http import SwiftHttp
+from bench.systems import free_port
 
 BODY_BYTES_MAX = 65_536
 ID = b"x-front-id"
@@ -105,7 +106,7 @@ class Front:
 
     def __init__(self, folder: Path, replica_port: int) -> None:
         self.secret = secrets.token_hex(8)
-        self.port, *others = free_ports(3)
+        self.port, *others = (free_port() for _ in range(3))
         self._admin = folder / "admin.sock"
         config = HAProxyConfig(
             socket_path=str(self._admin),
@@ -250,13 +251,3 @@ async def standing(swift: bool = True) -> AsyncIterator[tuple[Front, Echo]]:
             server.should_exit = server.force_exit = True
             await running
             swift_http.open_to(None)
-
-
-def free_ports(count: int) -> Iterator[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return iter(ports)

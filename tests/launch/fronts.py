@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,9 +15,10 @@ from ray.serve.config import HTTPOptions
 
 from actors.config import Config, ServeConfig, StorageConfig
 from actors.launch import front
+from bench.systems import free_port
 
 SECRET = "s" * 32
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
 
 Behave = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
 
@@ -85,7 +85,7 @@ class Front:
 
 
 async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, bytes], bytes]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         head = await reader.readuntil(b"\r\n\r\n")
         found = headers_of(head)
         body = await reader.readexactly(int(found[b"content-length"]))
@@ -144,10 +144,7 @@ async def running(replica: Replica | None = None, **serve: int) -> AsyncIterator
 
 def free_ports() -> tuple[int, int, int]:
     """For HTTP, HAProxy's statistics and its metrics."""
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        first, second, third = (found.getsockname()[1] for found in taken)
-    return first, second, third
+    return free_port(), free_port(), free_port()
 
 
 async def _until_up(found: Front, has_replica: bool) -> None:

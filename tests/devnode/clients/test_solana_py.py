@@ -38,7 +38,7 @@ from spl.token.models import InitializeMintParams, MintToParams, TransferChecked
 from tests.devnode.conftest import Process, StartDevnode
 from tests.devnode.local_node import give
 
-RECEIVE_SECONDS_MAX = 10
+RECEIVE_SECONDS_MAX = 60
 LOOKS_MAX = 500
 OPTIONS = TxOpts(preflight_commitment=Confirmed)
 

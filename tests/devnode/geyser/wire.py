@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from actors.geyser_proto import api, geyser_pb2
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Stream:

@@ -72,5 +72,5 @@ def test_files_that_cannot_be_used_end_the_start(tmp_path: Path) -> None:
     (tmp_path / "junk.so").write_bytes(b"junk")
     for flags in (("--program", f"{ADDRESS}={tmp_path / 'junk.so'}"), ("--account", str(tmp_path / "none.json"))):
         command = [sys.executable, "-m", "actors.devnode", "--data-dir", str(tmp_path / "chain"), "--http-port", "0"]
-        done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 2 and flags[0] in done.stderr and "Traceback" not in done.stderr

@@ -20,7 +20,7 @@ from actors.devnode.pubsub.hub import Hub
 from tests.devnode.conftest import Process, StartDevnode
 from tests.devnode.local_node import LocalNode
 
-RECEIVE_SECONDS_MAX = 10
+RECEIVE_SECONDS_MAX = 60
 CONNECT = {"type": "websocket.connect"}
 GONE = {"type": "websocket.disconnect", "code": 1006}
 

@@ -26,7 +26,7 @@ from actors.devnode.tpu.certificate import node_certificate
 from actors.devnode.tpu.door import ALPN, TpuDoor
 from tests.devnode.local_node import LocalNode
 
-WAIT_SECONDS_MAX = 20
+WAIT_SECONDS_MAX = 90
 ROOMY = Limits(connections_per_address_and_minute=1_000)
 
 
