@@ -171,7 +171,10 @@ class Bench:
 
     def _tpu(self) -> None:
         flags = ("--count", str(meant.TPU_TRANSACTIONS))
-        with devnode("--slot-ms", str(_SLOT_MS)) as system, client(TPU, system.url, *flags) as process:
+        with (
+            devnode("--slot-ms", str(_SLOT_MS), "--leaders", "1") as system,
+            client(TPU, system.url, *flags) as process,
+        ):
             seen = seen_by(process)
         if "absent" in seen:
             self.figures = replace(self.figures, skipped=(*self.figures.skipped, "tpu: this node has no TPU door"))

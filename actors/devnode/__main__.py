@@ -14,7 +14,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
@@ -46,6 +46,7 @@ def serve(
     http_port: flags.HttpPort = 8899,
     ws_port: flags.WsPort = None,
     tpu_port: flags.TpuPort = 0,
+    leaders: flags.Leaders = 3,
     grpc_port: flags.GrpcPort = None,
     grpc_tls_port: flags.GrpcTlsPort = None,
     grpc_tls_cert: flags.GrpcTlsCert = None,
@@ -71,34 +72,30 @@ def serve(
     folder = tempfile.TemporaryDirectory(prefix="devnode-") if data_dir is None else contextlib.nullcontext(data_dir)
     with folder as path:
         try:
-            settings = Settings(
-                data_dir=Path(path),
-                host=host,
-                http_port=http_port,
-                ws_port=ws_port,
-                tpu_port=tpu_port,
-                slot_ms=slot_ms,
-                root_depth=root_depth,
-                seed=seed,
-                retention_slots=retention_slots,
-                parent_pid=parent_pid,
-                ready_file=ready_file,
-                faults=_faults_in(faults),
-                geyser=GeyserSettings(
-                    port=grpc_port,
-                    tls_port=grpc_tls_port,
-                    tls_cert=grpc_tls_cert,
-                    tls_key=grpc_tls_key,
-                    token=grpc_token,
-                    replay_slots=grpc_replay_slots,
-                    limits=_limits_in(grpc_limits),
-                ),
-                launch_programs=launch_programs,
-                dumps=Dumps(tuple(account or ()), tuple(program or ())),
-            )
+            settings = _settings(Path(path), context.params)
         except SettingsError as error:
             _fail(str(error), EXIT_USAGE)
         _run(settings, reset)
+
+
+def _settings(data_dir: Path, given: dict[str, Any]) -> Settings:
+    """The settings of the command line. given: each flag's value. Raises SettingsError."""
+    same = ("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "seed", "retention_slots")
+    return Settings(
+        data_dir=data_dir,
+        **{name: given[name] for name in (*same, "parent_pid", "ready_file", "launch_programs")},
+        faults=_faults_in(given["faults"]),
+        geyser=GeyserSettings(
+            port=given["grpc_port"],
+            tls_port=given["grpc_tls_port"],
+            tls_cert=given["grpc_tls_cert"],
+            tls_key=given["grpc_tls_key"],
+            token=given["grpc_token"],
+            replay_slots=given["grpc_replay_slots"],
+            limits=_limits_in(given["grpc_limits"]),
+        ),
+        dumps=Dumps(tuple(given["account"] or ()), tuple(given["program"] or ())),
+    )
 
 
 def _faults_in(path: Path | None) -> FaultPlan:

@@ -2,7 +2,8 @@
 
 Implements, for callers on this machine:
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
-- POST /admin/faults/once: faults that happen a single time, at once or with the next seal.
+- POST /admin/faults/once: faults that happen a single time, at once or with the next seal;
+- GET /admin/arrivals: the broadcasts that reached the node, oldest first; `?after=NUMBER` continues a listing.
 Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
 content type without a CORS permission, and verbs other than GET and POST need the permission as well.
 """
@@ -10,6 +11,7 @@ content type without a CORS permission, and verbs other than GET and POST need t
 import ipaddress
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs
 
 import orjson
 from solders.pubkey import Pubkey
@@ -22,6 +24,7 @@ from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.node import Node
 
 Action = Callable[[Node, dict[str, Any]], Reply]
+ARRIVALS_SHOWN_MAX = 10_000
 
 
 def admin_routes(node: Node) -> dict[tuple[str, str], Route]:
@@ -34,7 +37,8 @@ def _guarded(node: Node, action: Action) -> Route:
         if client is None or not ipaddress.ip_address(client[0]).is_loopback:
             return _refusal(403, "admin calls are accepted from this machine only")
         if scope["method"] != "POST":
-            return action(node, {})
+            query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
+            return action(node, {name: values[-1] for name, values in query.items()})
         content_type = dict(scope["headers"]).get(b"content-type", b"")
         if content_type.split(b";")[0].strip().lower() != b"application/json":
             return _refusal(415, "send content-type: application/json")
@@ -103,6 +107,15 @@ def _fault_once(node: Node, fields: dict[str, Any]) -> Reply:
     return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot}))
 
 
+def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
+    """List arrivals with a number above `after`."""
+    after = fields.get("after", "0")
+    if not after.isdecimal():
+        return _refusal(400, "after: wanted the number of an arrival")
+    found = [arrival.as_json() for arrival in node.intake.arrivals.after(int(after), ARRIVALS_SHOWN_MAX)]
+    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot, "arrivals": found}))
+
+
 def _shown(plan: FaultPlan) -> Reply:
     return Reply(200, orjson.dumps({"ok": True, "faults": plan.as_json()}))
 
@@ -122,4 +135,5 @@ _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,
     ("POST", "/admin/faults/once"): _fault_once,
+    ("GET", "/admin/arrivals"): _arrivals,
 }

@@ -23,7 +23,7 @@ from actors.devnode.block_engine.endpoints import block_engine_routes
 from actors.devnode.block_engine.engine import BlockEngine
 from actors.devnode.chain.chain import Birth, Chain
 from actors.devnode.chain.faucet import Faucet
-from actors.devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, seeded_salt
+from actors.devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, leader_accounts, seeded_salt
 from actors.devnode.chain.pacemaker import Pacemaker
 from actors.devnode.execution.dumps import load, overlaid
 from actors.devnode.execution.signature_checks import SignatureChecks
@@ -67,8 +67,12 @@ class Devnode:
         with contextlib.ExitStack() as opened:
             for listening in self._sockets:
                 opened.callback(listening.close)
-            self._tpu_socket = open_udp(settings.host, settings.tpu_port, "--tpu-port")
-            opened.callback(self._tpu_socket.close)
+            self._tpu_sockets = [
+                open_udp(settings.host, settings.tpu_port if leader == 0 else 0, "--tpu-port")
+                for leader in range(settings.leaders)
+            ]
+            for bound in self._tpu_sockets:
+                opened.callback(bound.close)
             lock = FolderLock(settings.data_dir)
             opened.callback(lock.release)
             self._journal = Journal(settings.data_dir, settings.retention_slots)
@@ -79,7 +83,7 @@ class Devnode:
         self.pacemaker = Pacemaker(self.node.chain, self._journal, self._clock, settings.slot_ms, self.node.faults)
         self._hub = Hub(self.node)
         self._signature_checks = SignatureChecks()
-        self._tpu = TpuDoor(self.node, self._clock)
+        self._tpus = [TpuDoor(self.node, self._clock, leader=leader) for leader in range(settings.leaders)]
         self._block_engine = BlockEngine(self.node, self._clock)
         self._geyser_hub = GeyserHub(self.node, settings.geyser.replay_slots)
         self.geyser = GeyserServer(self.node, self._geyser_hub, settings.geyser, settings.host, settings.data_dir)
@@ -92,12 +96,15 @@ class Devnode:
                 logger.warning("--seed is ignored: the chain in %s has another seed", settings.data_dir)
             if settings.dumps != Dumps():
                 logger.warning("--account and --program are ignored: the chain in %s exists", settings.data_dir)
-            keys = chain_keys(past.seed, past.salt)
+            keys = chain_keys(past.seed, past.salt, settings.leaders)
             chain = Chain.restored(past, now, settings.root_depth)
+            for pubkey, account in leader_accounts(keys):  # An earlier run may have had fewer leaders.
+                if chain.vm.account(pubkey) is None:
+                    chain.place(pubkey, account)
         else:
             seed = settings.seed or 0
             salt = secrets.token_bytes(SALT_BYTES) if settings.seed is None else seeded_salt(seed)
-            keys = chain_keys(seed, salt)
+            keys = chain_keys(seed, salt, settings.leaders)
             loaded = load(settings.dumps)
             self._journal.begin(seed, salt)
             accounts = [*genesis_accounts(keys), *(launch_accounts() if settings.launch_programs else [])]
@@ -152,7 +159,8 @@ class Devnode:
             tasks.append(asyncio.create_task(_wait_for_end_of(self.settings.parent_pid), name="parent"))
         try:
             self._block_engine.fund_tip_accounts()
-            await self._tpu.open(self._tpu_socket)
+            for tpu, bound in zip(self._tpus, self._tpu_sockets, strict=True):
+                await tpu.open(bound)
             await self.geyser.start()
             await server.listening.wait()
             tune_gc()  # Later garbage collections skip present objects; otherwise they would delay slots.
@@ -169,7 +177,8 @@ class Devnode:
         await self._stop.wait()
 
     async def _close(self, server: "_Server", tasks: list[asyncio.Task[None]]) -> None:
-        self._tpu.close()
+        for tpu in self._tpus:
+            tpu.close()
         await self.geyser.stop()
         server.should_exit = True
         with contextlib.suppress(TimeoutError, OSError):

@@ -22,6 +22,7 @@ WsPort = Annotated[
 TpuPort = Annotated[
     int, typer.Option(help="UDP port of the TPU over QUIC; 0: a free port, which getClusterNodes shows.")
 ]
+Leaders = Annotated[int, typer.Option(help="Leaders of the chain, this node and others; each has its own TPU port.")]
 GrpcPort = Annotated[
     int | None,
     typer.Option(help="Port of Yellowstone gRPC; 0: a free port.", show_default="10000, or a free port"),

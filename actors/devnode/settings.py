@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
+from actors.devnode.chain.leaders import LEADERS_MAX
 from actors.devnode.faults.plan import FaultPlan
 from actors.devnode.geyser.settings import GeyserSettings
 
@@ -30,7 +31,8 @@ class Settings:
     host: str = "127.0.0.1"
     http_port: int = 8899
     ws_port: int | None = None  # None: one above the HTTP port.
-    tpu_port: int = 0  # UDP; 0: a free port, which getClusterNodes shows.
+    tpu_port: int = 0  # UDP, of this node; 0: a free port, which getClusterNodes shows. Other leaders have free ports.
+    leaders: int = 3  # With this node.
     slot_ms: int = 400
     root_depth: int = 32
     seed: int | None = None  # None: each new chain is different.
@@ -47,6 +49,7 @@ class Settings:
             "http-port": (self.http_port, 0, 65_535),
             "ws-port": (self.ws_port or 0, 0, 65_535),
             "tpu-port": (self.tpu_port, 0, 65_535),
+            "leaders": (self.leaders, 1, LEADERS_MAX),
             "grpc-port": (self.geyser.port or 0, 0, 65_535),
             "grpc-tls-port": (self.geyser.tls_port or 0, 0, 65_535),
             "grpc-replay-slots": (self.geyser.replay_slots, 0, GRPC_REPLAY_SLOTS_MAX),

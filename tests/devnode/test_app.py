@@ -122,7 +122,7 @@ def test_the_finalized_slot_exists_from_the_start(start_devnode: StartDevnode) -
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 loopback on this machine")
 def test_addresses_that_are_told_can_be_used_on_ipv6_too(start_devnode: StartDevnode) -> None:
     process = start_devnode("chain", "--host", "::1")
-    (told,) = call(process, "getClusterNodes")
+    told, *_ = call(process, "getClusterNodes")
     assert process.url == f"http://{told['rpc']}" and process.facts["ws_url"] == f"ws://{told['pubsub']}"
     for name in ("grpc_url", "grpc_tls_url"):
         assert "//[::1]:" in process.facts[name]

@@ -153,12 +153,12 @@ async def test_the_reads_of_the_client_decode(start_devnode: StartDevnode) -> No
         assert (await client.get_multiple_accounts([USDC_MINT, Pubkey.new_unique()])).value[1] is None
         assert (await client.get_recent_performance_samples(3)).value == []
         assert (await client.get_recent_prioritization_fees()).value[-1].prioritization_fee == 0
-        assert (await client.get_slot_leader()).value == (await client.get_slot_leaders(slot, 2)).value[0]
+        assert (await client.get_slot_leader()).value in (await client.get_slot_leaders(slot, 1_000)).value
         supply = (await client.get_supply()).value
         assert supply.total == supply.circulating + supply.non_circulating
         assert (await client.get_token_supply(USDC_MINT)).value.decimals == 6
         assert (await client.get_transaction_count()).value == 0
         assert (await client.get_version()).value.solana_core
-        assert len((await client.get_vote_accounts()).value.current) == 1
+        assert len((await client.get_vote_accounts()).value.current) == 3
         assert (await client.get_minimum_ledger_slot()).value <= slot
         assert await client.is_connected()

@@ -7,7 +7,7 @@ Not here: when the auction is held (engine.py).
 
 from dataclasses import dataclass
 
-from actors.devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault
+from actors.devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault, offered_tip_lamports
 from actors.devnode.block_engine.tips import tip_lamports
 from actors.devnode.chain.chain import Chain, Source
 from actors.devnode.chain.records import TransactionRecord
@@ -62,6 +62,16 @@ def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
     if tip < TIP_LAMPORTS_MIN:
         return Failed(f"tip of {tip} lamports, wanted {TIP_LAMPORTS_MIN} or more")
     return Rehearsed(tip)
+
+
+def tip_of(chain: Chain, decoded: Decoded) -> int:
+    """The tip of a single transaction: what its transfers offer or, if that is too little, what it would pay now."""
+    offered = offered_tip_lamports(decoded)
+    if offered >= TIP_LAMPORTS_MIN:
+        return offered
+    with rehearsing(chain, chain.levels.building.slot) as rehearsal:
+        done = rehearsal.run(decoded, verify_signatures=False)
+    return offered if isinstance(done, Refused) else tip_lamports(tuple(map(str, done.keys.all)), done.meta)
 
 
 def land(chain: Chain, bundle: Bundle) -> tuple[TransactionRecord, ...] | Failed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from solders.message import MessageV0
 from solders.signature import Signature
 
-from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TIP_ACCOUNTS
 from actors.devnode.encoding.wire import Decoded, writable_indexes
 
 TRANSACTIONS_MAX = 5
@@ -20,6 +20,9 @@ ACCOUNT_LOCKS_MAX = 128
 TIP_LAMPORTS_MIN = 1_000
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+NEEDS_TIP = "Bundles must write lock at least one tip account to be eligible for the auction."
+_TRANSFER = (2).to_bytes(4, "little")
+_TRANSFER_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ def bundle_of(transactions: Sequence[Decoded]) -> Bundle | Fault:
     distinct = {one.signature for one in transactions}
     if len(distinct) < len(transactions) or not all(_is_signed(one) for one in transactions):
         return Fault("bundles must not contain any duplicate transactions and every transaction must be signed")
-    if not any(_locks_tip_account(one) for one in transactions):
-        return Fault("Bundles must write lock at least one tip account to be eligible for the auction.")
+    if not any(locks_tip_account(one) for one in transactions):
+        return Fault(NEEDS_TIP)
     return Bundle(bundle_id(one.signature for one in transactions), tuple(transactions))
 
 
@@ -72,5 +75,18 @@ def _is_signed(decoded: Decoded) -> bool:
     return all(decoded.transaction.verify_with_results())
 
 
-def _locks_tip_account(decoded: Decoded) -> bool:
+def locks_tip_account(decoded: Decoded) -> bool:
     return any(decoded.keys[index] in TIP_ACCOUNTS for index in writable_indexes(decoded.message, decoded.keys))
+
+
+def offered_tip_lamports(decoded: Decoded) -> int:
+    """The tip that a transaction offers by plain transfers, whether they will succeed or not."""
+    offered = 0
+    for instruction in decoded.message.instructions:
+        data, accounts = instruction.data, instruction.accounts
+        is_transfer = data[:4] == _TRANSFER and len(data) == _TRANSFER_BYTES and len(accounts) >= 2
+        if is_transfer and decoded.keys[instruction.program_id_index] == SYSTEM_PROGRAM:
+            to = accounts[1]
+            if to < len(decoded.keys) and decoded.keys[to] in TIP_ACCOUNTS:
+                offered += int.from_bytes(data[4:], "little")
+    return offered

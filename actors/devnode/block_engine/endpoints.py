@@ -2,8 +2,8 @@
 
 Implements: sendBundle, getBundleStatuses, getInflightBundleStatuses and getTipAccounts as JSON-RPC on /api/v1/bundles,
 and all but the first also on a path of its name; sendTransaction on /api/v1/transactions (`?bundleOnly=true`); the tip
-floor as a plain GET. Answers and errors have the engine's form; an error object comes with HTTP 400. The fault 429
-(faults/plan.py) has the engine's error for too many requests.
+floor as a plain GET. Answers and errors have the engine's form; an error object comes with HTTP 400. A request above
+the rate limit, and the fault 429 (faults/plan.py), have HTTP 429 and the engine's error for too many requests.
 Not here: bundles after they are accepted (engine.py).
 """
 
@@ -16,7 +16,7 @@ import orjson
 
 from actors.devnode.block_engine.bundles import Bundle, Fault, bundle_of
 from actors.devnode.block_engine.engine import BlockEngine
-from actors.devnode.chain.chain import Source
+from actors.devnode.block_engine.rate_limit import RateLimit
 from actors.devnode.encoding.addresses import TIP_ACCOUNTS
 from actors.devnode.encoding.wire import Decoded
 from actors.devnode.faults.plan import CallFate
@@ -55,7 +55,43 @@ def block_engine_routes(engine: BlockEngine) -> dict[tuple[str, str], Route]:
     routes: dict[tuple[str, str], Route] = {("POST", path): bundles for path in paths}
     routes["POST", "/api/v1/transactions"] = transactions
     routes["GET", "/api/v1/bundles/tip_floor"] = tip_floor
-    return routes
+    rates = RateLimit()
+    return {place: _guarded(engine, rates, route) for place, route in routes.items()}
+
+
+def _guarded(engine: BlockEngine, rates: RateLimit, route: Route) -> Route:
+    """The route behind the engine's outage and its rate limit, which are settings of the fault plan."""
+
+    def guarded(scope: Scope, body: bytes) -> Reply:
+        faults = engine.node.faults.plan.engine
+        if faults.down:
+            return Reply(503, b"no healthy upstream\n", b"text/plain")
+        limit = faults.requests_per_second
+        if (
+            limit is None
+            or scope["method"] != "POST"
+            or rates.allows(_client(scope), limit, engine.node.clock.monotonic())
+        ):
+            return route(scope, body)
+        return _rate_limited(body, limit)
+
+    return guarded
+
+
+def _client(scope: Scope) -> str:
+    key = dict(scope["headers"]).get(b"x-jito-auth")
+    client = scope.get("client")
+    return key.decode("latin-1") if key is not None else "" if client is None else str(client[0])
+
+
+def _rate_limited(body: bytes, limit: int) -> Reply:
+    error = RpcError(RATE_LIMITED, f"Rate limit exceeded. Limit: {limit} per second for txn requests")
+    try:
+        asked = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        asked = None
+    identifier = asked.get("id") if isinstance(asked, dict) else None
+    return Reply(429, orjson.dumps({"jsonrpc": "2.0", "error": error.body(), "id": identifier}))
 
 
 def _handler(engine: BlockEngine, name: str, action: Action) -> Handler:
@@ -136,8 +172,8 @@ def _tip_accounts(engine: BlockEngine, params: Params) -> list[str]:
 
 
 def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
-    """Answer sendTransaction. With bundleOnly, the transaction is a bundle of one: it must tip, and lands only if it
-    succeeds."""
+    """Answer sendTransaction. The transaction must tip. With bundleOnly it is a bundle of one, which lands only if it
+    succeeds; otherwise it is forwarded to the leader as well as any, and may fail."""
     query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
     bundle_only = query.get("bundleOnly", [""])[-1].lower() in _TRUE
     headers: list[tuple[bytes, bytes]] = []
@@ -147,8 +183,8 @@ def _transaction_reply(engine: BlockEngine, scope: Scope, body: bytes) -> Reply:
         decoded = _decoded(read.at(params, 0), config, 0)
         if bundle_only:
             headers.append((b"x-bundle-id", _accepted(engine, [decoded]).identifier.encode()))
-        else:
-            engine.node.chain.submit_decoded(decoded, Source.BUNDLE)
+        elif (fault := engine.forward(decoded)) is not None:
+            raise RpcError(fault.code, fault.text)
         return str(decoded.signature)
 
     method = Method(_handler(engine, "sendTransaction", send), 1, 2)

@@ -6,6 +6,7 @@ Bundles are in memory, so a restart forgets them. Not here: JSON-RPC (endpoints.
 """
 
 import asyncio
+import itertools
 import logging
 from dataclasses import dataclass
 from enum import Enum, unique
@@ -13,12 +14,16 @@ from enum import Enum, unique
 from solders.signature import Signature
 
 from actors.clock import Clock
-from actors.devnode.block_engine.auction import Failed, Rehearsed, is_alive, land, refusal, rehearse
-from actors.devnode.block_engine.bundles import Bundle, Fault
+from actors.devnode.block_engine.auction import Failed, Rehearsed, is_alive, land, refusal, rehearse, tip_of
+from actors.devnode.block_engine.bundles import NEEDS_TIP, TIP_LAMPORTS_MIN, Bundle, Fault, locks_tip_account
 from actors.devnode.block_engine.tips import TipWindow
+from actors.devnode.chain.arrivals import Arrival
 from actors.devnode.chain.bus import Lagged, SlotSealed
-from actors.devnode.chain.chain import Source
+from actors.devnode.chain.chain import Dropped, Source
+from actors.devnode.chain.records import TransactionRecord
 from actors.devnode.encoding.addresses import TIP_ACCOUNTS
+from actors.devnode.encoding.wire import Decoded
+from actors.devnode.execution.execution import Refused
 from actors.devnode.faults.plan import Late, Passes
 from actors.devnode.rpc.node import Node
 
@@ -40,6 +45,7 @@ class Inflight(Enum):
 class _Entry:
     bundle: Bundle
     received_seconds: float
+    arrivals: list[Arrival]
     failed: bool = False
     has_landed: bool = False  # It landed once; a lost fork may have undone it.
 
@@ -62,21 +68,38 @@ class BlockEngine:
         self._arrived = asyncio.Event()
 
     def accept(self, bundle: Bundle) -> Fault | None:
-        """Accept a bundle for the next auction; None if accepted. A second call before the auction changes nothing;
-        after a failed auction it is a new attempt."""
+        """Accept a bundle for the next auction; None if accepted. A second call before the auction adds no bid; after
+        a failed auction it is a new attempt."""
+        arrivals = [self.node.intake.arrive(one, Source.BUNDLE) for one in bundle.transactions]
         fault = refusal(self.node.chain, bundle)
         if fault is not None:
+            _settle(arrivals, Refused(fault.text))
             return fault
         if any(waiting.identifier == bundle.identifier for waiting in self._queue):
+            self._entries[bundle.identifier].arrivals += arrivals
             return None
         self._forget_old()
         self._entries.pop(bundle.identifier, None)  # So that it moves to the end: the oldest are at the front.
-        self._entries[bundle.identifier] = _Entry(bundle, self._clock.monotonic())
+        self._entries[bundle.identifier] = _Entry(bundle, self._clock.monotonic(), arrivals)
         fate = self.node.faults.send_fate(Source.BUNDLE, str(bundle.signatures[0]))
         if isinstance(fate, Late):
             self.node.faults.hold(fate.slots, lambda: self._enter(bundle))
         elif isinstance(fate, Passes):
             self._enter(bundle)
+        else:
+            _settle(arrivals, Dropped())
+        return None
+
+    def forward(self, decoded: Decoded) -> Fault | None:
+        """Send a single transaction to the leader, if it tips; None if accepted. As for a bundle, a tip that is too
+        small is found out afterwards, and the sender does not learn of it."""
+        if not locks_tip_account(decoded):
+            return Fault(NEEDS_TIP)
+        tip = tip_of(self.node.chain, decoded)
+        if tip < TIP_LAMPORTS_MIN:
+            _settle([self.node.intake.arrive(decoded, Source.BUNDLE)], Refused(f"tip of {tip} lamports"))
+        else:
+            self.node.intake.submit(decoded, Source.BUNDLE)
         return None
 
     def _enter(self, bundle: Bundle) -> None:
@@ -91,8 +114,11 @@ class BlockEngine:
             del self._entries[identifier]
 
     def auction(self) -> None:
-        """Land the queued bundles that can land, the highest tip first."""
+        """Land the queued bundles that can land, the highest tip first. While the engine is down, they wait."""
         chain = self.node.chain
+        if self.node.faults.plan.engine.down:
+            self._arrived.set()
+            return
         bids: list[tuple[int, Bundle]] = []
         for bundle in self._queue:
             tried = rehearse(chain, bundle)
@@ -107,6 +133,7 @@ class BlockEngine:
             if entry is not None:
                 entry.failed = isinstance(result, Failed)
                 entry.has_landed |= not entry.failed
+                _settle(entry.arrivals, result)
 
     def landed(self, identifier: str) -> Landed | None:
         """The landed bundle, if the chain has it now: a lost fork may have undone it."""
@@ -166,3 +193,12 @@ class BlockEngine:
                 logger.warning("the block engine missed tips of some slots")
             finally:
                 sealed.close()
+
+
+def _settle(arrivals: list[Arrival], result: tuple[TransactionRecord, ...] | Failed | Dropped | Refused) -> None:
+    if isinstance(result, tuple):  # In the order of the bundle, and so are the arrivals, once for each broadcast.
+        for arrival, record in zip(arrivals, itertools.cycle(result), strict=False):
+            arrival.settle(record)
+        return
+    for arrival in arrivals:
+        arrival.settle(Refused(result.reason) if isinstance(result, Failed) else result)

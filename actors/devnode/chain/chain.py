@@ -37,8 +37,9 @@ from actors.devnode.chain.epochs import epoch_of
 from actors.devnode.chain.fee_cache import FeeCache
 from actors.devnode.chain.genesis import FIRST_SLOT
 from actors.devnode.chain.indexes import AccountIndexes
+from actors.devnode.chain.open_block import OpenBlock
 from actors.devnode.chain.performance import PerformanceSampler
-from actors.devnode.chain.records import Block, TransactionMeta, TransactionRecord
+from actors.devnode.chain.records import TransactionMeta, TransactionRecord
 from actors.devnode.chain.status_cache import StatusCache
 from actors.devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from actors.devnode.encoding.wire import Decoded, Malformed, decode
@@ -74,7 +75,12 @@ class Unsound:
     meta: TransactionMeta
 
 
-SubmitResult = TransactionRecord | Refused | Malformed | Dropped
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The transaction waits for a leader's turn or for room in a block. It may land later, or expire."""
+
+
+SubmitResult = TransactionRecord | Refused | Malformed | Dropped | Waiting
 # Called before each submitted transaction; False drops it. Fault injection uses gates.
 Gate = Callable[[Decoded, Source], bool]
 
@@ -112,12 +118,10 @@ class Chain:
         self.performance = PerformanceSampler()
         self.transaction_count = 0
         self.gates: list[Gate] = []
-        self._salt = salt
-        self._parent_slot, self._parent_hash = parent
-        self._next_nonce = nonces.durable_nonce(self._parent_hash)
+        self.salt = salt
+        self._block = OpenBlock(*parent, 0)
+        self._next_nonce = nonces.durable_nonce(parent[1])
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
-        self._open: list[TransactionRecord] = []
-        self._opened_unix_time = 0
         self._epoch: tuple[int, int] | None = None  # Its number, and the Unix time of its first slot in this process.
         self._write_version = 0
         self._index_built_ins()
@@ -238,7 +242,7 @@ class Chain:
         texts = tuple(map(str, keys.all))
         record = TransactionRecord(
             slot=slot,
-            position=len(self._open),
+            position=len(self._block.records),
             signature=str(decoded.signature),
             raw=decoded.raw,
             keys=texts,
@@ -246,7 +250,7 @@ class Chain:
             compute_unit_price=done.budget.price_micro_lamports,
             write_locked=tuple([texts[index] for index in keys.writable]),
         )
-        self._open.append(record)
+        self._block.records.append(record)
         self.statuses.add(decoded.signature, slot, done.meta.err)
         self.transaction_count += 1
         self._write(done.writes, record)
@@ -286,11 +290,11 @@ class Chain:
 
     def open_transactions(self) -> Iterable[TransactionRecord]:
         """Transactions of the slot being built."""
-        return tuple(self._open)
+        return tuple(self._block.records)
 
     @property
     def opened_unix_time(self) -> int:
-        return self._opened_unix_time
+        return self._block.unix_time
 
     # Slots.
 
@@ -301,26 +305,13 @@ class Chain:
         a fork can undo it. Blocks of a fork that will be lost must not be made durable.
         """
         building = self.levels.building
-        records = tuple(self._open)
-        self._open = []
-        blockhash = next_blockhash(
-            self._salt, self._parent_hash, building.slot, (record.signature.encode() for record in records)
-        )
-        block = Block(
-            slot=building.slot,
-            parent_slot=self._parent_slot,
-            height=building.height,
-            blockhash=str(blockhash),
-            previous_blockhash=str(self._parent_hash),
-            unix_time=self._opened_unix_time,
-            transactions=records,
-        )
+        block, blockhash = self._block.sealed(building, self.salt)
+        records = block.transactions
         accounts = tuple((pubkey, self.vm.account(pubkey)) for pubkey in self.history.written_in(building.slot))
         self._register_blockhash(blockhash, building.slot, building.height)
         self.statuses.seal(building.slot)
         self.fees.add_block(building.slot, ((record.compute_unit_price, record.write_locked) for record in records))
         self.performance.observe(building.slot, len(records), now_seconds)
-        self._parent_slot, self._parent_hash = building.slot, blockhash
         self._next_nonce = nonces.durable_nonce(blockhash)
         self.levels.seal(building.slot + 1 + skip)
         self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
@@ -328,7 +319,7 @@ class Chain:
             self._take_back(fork_end.first_slot)
         for slot in range(building.slot + 1, building.slot + 1 + skip):
             self.bus.publish(SlotSkipped(slot))
-        self._open_slot(max(unix_time, self._opened_unix_time))
+        self._open_slot(max(unix_time, block.unix_time))
         return SealedSlot(block, accounts, self.transaction_count)
 
     def mark_durable(self, slot: int) -> None:
@@ -355,12 +346,11 @@ class Chain:
         self.blockhashes.abandon(first_slot)
         while self._slot_hashes[0][0] >= first_slot:
             self._slot_hashes.popleft()
-        self._parent_slot, self._parent_hash = self._slot_hashes[0]
+        parent_slot, parent_hash = self._slot_hashes[0]
         if not self.blockhashes:  # The fork had expired all older hashes; without any hash no transaction could land.
-            parent = RecentBlockhash(self._parent_hash, self._parent_slot, self.levels.building.height - 1)
-            self.blockhashes.register(parent)
-        self._next_nonce = nonces.durable_nonce(self._parent_hash)
-        self.bus.publish(SlotsAbandoned(slots, self._parent_slot, tuple(restored.items())))
+            self.blockhashes.register(RecentBlockhash(parent_hash, parent_slot, self.levels.building.height - 1))
+        self._next_nonce = nonces.durable_nonce(parent_hash)
+        self.bus.publish(SlotsAbandoned(slots, parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:
         """Expire every blockhash given out so far, as a long pause of the network would."""
@@ -368,7 +358,7 @@ class Chain:
 
     def _open_slot(self, unix_time: int) -> None:
         slot = self.levels.building.slot
-        self._opened_unix_time = unix_time
+        self._block = OpenBlock(*self._slot_hashes[0], unix_time)
         epoch = epoch_of(slot).epoch
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = (epoch, unix_time)
@@ -380,7 +370,7 @@ class Chain:
             unix_timestamp=unix_time,
         )
         self.vm.set_time(clock, list(self._slot_hashes))
-        self.bus.publish(SlotOpened(slot, self._parent_slot))
+        self.bus.publish(SlotOpened(slot, self._block.parent_slot))
         if self.bus.wants(AccountWritten):
             self._write_version += 1
             account = self.vm.account(SYSVAR_CLOCK)

@@ -15,7 +15,7 @@ from solders.system_program import TransferParams, transfer
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.chain import Chain, Dropped, Source, SubmitResult
+from actors.devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Waiting
 from actors.devnode.encoding.addresses import (
     ASSOCIATED_TOKEN_PROGRAM,
     LAMPORTS_PER_SOL,
@@ -92,7 +92,7 @@ class Faucet:
 
 def _signature_of(result: SubmitResult) -> str:
     assert not isinstance(result, Malformed), result
-    if isinstance(result, Dropped):
+    if isinstance(result, Dropped | Waiting):
         raise FaucetError("faucet: the transaction was dropped by fault injection")
     err = result.err if isinstance(result, Refused) else result.meta.err
     if err is not None or isinstance(result, Refused):

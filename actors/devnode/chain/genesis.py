@@ -1,7 +1,8 @@
 """The accounts of a new chain, and its keys.
 
-Implements: the salt of a chain that is created with `--seed`; faucet, identity and vote keys, which depend on seed and
-salt alone; the USDC and wrapped-SOL mints, which the VM does not have; the tip accounts.
+Implements: the salt of a chain that is created with `--seed`; the keys of the faucet and of each leader, which depend
+on seed and salt alone; the leaders' wallets and vote accounts; the USDC and wrapped-SOL mints, which the VM does not
+have; the tip accounts.
 Pure: the salt is an argument.
 """
 
@@ -23,6 +24,7 @@ from actors.devnode.encoding.addresses import (
     TOKEN_PROGRAM,
     USDC_DECIMALS,
     USDC_MINT,
+    VOTE_PROGRAM,
 )
 
 SALT_BYTES = 32
@@ -35,11 +37,28 @@ TIP_ACCOUNT_LAMPORTS = 890_880  # Rent-exempt minimum of an account without data
 _MINT_LAMPORTS = 1_461_600  # Rent-exempt minimum of 82 bytes.
 
 
+_VOTE_BYTES = 3_762  # VoteState::size_of().
+_VOTE_LAMPORTS = 27_074_400  # Rent-exempt minimum of it.
+_VOTE_VERSION = (2).to_bytes(4, "little")  # VoteStateVersions::Current.
+_NO_PRIOR_VOTERS = bytes(32 * 48) + (31).to_bytes(8, "little") + b"\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderKeys:
+    identity: Keypair
+    vote: Keypair
+
+
 @dataclass(frozen=True, slots=True)
 class ChainKeys:
     faucet: Keypair
-    identity: Keypair
+    identity: Keypair  # Of this node, which is leader number 0.
     vote: Keypair
+    others: tuple[LeaderKeys, ...] = ()  # Leaders 1 and up.
+
+    @property
+    def leaders(self) -> tuple[LeaderKeys, ...]:
+        return (LeaderKeys(self.identity, self.vote), *self.others)
 
 
 def seeded_salt(seed: int) -> bytes:
@@ -50,8 +69,13 @@ def seeded_salt(seed: int) -> bytes:
     return hashlib.sha256(f"devnode salt {seed}".encode()).digest()
 
 
-def chain_keys(seed: int, salt: bytes) -> ChainKeys:
-    return ChainKeys(*(_derived(role, seed, salt) for role in ("faucet", "identity", "vote")))
+def chain_keys(seed: int, salt: bytes, leaders: int = 1) -> ChainKeys:
+    others = tuple(
+        LeaderKeys(_derived(f"identity {number}", seed, salt), _derived(f"vote {number}", seed, salt))
+        for number in range(1, leaders)
+    )
+    faucet, identity, vote = (_derived(role, seed, salt) for role in ("faucet", "identity", "vote"))
+    return ChainKeys(faucet, identity, vote, others)
 
 
 def _derived(role: str, seed: int, salt: bytes) -> Keypair:
@@ -62,11 +86,33 @@ def _derived(role: str, seed: int, salt: bytes) -> Keypair:
 def genesis_accounts(keys: ChainKeys) -> list[tuple[Pubkey, Account]]:
     return [
         (keys.faucet.pubkey(), _wallet(FAUCET_LAMPORTS)),
-        (keys.identity.pubkey(), _wallet(IDENTITY_LAMPORTS)),
         (USDC_MINT, _mint(USDC_DECIMALS, keys.faucet.pubkey())),
         (NATIVE_MINT, _mint(NATIVE_DECIMALS, None)),
         *((pubkey, _wallet(TIP_ACCOUNT_LAMPORTS)) for pubkey in TIP_ACCOUNTS),
+        *leader_accounts(keys),
     ]
+
+
+def leader_accounts(keys: ChainKeys) -> list[tuple[Pubkey, Account]]:
+    """The wallet and the vote account of each leader."""
+    return [
+        account
+        for leader in keys.leaders
+        for account in (
+            (leader.identity.pubkey(), _wallet(IDENTITY_LAMPORTS)),
+            (leader.vote.pubkey(), _vote_account(leader.identity.pubkey())),
+        )
+    ]
+
+
+def _vote_account(identity: Pubkey) -> Account:
+    """A vote account as it is right after its creation: votes are invented, so it never has one."""
+    owner = bytes(identity)
+    no_votes, no_root, no_credits, no_timestamp = bytes(8), b"\x00", bytes(8), bytes(16)
+    voters = (1).to_bytes(8, "little") + bytes(8) + owner  # One authorized voter, from epoch 0 on.
+    state = _VOTE_VERSION + owner + owner + b"\x00" + no_votes + no_root + voters + _NO_PRIOR_VOTERS
+    data = (state + no_credits + no_timestamp).ljust(_VOTE_BYTES, b"\x00")
+    return Account(_VOTE_LAMPORTS, data, VOTE_PROGRAM, False, RENT_EPOCH_EXEMPT)
 
 
 def _wallet(lamports: int) -> Account:

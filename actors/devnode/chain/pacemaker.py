@@ -42,6 +42,9 @@ class Pacemaker:
         deadline = self._clock.monotonic() + self._slot_seconds
         while True:
             await asyncio.sleep(max(0.0, deadline - self._clock.monotonic()))
+            if self._faults.late_ms:
+                deadline += self._faults.late_ms / 1000
+                await asyncio.sleep(max(0.0, deadline - self._clock.monotonic()))
             skipped = 0
             if not self._faults.plan.slots.frozen:
                 skipped = await self.beat()

@@ -15,7 +15,18 @@ from itertools import count
 from actors.devnode.chain.chain import Chain, Source
 from actors.devnode.encoding.wire import Decoded
 from actors.devnode.faults import plan as faults_plan
-from actors.devnode.faults.plan import CallFate, CallFaults, FaultPlan, Late, Legs, Once, Passes, SendFate, Stream
+from actors.devnode.faults.plan import (
+    CallFate,
+    CallFaults,
+    FaultPlan,
+    Late,
+    Legs,
+    Once,
+    Passes,
+    SendFate,
+    Stream,
+    TpuFate,
+)
 
 _LEGS = frozenset((Source.RPC, Source.TPU, Source.BUNDLE))  # Without the faucet: its transactions always arrive.
 _NO_SEND_FAULTS = Legs()
@@ -24,7 +35,7 @@ HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
 
 
 class Faults:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, leader_at: Callable[[int], int] = lambda slot: 0) -> None:
         self._chain = chain
         self._plan = FaultPlan()
         self._calls: Counter[str] = Counter()
@@ -33,6 +44,7 @@ class Faults:
         self._is_delivering = False
         self._once = Once()
         self._silent_until: dict[Stream, int] = {}
+        self.leader_at = leader_at
         chain.gates.append(self._gate)
 
     @property
@@ -68,7 +80,7 @@ class Faults:
         """The faults for the seal of the slot being built, from single faults and from the plan."""
         once, self._once = self._once, Once()
         return Once(
-            skip_slots=once.skip_slots or faults_plan.skipped_after(self._plan, self.slot),
+            skip_slots=once.skip_slots or faults_plan.skipped_after(self._plan, self.slot, self.leader_at),
             fork_blocks=once.fork_blocks or faults_plan.forked_blocks(self._plan, self.slot),
             dead_block=once.dead_block or faults_plan.is_dead(self._plan, self.slot),
             purge_before_slot=once.purge_before_slot,
@@ -82,7 +94,7 @@ class Faults:
 
     def send_fate(self, source: Source, signature: str) -> SendFate:
         """The fate of a send that arrives now. signature: of the transaction, or of the first one of a bundle."""
-        if source not in _LEGS or self._is_delivering:
+        if source not in _LEGS:
             return Passes()
         return faults_plan.send_fate(self._plan, source.value, self.slot, signature)
 
@@ -100,7 +112,7 @@ class Faults:
             self._is_delivering = False
 
     def _gate(self, decoded: Decoded, source: Source) -> bool:
-        if not self.befall_sends:
+        if not self.befall_sends or self._is_delivering:
             return True  # The usual case, which must be fast: every transaction takes it.
         fate = self.send_fate(source, str(decoded.signature))
         if isinstance(fate, Late):
@@ -109,8 +121,21 @@ class Faults:
 
     @property
     def befall_sends(self) -> bool:
-        """Whether any leg has faults."""
-        return self._plan.sends != _NO_SEND_FAULTS
+        """Whether any leg or leader has faults."""
+        return bool(self._plan.leaders) or self._plan.sends != _NO_SEND_FAULTS
+
+    def reaches(self, leader: int, signature: str) -> bool:
+        """Whether a transaction that is sent now to the leader's TPU reaches the leader."""
+        return not faults_plan.leader_drops(self._plan, leader, self.slot, signature)
+
+    def tpu_fate(self, leader: int, number: int) -> TpuFate:
+        return faults_plan.tpu_fate(self._plan, leader, number)
+
+    @property
+    def late_ms(self) -> int:
+        """How much longer the slot being built lasts, because its leader is late."""
+        faults = faults_plan.leader_faults(self._plan, self.leader_at(self.slot)) if self._plan.leaders else None
+        return 0 if faults is None else faults.late_ms
 
     # Calls and streams.
 

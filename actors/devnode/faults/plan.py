@@ -7,15 +7,20 @@ Pure. Not here: applying the decisions (faults.py, chain/pacemaker.py, door.py).
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Annotated, Any
 
 import msgspec
 
+from actors.devnode.chain.leaders import LEADERS_MAX
+
 SLOTS_MAX = 1_000  # For a delay or a lag: a client could not tell a longer one from a loss.
 FORK_BLOCKS_MAX = 8
 HANG_MS_MAX = 600_000
+LATE_MS_MAX = 60_000
+LEADER_NAMES = frozenset(("*", *map(str, range(LEADERS_MAX))))
 SKIP_SLOTS_MAX = 64  # In a row; without it, a share of 1 would skip for ever.
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -38,12 +43,34 @@ class SendFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop_share: Share = 0.0
     delay_share: Share = 0.0  # Of the sends that are not dropped.
     delay_slots: Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)] = 2
+    run_slots: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0  # Drops come in runs of so many slots; 0: singly.
 
 
 class Legs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rpc: SendFaults = SendFaults()
     tpu: SendFaults = SendFaults()
     bundle: SendFaults = SendFaults()
+    correlation: Share = 0.0  # Of the drops: decided once for all legs.
+
+
+class LeaderFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    drop_share: Share = 0.0  # Of the transactions that are sent to its TPU.
+    late_ms: Annotated[int, msgspec.Meta(ge=0, le=LATE_MS_MAX)] = 0  # Each of its slots lasts so much longer.
+    skip_share: Share = 0.0  # Of its slots: they have no block.
+
+
+class TpuFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Faults of connections to TPU ports. A connection has at most one of them."""
+
+    ignored_share: Share = 0.0  # No packet is answered.
+    refused_share: Share = 0.0  # Closed after the handshake, as `disallowed`.
+    broken_share: Share = 0.0  # Closed, as `dropped`, when its first transaction arrives; that one is lost.
+
+
+class EngineFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    down: bool = False  # Every call is answered with HTTP 503, and no auction is held.
+    # Of one client (x-jito-auth, or else its address); null: no limit. Jito's default is 1.
+    requests_per_second: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
 
 
 class SlotFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,10 +108,14 @@ class Streams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FaultPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings. `calls` is by method; the entry "*" is for methods without their own entry."""
+    """All settings. `calls` is by method, `leaders` by the leader's number in getClusterNodes; the entry "*" is for
+    methods and leaders without their own entry."""
 
     seed: _Seed = 0
     sends: Legs = Legs()
+    leaders: dict[str, LeaderFaults] = {}
+    tpu: TpuFaults = TpuFaults()
+    engine: EngineFaults = EngineFaults()
     slots: SlotFaults = SlotFaults()
     node: NodeFaults = NodeFaults()
     calls: dict[str, CallFaults] = {}
@@ -151,12 +182,27 @@ class CallFate(Enum):
     LOST = "lost"
 
 
+@unique
+class TpuFate(Enum):
+    SERVED = "served"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+    BROKEN = "broken"
+
+
+_NO_TPU_FAULTS = TpuFaults()
+
+
 def read_plan(fields: Any) -> FaultPlan:
     """Read a plan from its JSON form. Raises PlanError."""
     try:
-        return msgspec.convert(fields, FaultPlan)
+        plan = msgspec.convert(fields, FaultPlan)
     except msgspec.ValidationError as error:
         raise PlanError(str(error)) from None
+    unknown = plan.leaders.keys() - LEADER_NAMES
+    if unknown:
+        raise PlanError(f"leaders: wanted numbers of leaders or *, not {', '.join(sorted(unknown))}")
+    return plan
 
 
 def read_once(fields: Any) -> Once:
@@ -185,26 +231,71 @@ def _merged(old: Any, new: Any) -> Any:
     return merged
 
 
-_MAY_BE_NULL = {"hang_ms", "retry_after_seconds"}
+_MAY_BE_NULL = {"hang_ms", "retry_after_seconds", "requests_per_second"}
 
 
 def send_fate(plan: FaultPlan, leg: str, slot: int, signature: str) -> SendFate:
     """The fate of a send. Sent again in the same slot, a transaction has the same fate; in a later slot, a new one."""
     faults: SendFaults = getattr(plan.sends, leg)
-    if faults.drop_share and _drawn(plan, "drop", leg, slot, signature) < faults.drop_share:
+    if faults.drop_share and _is_dropped(plan, faults, leg, slot, signature):
         return Lost()
     if faults.delay_share and _drawn(plan, "delay", leg, slot, signature) < faults.delay_share:
         return Late(faults.delay_slots)
     return Passes()
 
 
-def skipped_after(plan: FaultPlan, slot: int) -> int:
-    """The number of slots right after this one that have no block."""
+def _is_dropped(plan: FaultPlan, faults: SendFaults, leg: str, slot: int, signature: str) -> bool:
+    """Whether a send is dropped. In a run, all sends of a leg have one fate; correlated drops have one for all legs."""
+    subject: tuple[str | int, ...] = (slot // faults.run_slots,) if faults.run_slots else (slot, signature)
+    correlation = plan.sends.correlation
+    if correlation and _drawn(plan, "correlated", *subject) < correlation:
+        leg = "all"
+    return _drawn(plan, "drop", leg, *subject) < faults.drop_share
+
+
+def leader_faults(plan: FaultPlan, leader: int) -> LeaderFaults | None:
+    return plan.leaders.get(str(leader)) or plan.leaders.get("*")
+
+
+def leader_drops(plan: FaultPlan, leader: int, slot: int, signature: str) -> bool:
+    """Whether the leader loses a transaction that is sent to its TPU."""
+    faults = leader_faults(plan, leader)
+    return (
+        faults is not None
+        and faults.drop_share > 0
+        and _drawn(plan, "leader", leader, slot, signature) < faults.drop_share
+    )
+
+
+def tpu_fate(plan: FaultPlan, leader: int, number: int) -> TpuFate:
+    """The fate of a connection. number: its position, from 0, among the connections to this leader's port since the
+    start."""
+    left = _drawn(plan, "tpu", leader, number) if plan.tpu != _NO_TPU_FAULTS else 1.0
+    for share, fate in (
+        (plan.tpu.ignored_share, TpuFate.IGNORED),
+        (plan.tpu.refused_share, TpuFate.REFUSED),
+        (plan.tpu.broken_share, TpuFate.BROKEN),
+    ):
+        if left < share:
+            return fate
+        left -= share
+    return TpuFate.SERVED
+
+
+def skipped_after(plan: FaultPlan, slot: int, leader_at: Callable[[int], int] | None = None) -> int:
+    """The number of slots right after this one that have no block. leader_at: the leader of a slot."""
     count = 0
-    share = plan.slots.skip_share
-    while share and count < SKIP_SLOTS_MAX and _drawn(plan, "skip", slot + count + 1) < share:
+    while count < SKIP_SLOTS_MAX and _is_skipped(plan, slot + count + 1, leader_at):
         count += 1
     return count
+
+
+def _is_skipped(plan: FaultPlan, slot: int, leader_at: Callable[[int], int] | None) -> bool:
+    share = plan.slots.skip_share
+    if plan.leaders and leader_at is not None:
+        faults = leader_faults(plan, leader_at(slot))
+        share = share if faults is None else max(share, faults.skip_share)
+    return share > 0 and _drawn(plan, "skip", slot) < share
 
 
 def forked_blocks(plan: FaultPlan, slot: int) -> int:

@@ -14,7 +14,7 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.chain import Chain, Dropped, Source
+from actors.devnode.chain.chain import Chain, Dropped, Source, Waiting
 from actors.devnode.chain.faucet import Faucet, FaucetError
 from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_MINT
 from actors.devnode.encoding.transaction_errors import error_text
@@ -168,7 +168,7 @@ class _Launch:
         message = MessageV0.try_compile(self.creator.pubkey(), instructions, [], blockhash)
         raw = bytes(VersionedTransaction(message, [self.creator, *more_signers]))
         result = self._chain.submit(raw, Source.FAUCET)
-        if isinstance(result, Dropped):
+        if isinstance(result, Dropped | Waiting):
             raise LaunchError("the transaction was dropped by fault injection")
         if isinstance(result, Malformed):
             raise LaunchError(result.text)

@@ -6,10 +6,12 @@ getInflationRate, getInflationReward, getHighestSnapshotSlot, getMaxRetransmitSl
 getBlockProduction.
 """
 
+from collections import Counter
 from typing import Any
 
 from actors.devnode.chain.commitment import Commitment
 from actors.devnode.chain.epochs import LEADER_SCHEDULE_SLOT_OFFSET, SLOTS_PER_EPOCH, epoch_of
+from actors.devnode.chain.leaders import SLOTS_PER_TURN
 from actors.devnode.encoding.addresses import GENESIS_HASH
 from actors.devnode.rpc import cluster_constants as made_up
 from actors.devnode.rpc import params as read
@@ -36,25 +38,27 @@ def get_genesis_hash(node: Node, params: Params) -> Any:
 
 
 def get_cluster_nodes(node: Node, params: Params) -> Any:
-    """The list of nodes: this node alone. The address of a door that is not open is null."""
+    """The leaders, this node first. The others are leaders only: they have a TPU and no RPC. The address of a door that
+    is not open is null."""
     return [
         {
             "clientId": "Agave",
             "featureSet": FEATURE_SET,
             "gossip": None,
-            "pubkey": _identity(node),
-            "pubsub": node.pubsub_address,
-            "rpc": node.http_address,
+            "pubkey": _identity(node, number),
+            "pubsub": None if number else node.pubsub_address,
+            "rpc": None if number else node.http_address,
             "serveRepair": None,
             "shredVersion": made_up.SHRED_VERSION,
             "tpu": None,
             "tpuForwards": None,
             "tpuForwardsQuic": None,
-            "tpuQuic": node.tpu_quic_address,
+            "tpuQuic": node.tpu_addresses.get(number),
             "tpuVote": None,
             "tvu": None,
             "version": SOLANA_CORE_VERSION,
         }
+        for number in range(node.leaders.count)
     ]
 
 
@@ -82,8 +86,8 @@ def get_epoch_schedule(node: Node, params: Params) -> Any:
 
 
 def get_slot_leader(node: Node, params: Params) -> Any:
-    node.bank(read.config(params, 0, "RpcContextConfig"))
-    return _identity(node)
+    _, slot = node.bank(read.config(params, 0, "RpcContextConfig"))
+    return _identity(node, node.leaders.leader_at(slot))
 
 
 def get_slot_leaders(node: Node, params: Params) -> Any:
@@ -96,7 +100,8 @@ def get_slot_leaders(node: Node, params: Params) -> Any:
     if limit and first + limit - 1 > last_known:
         epoch = epoch_of(first + limit - 1).epoch
         raise invalid_params(f"Invalid slot range: leader schedule for epoch {epoch} is unavailable")
-    return [_identity(node)] * limit
+    names = [_identity(node, number) for number in range(node.leaders.count)]
+    return [names[node.leaders.leader_at(slot)] for slot in range(first, first + limit)]
 
 
 def get_leader_schedule(node: Node, params: Params) -> Any:
@@ -104,34 +109,38 @@ def get_leader_schedule(node: Node, params: Params) -> Any:
     config = first if isinstance(first, dict) else read.config(params, 1, "RpcLeaderScheduleConfig")
     slot = None if isinstance(first, dict) else read.optional_unsigned(first)
     current = node.chain.levels.at(read.commitment(config)).slot
-    if epoch_of(current if slot is None else slot).epoch > epoch_of(current).epoch + 1:
+    epoch = epoch_of(current if slot is None else slot).epoch
+    if epoch > epoch_of(current).epoch + 1:
         return None
-    wanted = config.get("identity")
-    if wanted is not None and str(read.pubkey_of(wanted)) != _identity(node):
-        return {}
-    return {_identity(node): list(range(SLOTS_PER_EPOCH))}
+    slots: dict[int, list[int]] = {number: [] for _, number in _wanted_leaders(node, config.get("identity"))}
+    for index, leader in enumerate(node.leaders.turns(epoch)):
+        if leader in slots:
+            slots[leader] += range(index * SLOTS_PER_TURN, (index + 1) * SLOTS_PER_TURN)
+    return {_identity(node, number): listed for number, listed in slots.items()}
 
 
 def get_vote_accounts(node: Node, params: Params) -> Any:
     config = read.config(params, 0, "RpcGetVoteAccountsConfig")
     node.bank(config)
-    vote = str(node.keys.vote.pubkey())
     wanted = config.get("votePubkey")
-    if wanted is not None and str(read.pubkey_of(wanted)) != vote:
-        return {"current": [], "delinquent": []}
+    only = None if wanted is None else read.pubkey_of(wanted)
     levels = node.chain.levels
     root = levels.at(Commitment.FINALIZED).slot
-    account = {
-        "activatedStake": made_up.ACTIVATED_STAKE_LAMPORTS,
-        "commission": made_up.VOTE_COMMISSION_PERCENT,
-        "epochCredits": [[epoch_of(root).epoch, root, 0]],
-        "epochVoteAccount": True,
-        "lastVote": levels.at(Commitment.CONFIRMED).slot,
-        "nodePubkey": _identity(node),
-        "rootSlot": root,
-        "votePubkey": vote,
-    }
-    return {"current": [account], "delinquent": []}
+    current = [
+        {
+            "activatedStake": made_up.ACTIVATED_STAKE_LAMPORTS // node.leaders.count,
+            "commission": made_up.VOTE_COMMISSION_PERCENT,
+            "epochCredits": [[epoch_of(root).epoch, root, 0]],
+            "epochVoteAccount": True,
+            "lastVote": levels.at(Commitment.CONFIRMED).slot,
+            "nodePubkey": str(leader.identity.pubkey()),
+            "rootSlot": root,
+            "votePubkey": str(leader.vote.pubkey()),
+        }
+        for leader in node.keys.leaders
+        if only in (None, leader.vote.pubkey())
+    ]
+    return {"current": current, "delinquent": []}
 
 
 def get_stake_minimum_delegation(node: Node, params: Params) -> Any:
@@ -180,11 +189,11 @@ def get_block_production(node: Node, params: Params) -> Any:
     config = read.config(params, 0, "RpcBlockProductionConfig")
     _, slot = node.bank(config)
     first, last = _production_range(config.get("range"), slot)
-    wanted = config.get("identity")
-    by_identity: dict[str, list[int]] = {}
-    if wanted is None or str(read.pubkey_of(wanted)) == _identity(node):
-        produced = len(node.archive.slots(first, last, last - first + 1))
-        by_identity = {_identity(node): [last - first + 1, produced]}
+    produced = Counter(map(node.leaders.leader_at, node.archive.slots(first, last, last - first + 1)))
+    by_identity = {
+        identity: [node.leaders.slots_led(number, first, last), produced[number]]
+        for identity, number in _wanted_leaders(node, config.get("identity"))
+    }
     return in_context(slot, {"byIdentity": by_identity, "range": {"firstSlot": first, "lastSlot": last}})
 
 
@@ -202,5 +211,12 @@ def _production_range(value: Any, slot: int) -> tuple[int, int]:
     return first, last
 
 
-def _identity(node: Node) -> str:
-    return str(node.keys.identity.pubkey())
+def _wanted_leaders(node: Node, identity: Any) -> list[tuple[str, int]]:
+    """Identity and number of each leader, or only of the one with this identity."""
+    only = None if identity is None else str(read.pubkey_of(identity))
+    leaders = [(_identity(node, number), number) for number in range(node.leaders.count)]
+    return [leader for leader in leaders if only in (None, leader[0])]
+
+
+def _identity(node: Node, leader: int = 0) -> str:
+    return str(node.keys.leaders[leader].identity.pubkey())

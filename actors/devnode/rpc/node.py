@@ -12,6 +12,8 @@ from actors.devnode.chain.chain import Chain
 from actors.devnode.chain.commitment import Commitment
 from actors.devnode.chain.faucet import Faucet
 from actors.devnode.chain.genesis import ChainKeys
+from actors.devnode.chain.intake import Intake
+from actors.devnode.chain.leaders import LeaderSchedule
 from actors.devnode.faults.faults import Faults
 from actors.devnode.journal.archive import Archive
 from actors.devnode.rpc import params as read
@@ -45,14 +47,24 @@ class Node:
     clock: Clock
     slot_ms: int
     http_address: str  # host:port, for getClusterNodes.
-    tpu_quic_address: str | None = None  # Set by the TPU door once it listens.
+    tpu_addresses: dict[int, str] = field(
+        default_factory=dict
+    )  # By leader; each TPU door adds its own when it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
+    leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
+    intake: Intake = field(init=False)
     health: Health = field(init=False)
 
     def __post_init__(self) -> None:
-        self.faults = Faults(self.chain)
+        self.leaders = LeaderSchedule(len(self.keys.leaders), self.chain.salt)
+        self.faults = Faults(self.chain, self.leaders.leader_at)
+        self.intake = Intake(self.chain, self.faults, self.leaders, self.clock)
         self.health = Health(self.faults)
+
+    @property
+    def tpu_quic_address(self) -> str | None:
+        return self.tpu_addresses.get(0)
 
     def bank(self, fields: dict[str, Any]) -> tuple[Commitment, int]:
         """The commitment level and slot for a call. Refuses if the slot is below the call's minContextSlot."""

@@ -50,7 +50,7 @@ def send_transaction(node: Node, params: Params) -> Unfinished[str]:
 
     def finish(is_signed: bool) -> str:
         if skip:
-            node.chain.submit_decoded(decoded, Source.RPC, signatures_checked=is_signed)
+            node.intake.submit(decoded, Source.RPC, signatures_checked=is_signed)
         else:
             _send_if_sound(node, decoded, level, is_signed)
         return str(decoded.signature)
@@ -62,13 +62,13 @@ def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: b
     """Run preflight, then land the transaction; in one run where both see the same accounts."""
     chain = node.chain
     result: SubmitResult | Unsound
-    if sees_the_present(chain, decoded, level) and not node.faults.befall_sends:
-        result = chain.submit_if_sound(decoded, Source.RPC, is_signed)
+    if sees_the_present(chain, decoded, level) and node.intake.is_direct:
+        result = node.intake.submit_if_sound(decoded, is_signed)
     else:
         failure = preflight(chain, decoded, level, is_signed)
         if failure is not None:
             raise _preflight_failure(failure)
-        result = chain.submit_decoded(decoded, Source.RPC, signatures_checked=True)
+        result = node.intake.submit(decoded, Source.RPC, signatures_checked=True)
     if isinstance(result, Unsound):
         done = result.meta
         raise _preflight_failure(

@@ -26,12 +26,14 @@ from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 from aioquic.tls import AlertDescription, Group
 from solders.pubkey import Pubkey
 
+from actors.devnode.faults.plan import TpuFate
 from actors.devnode.tpu.admission import Admitted, Throttle, TooMany
 from actors.devnode.tpu.certificate import peer_identity
 from actors.devnode.tpu.streams import PAUSE_SECONDS_MAX, Streams, StreamTooLong
 
 # Codes and reasons of a validator for closing a connection.
 CLOSE_DROPPED = (1, "dropped")
+CLOSE_DISALLOWED = (2, "disallowed")
 CLOSE_TOO_MANY = (4, "too_many")
 CLOSE_INVALID_STREAM = (5, "invalid_stream")
 _CERTIFICATE_REQUIRED = QuicErrorCode.CRYPTO_ERROR + AlertDescription.certificate_required
@@ -71,6 +73,8 @@ class Door(Protocol):
 
     def submit(self, raw: bytes) -> None: ...
 
+    def fate(self, connection_id: bytes) -> TpuFate: ...
+
 
 class TpuConnection(QuicConnectionProtocol):
     def __init__(self, quic: QuicConnection, door: Door, **rest: Any) -> None:
@@ -79,6 +83,7 @@ class TpuConnection(QuicConnectionProtocol):
         self._streams = Streams()
         self._waiting: deque[bytes] = deque()
         self._throttle = Throttle(0)
+        self._fate = TpuFate.SERVED
         self._retry: asyncio.TimerHandle | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self.credit = StreamCredit(quic._local_max_streams_uni)
@@ -107,6 +112,10 @@ class TpuConnection(QuicConnectionProtocol):
             self._quic.close(_CERTIFICATE_REQUIRED, QuicFrameType.CRYPTO, "peer sent no certificates")
             self.transmit()
             return
+        self._fate = self._door.fate(self._quic.original_destination_connection_id)
+        if self._fate is TpuFate.REFUSED:
+            self.close_with(CLOSE_DISALLOWED)
+            return
         identity = peer_identity(certificate, tls._peer_certificate_chain)
         address: str = self._quic._network_paths[0].addr[0]
         admitted = self._door.admit(self, identity, address)
@@ -124,7 +133,9 @@ class TpuConnection(QuicConnectionProtocol):
         except StreamTooLong:
             self.close_with(CLOSE_INVALID_STREAM)
             return
-        if raw is not None:
+        if raw is not None and self._fate is TpuFate.BROKEN:
+            self.close_with(CLOSE_DROPPED)
+        elif raw is not None:
             self._waiting.append(raw)
             if self._retry is None:
                 self._submit_waiting()

@@ -1,6 +1,6 @@
-"""The TPU: the QUIC port where clients send transactions to the leader.
+"""The TPU of one leader: the QUIC port where clients send transactions to it.
 
-Implements: ALPN `solana-tpu`, the node's identity as certificate, admission, and submitting to the chain. As on a
+Implements: ALPN `solana-tpu`, the leader's identity as certificate, admission, and submitting to the chain. As on a
 validator, the sender gets no answer.
 Not here: one connection (connection.py), the limits (admission.py).
 """
@@ -19,6 +19,8 @@ from solders.pubkey import Pubkey
 
 from actors.clock import Clock
 from actors.devnode.chain.chain import Source
+from actors.devnode.encoding.wire import Malformed, decode
+from actors.devnode.faults.plan import TpuFate
 from actors.devnode.ports import address_text
 from actors.devnode.rpc.cluster_constants import ACTIVATED_STAKE_LAMPORTS
 from actors.devnode.rpc.node import Node
@@ -29,25 +31,29 @@ from actors.devnode.tpu.streams import STREAM_BYTES_MAX
 
 ALPN = "solana-tpu"
 IDLE_SECONDS = 30.0
+FAULTY_CONNECTIONS_MAX = 10_000  # Remembered ids of connections with a fault.
 _LONG_HEADER = 0x80
 
 
 class TpuDoor:
-    def __init__(self, node: Node, clock: Clock, limits: Limits | None = None) -> None:
-        self._node, self._clock = node, clock
+    def __init__(self, node: Node, clock: Clock, limits: Limits | None = None, leader: int = 0) -> None:
+        self._node, self._clock, self._leader = node, clock, leader
         self._limits = limits if limits is not None else Limits()
-        self._admission = Admission(self._limits, {node.keys.identity.pubkey(): ACTIVATED_STAKE_LAMPORTS})
+        stake = ACTIVATED_STAKE_LAMPORTS // node.leaders.count
+        self._admission = Admission(self._limits, {one.identity.pubkey(): stake for one in node.keys.leaders})
         self._arrivals = Arrivals(self._limits)
         self._throttles: dict[Peer, Throttle] = {}
         self._numbers = itertools.count()
         self._connections: dict[int, TpuConnection] = {}
         self._number_of: dict[TpuConnection, int] = {}
         self._peers: dict[int, Peer] = {}
+        self._begun = itertools.count()  # Connections, for the decisions of faults.
+        self._fates: dict[bytes, TpuFate] = {}  # By the client's first connection id; only those with a fault.
         self._server: _Server | None = None
 
     async def open(self, listening: socket.socket) -> None:
         """Serve on a bound UDP socket; the door closes it."""
-        certificate, key = node_certificate(self._node.keys.identity)
+        certificate, key = node_certificate(self._node.keys.leaders[self._leader].identity)
         configuration = QuicConfiguration(
             is_client=False,
             alpn_protocols=[ALPN],
@@ -59,18 +65,31 @@ class TpuDoor:
         loop = asyncio.get_running_loop()
         _, self._server = await loop.create_datagram_endpoint(lambda: _Server(configuration, self), sock=listening)
         host, port = listening.getsockname()[:2]
-        self._node.tpu_quic_address = address_text(host, port)
+        self._node.tpu_addresses[self._leader] = address_text(host, port)
 
     def close(self) -> None:
-        self._node.tpu_quic_address = None
+        self._node.tpu_addresses.pop(self._leader, None)
         if self._server is not None:
             self._server.close()
             self._server = None
 
-    def may_arrive(self, address: str) -> bool:
-        return self._arrivals.allows(address, self._clock.monotonic())
+    def may_arrive(self, address: str, connection_id: bytes) -> bool:
+        """Whether the first packet of a new connection is answered. Decides the connection's fault as well."""
+        if self._fates.get(connection_id) is TpuFate.IGNORED:
+            return False  # The client repeats its first packet.
+        if not self._arrivals.allows(address, self._clock.monotonic()):
+            return False
+        fate = self._node.faults.tpu_fate(self._leader, next(self._begun))
+        if fate is not TpuFate.SERVED:
+            if len(self._fates) >= FAULTY_CONNECTIONS_MAX:
+                del self._fates[next(iter(self._fates))]
+            self._fates[connection_id] = fate
+        return fate is not TpuFate.IGNORED
 
     # Calls from connections.
+
+    def fate(self, connection_id: bytes) -> TpuFate:
+        return self._fates.get(connection_id, TpuFate.SERVED)
 
     def admit(self, connection: TpuConnection, identity: Pubkey | None, address: str) -> Admitted | TooMany:
         number = next(self._numbers)
@@ -100,7 +119,9 @@ class TpuDoor:
             self._throttles.pop(peer, None)
 
     def submit(self, raw: bytes) -> None:
-        self._node.chain.submit(raw, Source.TPU)
+        decoded = decode(raw)
+        if not isinstance(decoded, Malformed):
+            self._node.intake.submit(decoded, Source.TPU, port=self._leader)
 
 
 class _Server(QuicServer):
@@ -115,13 +136,15 @@ class _Server(QuicServer):
 
     def datagram_received(self, data: bytes | str, addr: NetworkAddress) -> None:
         assert isinstance(data, bytes), type(data)
-        if data[:1] and data[0] & _LONG_HEADER and self._begins_connection(data) and not self._door.may_arrive(addr[0]):
-            return
-        super().datagram_received(data, addr)
+        begun = self._begun(data) if data[:1] and data[0] & _LONG_HEADER else None
+        if begun is None or self._door.may_arrive(addr[0], begun):
+            super().datagram_received(data, addr)
 
-    def _begins_connection(self, data: bytes) -> bool:
+    def _begun(self, data: bytes) -> bytes | None:
+        """The id of the connection that this packet begins; None for any other packet."""
         try:
             header = pull_quic_header(Buffer(data=data), host_cid_length=self._configuration.connection_id_length)
         except ValueError:
-            return False
-        return header.packet_type == QuicPacketType.INITIAL and header.destination_cid not in self._protocols
+            return None
+        is_first = header.packet_type == QuicPacketType.INITIAL and header.destination_cid not in self._protocols
+        return header.destination_cid if is_first else None

@@ -51,7 +51,7 @@ async def landed(client: AsyncClient, signatures: list[Signature]) -> int:
 
 async def test_a_thousand_transactions_all_land(start_devnode: StartDevnode) -> None:
     """One connection of a stranger, as fast as it may: 200 a second, nothing lost, nothing answered."""
-    process = start_devnode("chain", "--slot-ms", "400")  # A blockhash is good for a minute.
+    process = start_devnode("chain", "--slot-ms", "400", "--leaders", "1")  # A blockhash is good for a minute.
     async with AsyncClient(process.url, Confirmed) as client:
         payer = await funded(client, process)
         node = (await client.get_cluster_nodes()).value[0]

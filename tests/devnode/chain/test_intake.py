@@ -1,0 +1,111 @@
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actors.devnode.chain.chain import Dropped, Source, Waiting
+from actors.devnode.chain.leaders import SLOTS_PER_TURN
+from actors.devnode.chain.records import TransactionRecord
+from tests.devnode.leaders import LEADERS, LedNode
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> LedNode:
+    return LedNode(tmp_path)
+
+
+def until(led: LedNode, condition: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        led.beat()
+    raise AssertionError("the chain did not get there in 200 slots")
+
+
+def test_a_tpu_port_is_its_leaders_own(led: LedNode) -> None:
+    """The leader of the slot lands a transaction at once; another keeps it until its own turn, and lands it then."""
+    payment = led.payment()
+    assert isinstance(led.take(payment, Source.TPU, port=led.leader), TransactionRecord)
+    waiting = led.payment()
+    other = next(number for number in range(LEADERS) if number != led.leader)
+    wait = led.node.leaders.slots_until(other, led.slot)
+    assert led.take(waiting, Source.TPU, port=other) == Waiting()
+    led.beat(wait - 1)
+    assert not led.has_landed(waiting)
+    led.beat()
+    assert led.has_landed(waiting) and led.leader == other
+    fates = [(one["leg"], one["fate"], one["landed_slot"]) for one in led.arrivals()]
+    assert fates[1] == ("tpu_quic", "landed", led.slot)
+
+
+def test_a_leader_does_not_keep_a_transaction_for_a_turn_that_is_far_away(led: LedNode) -> None:
+    payment = led.payment()
+    led.node.leaders.count, led.node.leaders._turns = 32, {}
+    far = max(range(32), key=lambda leader: led.node.leaders.slots_until(leader, led.slot))
+    assert led.take(payment, Source.TPU, port=far) == Dropped()
+    assert led.arrivals()[0]["fate"] == "dropped"
+
+
+def test_a_leader_that_skips_its_turn_keeps_the_transaction_for_the_next(led: LedNode) -> None:
+    schedule, payment = led.node.leaders, led.payment()
+
+    def is_alone() -> bool:
+        """The next turn of leader 1 is not followed by a second one."""
+        turn = led.slot + schedule.slots_until(1, led.slot)
+        return led.leader != 1 and schedule.leader_at(turn + SLOTS_PER_TURN) != 1
+
+    until(led, is_alone)
+    wait = schedule.slots_until(1, led.slot)
+    assert led.take(payment, Source.TPU, port=1) == Waiting()
+    led.beat(skip=wait + SLOTS_PER_TURN - 1)  # No slot of the turn has a block.
+    assert led.leader != 1 and not led.has_landed(payment)
+    until(led, lambda: led.has_landed(payment))
+    assert led.leader == 1
+
+
+def test_a_send_by_rpc_reaches_the_leader_and_the_next_one(led: LedNode) -> None:
+    """A leader that drops everything costs a send its turn, and no more."""
+    payment = led.payment()
+    first, following = led.node.leaders.this_and_next(led.slot)
+    led.faults(leaders={str(first): {"drop_share": 1}})
+    assert led.take(payment) == Waiting()
+    until(led, lambda: led.has_landed(payment))
+    assert led.leader == following
+
+
+def test_a_leader_that_drops_everything_lands_nothing_from_its_port(led: LedNode) -> None:
+    payment = led.payment()
+    led.faults(leaders={"*": {"drop_share": 1}})
+    assert led.take(payment, Source.TPU, port=led.leader) == Dropped()
+    led.faults(leaders={"*": {"drop_share": 1}, str(led.leader): {"drop_share": 0.0}})
+    assert isinstance(led.take(payment, Source.TPU, port=led.leader), TransactionRecord)
+    assert [one["fate"] for one in led.arrivals()] == ["dropped", "landed"]
+
+
+def test_each_broadcast_is_listed_once(led: LedNode) -> None:
+    """With its leg, time and fate, in the order of arrival; a listing can be continued after a number."""
+    payment, late = led.payment(), led.payment()
+    led.take(payment)
+    led.take(payment, Source.TPU, port=led.leader)
+    led.faults(sends={"rpc": {"delay_share": 1, "delay_slots": 2}})
+    led.take(late)
+    assert [one["fate"] for one in led.arrivals()] == ["landed", "duplicate", "waiting"]
+    led.beat(2)
+    listed = led.arrivals()
+    assert [one["fate"] for one in listed] == ["landed", "duplicate", "landed"]
+    assert [one["number"] for one in listed] == [1, 2, 3]
+    assert [one["leg"] for one in listed] == ["local_rpc", "tpu_quic", "local_rpc"]
+    assert listed[0]["signature"] == listed[1]["signature"] == str(payment.signatures[0])
+    assert listed[0]["landed_slot"] == listed[0]["slot"] and listed[2]["landed_slot"] == listed[2]["slot"] + 2
+    assert all(one["time_ms"] <= led.clock.now_ms() for one in listed)
+    assert [one["number"] for one in led.admin("GET", "/admin/arrivals", "after=2")["arrivals"]] == [3]
+    assert not led.admin("GET", "/admin/arrivals", "after=x")["ok"]
+
+
+def test_a_refused_send_is_listed_with_its_reason(led: LedNode) -> None:
+    poor = led.transfer(led.wallet(), led.keys.faucet.pubkey(), 10**12)
+    text = base64.b64encode(bytes(poor)).decode()
+    assert led.error("sendTransaction", text, {"encoding": "base64", "preflightCommitment": "processed"})[0] == -32002
+    (listed,) = led.arrivals()
+    assert listed["fate"] == "refused" and listed["reason"] == {"InstructionError": [0, {"Custom": 1}]}
