@@ -1,8 +1,8 @@
-"""`python -m bench.deposits`: how fast a backlog of deposits is credited, and what it costs in memory.
+"""`python -m bench.deposits`: measures how fast a backlog of deposits is credited, and how much memory that takes.
 
-A real devnode and a real PostgreSQL, each a process of its own; the watcher and one owner of accounts in this process,
-which is less than the product gives them. Wallets send USDC by signed transactions first; then the watcher starts with
-an empty cursor and the time until the last credit is durable is taken. Every figure is of this machine, now.
+devnode, PostgreSQL and Redis each run as a process. The watcher and one account owner share this process, although each
+has its own in the product. First wallets send USDC by signed transactions. Then the watcher starts with an empty
+cursor, and the time until the last credit is durable is measured.
 """
 
 import asyncio
@@ -49,7 +49,8 @@ from actors.identity.store import RedisIdentityStore
 from actors.launch.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.storage.connections import connect_postgres, connect_redis
 from actors.upstream.client import NodeClient
 from actors.x402_types import NETWORKS
@@ -61,7 +62,7 @@ TARGET_PER_SECOND = 200
 _SENDS_IN_FLIGHT = 32
 _SLOT_MS = 100
 _READY_SECONDS = 30
-_HEIGHTS_REUSED = 40  # A blockhash works for 150 blocks; a fresh one well before.
+_HEIGHTS_REUSED = 40  # A blockhash is valid for 150 blocks; it is replaced much earlier.
 _COMPUTE_BUDGET = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
 _COMPUTE_UNITS = 50_000  # Ten times what a transfer needs.
 
@@ -102,7 +103,7 @@ class Payers:
                 assert response.status == 200, await response.text()
 
     async def pay(self, count: int) -> None:
-        """So many transfers of AMOUNT, the wallets in turn; returns when all are final."""
+        """Send this many transfers of AMOUNT, from each wallet in turn; returns when all are final."""
         signatures: list[str] = []
         for start in range(0, count, _SENDS_IN_FLIGHT * _HEIGHTS_REUSED):
             blockhash = Hash.from_string(
@@ -119,15 +120,15 @@ class Payers:
 
             signatures += await asyncio.gather(*(send(number) for number in range(start, end)))
         assert len(set(signatures)) == count, "two payments are one transaction"
-        # Sends that are under way together land in any order, so the last one alone says too little.
+        # Sends at the same time land in any order, so the last one is not enough.
         while not await self._are_final(signatures[-_SENDS_IN_FLIGHT:]):  # noqa: ASYNC110 - another process does it.
             await asyncio.sleep(0.2)
 
     def signed(self, number: int, blockhash: Hash) -> VersionedTransaction:
-        """Payment `number`, which is another transaction than every other payment under the same blockhash."""
+        """Sign payment `number`, a transaction that differs from all others with the same blockhash."""
         wallet = self._wallets[number % len(self._wallets)]
         source = get_associated_token_address(wallet.pubkey(), Pubkey.from_string(MINT))
-        # A wallet pays the same amount again, and a node takes equal transactions for one: each has its own limit.
+        # A node accepts equal transactions only once, so each payment has its own unit limit.
         unit_limit = Instruction(_COMPUTE_BUDGET, b"\x02" + (_COMPUTE_UNITS + number).to_bytes(4, "little"), [])
         transfer = Instruction(
             Pubkey.from_string(TOKEN_PROGRAM),
@@ -151,7 +152,7 @@ def _base64(raw: bytes) -> str:
 
 
 class Memory:
-    """Proportional set sizes of this process, sampled."""
+    """Samples the resident memory of this process."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -163,7 +164,7 @@ class Memory:
             await asyncio.sleep(0.2)
 
     def grown_mb(self) -> float:
-        """From a quarter of the run to its end: what is still growing then is not a cache that fills."""
+        """Return the growth after a quarter of the run: by then all caches are full."""
         if len(self.samples) < 8:
             return 0.0
         return (self.samples[-1] - self.samples[len(self.samples) // 4]) / 2**20
@@ -252,7 +253,7 @@ def main(
     """Catch up with a backlog of deposits; exit 1 when a credit is missing, never because a machine is slow."""
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Run by root, PostgreSQL runs as another user, who must be able to pass through.
+    folder.chmod(0o711)  # Below root, PostgreSQL runs as another user, who must be able to enter.
     try:
         figures = asyncio.run(measure(deposits, wallets, folder, console))
     finally:

@@ -15,7 +15,8 @@ import redis
 
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.local_servers.embedded_redis import EmbeddedRedis
 from tests.databases import as_role, bring_up, of_database
 
 # A slow machine is no reason to fail: properties are about answers, not about time.

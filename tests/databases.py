@@ -5,7 +5,7 @@ from pydantic import SecretStr
 
 from actors.config import Config, StorageConfig
 from actors.launch.migrations import migrate_all
-from actors.local_servers.embedded import EmbeddedPostgres
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 
 
 def of_database(url: str, name: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from actors.local_servers import postgres_roles
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import MARKER_NAME, SYSTEM_FOLDER, DataDir, DataDirError
-from actors.local_servers.embedded import EmbeddedPostgres, postgres_url
+from actors.local_servers.embedded_postgres import EmbeddedPostgres, postgres_url
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What a run needs from outside Ray: PostgreSQL, Redis and a node, embedded where no URL is given.
+"""Starts PostgreSQL, Redis and the embedded chain for a run, each only where no URL of another one is configured.
 
 Implements: design, section 1 ("setting a URL for any of the three uses the real one instead; nothing else changes").
 Not here: how the servers are started and kept (local_servers/).
@@ -20,13 +20,14 @@ from actors.launch.sponsoring import prepare_embedded, with_sponsor
 from actors.launch.wallets import LocalSecrets, load_or_make
 from actors.local_servers.child_processes import Child, Supervisor
 from actors.local_servers.datadir import DataDir, default_path
-from actors.local_servers.embedded import EmbeddedPostgres, EmbeddedRedis
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.local_servers.embedded_redis import EmbeddedRedis
 
 _PROBE_SECONDS = 0.5
 
 
 def require_cluster_settings(config: Config) -> None:
-    """What the machines of a cluster must share and so cannot each make for themselves. Raises ConfigError."""
+    """Raise ConfigError unless everything is configured that all machines of a cluster must share."""
     wanted = {
         "storage.postgres_url": config.storage.postgres_url,
         "storage.redis_url": config.storage.redis_url,
@@ -38,30 +39,30 @@ def require_cluster_settings(config: Config) -> None:
     if missing:
         raise ConfigError(
             "\n".join(f"{name}: a cluster needs it; set {environment_name(name)}" for name in missing)
-            + "\nOn one machine `python serve_app.py` or `serve run serve_app:app` makes all of them by itself."
+            + "\nOn one machine `python serve_app.py` and `serve run serve_app:app` need none of these settings."
         )
 
 
 def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
-    """Start what has no URL, all at once; gives the configuration with every URL filled in.
+    """Start all servers that have no URL, at once, and return the configuration with every URL filled in.
 
-    Raises ConfigError, and children.ChildFailed when one of them cannot be started.
+    Raises ConfigError, and ChildFailed when a server cannot be started.
     """
     children: list[Child] = []
     storage, upstream = config.storage, config.upstream
     if storage.postgres_url is None:
         if storage.postgres_migrations_url is not None:
             raise ConfigError(
-                "storage.postgres_migrations_url: it goes with a PostgreSQL of yours; set DATABASE_URL too"
+                "storage.postgres_migrations_url: it is for a PostgreSQL of your own; set DATABASE_URL too"
             )
         postgres = EmbeddedPostgres(data)
         children.append(postgres.child)
         urls = {"postgres_url": postgres.url, "postgres_migrations_url": postgres.migrations_url}
-        storage = storage.model_copy(update={name: _secret(url) for name, url in urls.items()})
+        storage = storage.model_copy(update={name: SecretStr(url) for name, url in urls.items()})
     if storage.redis_url is None:
         redis = EmbeddedRedis(data)
         children.append(redis.child)
-        storage = storage.model_copy(update={"redis_url": _secret(redis.url)})
+        storage = storage.model_copy(update={"redis_url": SecretStr(redis.url)})
     if upstream.node_url is None:
         url = f"http://127.0.0.1:{config.devnode.http_port}"
         children.append(_devnode(config, data, url))
@@ -71,13 +72,14 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
 
 
 def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | None = None) -> Config:
-    """What a local run makes for itself where nothing is configured: the cluster's secret and the payment keys.
+    """Return the configuration with the secrets that a local run makes: the cluster's secret and the payment keys.
 
-    A sponsor's key only on the embedded chain: one that holds real money is the operator's to make, and sealed.
+    Configured values stay. A sponsor's key is made for the embedded chain only: a key that holds real money is made by
+    the operator, and sealed.
     """
     storage, payments = config.storage, config.payments
     if storage.cluster_secret is None:
-        storage = storage.model_copy(update={"cluster_secret": _secret(secrets.cluster_secret)})
+        storage = storage.model_copy(update={"cluster_secret": SecretStr(secrets.cluster_secret)})
     embedded_chain = config.upstream.node_url is None
     network = payments.network or ("devnet" if embedded_chain else "mainnet")
     payments = payments.model_copy(
@@ -103,7 +105,7 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
         *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
         *("--slot-ms", str(config.devnode.slot_ms)),
         *(() if config.devnode.seed is None else ("--seed", str(config.devnode.seed))),
-        # Its other addresses (gRPC, TPU) are free ports where the usual ones are taken: the file tells which.
+        # Where the usual ports for gRPC and TPU are taken, devnode uses free ones; the file names them.
         *("--ready-file", str(data.folder("devnode") / "ready.json")),
     )
     return Child(
@@ -111,22 +113,20 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
         command=command,
         log_path=data.logs / "devnode.log",
         is_ready=is_ready,
-        # It runs from the root folder, so the package must be found whether installed or just cloned.
+        # It runs in the root folder, so the path leads it to the package, installed or cloned.
         environment={"PYTHONPATH": str(Path(actors.__file__).parents[1]), "HOME": str(data.path)},
     )
 
 
-def _secret(text: str) -> SecretStr:
-    return SecretStr(text)
-
-
 def start_beside(config: Config) -> Config:
-    """Start what has no URL and keep it for as long as this process lives; for a run that somebody else's command
-    began (`serve run`). Raises as start_missing and DataDir do."""
+    """Start all servers that have no URL, for as long as this process lives; for `serve run`.
+
+    Raises as start_missing and DataDir do.
+    """
     data = DataDir((config.storage.data_dir or default_path(os.environ)).expanduser().absolute())
     supervisor = Supervisor()
     atexit.register(data.close)
-    atexit.register(supervisor.stop)  # Runs first: handlers run last registered, first called.
+    atexit.register(supervisor.stop)  # Runs before data.close: handlers run in reverse order.
     folder = data.folder("secrets")
     started = start_missing(fill_local(config, load_or_make(folder), folder), data, supervisor)
     if config.upstream.node_url is None:

@@ -1,10 +1,10 @@
-"""Child processes: started together, watched, restarted when they die, stopped in reverse order.
+"""Starts child processes together, restarts them when they die, and stops them in reverse order.
 
 Implements: design, section 1 (embedded servers are started and stopped by the application itself) and section 5.
-Generic: knows nothing of any server; what they are is in embedded.py and devnode.
+Generic: each server has a module of its own (embedded_postgres.py, embedded_redis.py, launch/stores.py for devnode).
 
-Each child has a thread of its own that starts it, waits for it and starts it again. That thread ends only after its
-child has, which matters: Linux ties the parent-death signal to the thread that forked, not to the process.
+Each child has a thread that starts it, waits for it and starts it again. That thread must not end before its child:
+Linux sends the parent-death signal when the thread that forked ends, not when the process ends.
 """
 
 import contextlib
@@ -29,24 +29,24 @@ logger = logging.getLogger(__name__)
 _SPAWN_SCRIPT = Path(__file__).with_name("spawn.py")
 _READY_POLL_SECONDS = 0.02
 _RESTART_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 5.0)
-_FIRST_STARTS_MAX = 6  # About three seconds of trying: long enough for the last run's backends to leave.
-_STEADY_SECONDS = 60.0  # A child that was up for so long starts again without a pause when it dies.
-_LOG_BYTES_MAX = 16 << 20  # A larger log is set aside as NAME.log.1 at the next start.
+_FIRST_STARTS_MAX = 6  # About three seconds, in which the backends of an earlier run end.
+_STEADY_SECONDS = 60.0  # A child that ran for so long is restarted without a growing pause.
+_LOG_BYTES_MAX = 16 << 20  # A larger log is renamed to NAME.log.1 at the next start.
 _TAIL_LINES = 12
-_KILL_SECONDS = 5.0  # The kernel's answer to SIGKILL; longer means a process stuck in the kernel.
+_KILL_SECONDS = 5.0  # A process that SIGKILL does not end in this time is stuck in the kernel.
 
 
 class ChildFailed(Exception):
-    """A child could not be started; the text says which, why, and where its log is."""
+    """A child could not be started; the text names the child, the reason and its log."""
 
 
 class CannotStart(ChildFailed):
-    """Trying again would change nothing: somebody must do what the text says first."""
+    """A child cannot be started until a person has done what the text says."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunAs:
-    """A user of the operating system to run a child as."""
+    """The user of the operating system that a child runs as."""
 
     name: str
     uid: int
@@ -61,9 +61,9 @@ def _nothing() -> None:
 class Child:
     """One process to keep running.
 
-    command: the program's full path and its arguments. is_ready: given the process id; called many times a second
-    until it says yes; must not block for long, and an exception counts as no. prepare: called before every start,
-    also after a crash; must be repeatable. orphan_signal: what the kernel sends when we are killed (Linux).
+    command: the program's full path and its arguments. is_ready: gets the process id; called many times a second until
+    it returns True; must not block for long; an exception counts as False. prepare: called before every start, also
+    after a crash; must be repeatable. orphan_signal: sent by the kernel when this process is killed (Linux).
     """
 
     name: str
@@ -72,7 +72,7 @@ class Child:
     is_ready: Callable[[int], bool]
     prepare: Callable[[], None] = _nothing
     environment: Mapping[str, str] = field(default_factory=dict)
-    run_as: RunAs | None = None  # None: our own user.
+    run_as: RunAs | None = None  # None: this process's own user.
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
     start_seconds: float = 30.0
@@ -86,14 +86,14 @@ class Child:
 @dataclass(frozen=True, slots=True)
 class ChildState:
     name: str
-    pid: int | None  # None: not running at this moment.
+    pid: int | None  # None: not running.
     ready: bool
     restarts: int
     last_failure: str  # Empty: it never died.
 
 
 class Supervisor:
-    """Keeps children running until stop(). Safe to call from any thread; nothing here needs an event loop."""
+    """Keeps children running until stop(). Safe to call from any thread, without an event loop."""
 
     def __init__(self) -> None:
         self._keepers: list[_Keeper] = []
@@ -107,9 +107,9 @@ class Supervisor:
         self.stop()
 
     def start(self, *children: Child) -> None:
-        """Start these at once and wait until all are ready. May be called again with more.
+        """Start these children at once and wait until all are ready. May be called again with further children.
 
-        Raises ChildFailed when one cannot be started; then all of this call are stopped again.
+        Raises ChildFailed when a child cannot be started; then all children of this call are stopped.
         """
         started = [_Keeper(child) for child in children]
         self._keepers += started
@@ -124,12 +124,12 @@ class Supervisor:
             raise ChildFailed("\n".join(found))
 
     def let_end(self) -> None:
-        """From now on a child that ends is not started again. Others may be telling them to end, as us."""
+        """Do not restart a child that ends from now on: a stop signal may have gone to all processes."""
         for keeper in self._keepers:
             keeper.let_end()
 
     def stop(self) -> None:
-        """Stop all, last started first. Each gets its stop signal, and SIGKILL when its time is over. Repeatable."""
+        """Stop all children, the last started first: stop signal, then SIGKILL when its time is over. Repeatable."""
         while self._keepers:
             self._keepers[-1].stop()
             self._keepers.pop()
@@ -138,13 +138,13 @@ class Supervisor:
         return tuple(keeper.state() for keeper in self._keepers)
 
     def pid(self, name: str) -> int | None:
-        """Process id of the child of this name while it runs. Raises KeyError for a name that was never started."""
+        """Return the process id of the child of this name, while it runs. Raises KeyError for an unknown name."""
         states = {state.name: state for state in self.states()}
         return states[name].pid
 
 
 class _Keeper:
-    """The thread of one child."""
+    """Starts and restarts one child, in a thread of its own."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
@@ -166,7 +166,7 @@ class _Keeper:
         )
 
     def wait_first_start(self) -> str:
-        """Empty when the child became ready, else what went wrong."""
+        """Wait until the child is ready, and return an empty text, or until it has failed, and return the reason."""
         self._first_start.wait()
         return self._first_failure
 
@@ -191,7 +191,7 @@ class _Keeper:
             hopeless = False
             try:
                 failure = self._live_once()
-            except Exception as error:  # noqa: BLE001 - whatever prepare() raises, this thread must not die silently.
+            except Exception as error:  # noqa: BLE001 - prepare() may raise anything, and is reported.
                 failure = f"{self._child.name}: {error}"
                 hopeless = isinstance(error, CannotStart)
             if self._stopping.is_set() or self._may_end.is_set():
@@ -212,7 +212,7 @@ class _Keeper:
         self._first_start.set()
 
     def _live_once(self) -> str:
-        """Start the child, see it become ready, and wait for its end. Returns how it ended."""
+        """Start the child, wait until it is ready, wait until it ends, and return how it ended."""
         child = self._child
         stop_leftover(child)
         child.prepare()
@@ -225,7 +225,7 @@ class _Keeper:
                 self._ready = True
                 self._first_start.set()
             if self._stopping.is_set():
-                # stop() may have looked before there was a process to signal.
+                # stop() may have run before there was a process to signal.
                 process.send_signal(child.stop_signal)
             elif not ready_in_time:
                 _kill_group(process)
@@ -233,10 +233,10 @@ class _Keeper:
         finally:
             self._ready = False
             self._process = None
-            if process.poll() is None:  # Only when something above raised.
+            if process.poll() is None:  # Only after an exception.
                 _kill_group(process)
                 process.wait()
-            _kill_group(process)  # Grandchildren that outlived it.
+            _kill_group(process)  # Grandchildren that still run.
             child.pid_path.unlink(missing_ok=True)
         if not ready_in_time and code == -signal.SIGKILL:
             return f"{child.name}: not ready within {child.start_seconds:g} s{_log_tail(child)}"
@@ -248,7 +248,7 @@ class _Keeper:
             try:
                 if self._child.is_ready(process.pid):
                     return True
-            except Exception as error:  # noqa: BLE001 - any failure to reach a starting server means "not yet".
+            except Exception as error:  # noqa: BLE001 - a server that starts may fail in any way.
                 logger.debug("%s: not ready: %s", self._child.name, error)
             if self._clock.monotonic() >= deadline:
                 return False
@@ -257,17 +257,17 @@ class _Keeper:
 
 
 def stop_leftover(child: Child) -> None:
-    """End the process of an earlier run that was killed without stopping its children, if there is one."""
+    """End the process of this child that an earlier, killed run left behind, if there is one."""
     found = _recorded_process(child.pid_path)
     if found is None:
         return
-    logger.warning("%s: process %d of an earlier run is still there, stopping it", child.name, found.pid)
+    logger.warning("%s: process %d of an earlier run still runs, stopping it", child.name, found.pid)
     end_process(found, child.stop_signal, child.stop_seconds)
     child.pid_path.unlink(missing_ok=True)
 
 
 def end_process(process: psutil.Process, stop_signal: signal.Signals, stop_seconds: float) -> None:
-    """Ask a process that is not our child to stop, wait, and kill it when its time is over."""
+    """Stop a process that is not a child of this one; kill it when its time is over."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(stop_signal)
         try:
@@ -278,7 +278,7 @@ def end_process(process: psutil.Process, stop_signal: signal.Signals, stop_secon
 
 
 def _recorded_process(pid_path: Path) -> psutil.Process | None:
-    """The process that a pid file names, when it is still the same one: ids are used again, start times are not."""
+    """Return the process that a pid file names, if it has the recorded start time: process ids are reused."""
     try:
         pid_text, created_text = pid_path.read_text(encoding="ascii").split()
         process = psutil.Process(int(pid_text))
@@ -293,19 +293,19 @@ def _write_pid_file(child: Child, pid: int) -> None:
     try:
         child.pid_path.write_text(f"{pid} {psutil.Process(pid).create_time()}\n", encoding="ascii")
     except psutil.NoSuchProcess:
-        pass  # It has died already, which is noticed elsewhere.
+        pass  # The child has ended already; _live_once notices that.
     except OSError as error:
-        # A full disk is no reason to do without a server that runs; only a killed run would miss the record.
+        # On a full disk the server continues to run; only the start after a killed run needs this record.
         logger.warning("%s: cannot record its process: %s", child.name, error)
 
 
 def spawn_command(command: Sequence[str], run_as: RunAs | None, orphan_signal: signal.Signals) -> list[str]:
-    """The command that runs `command` as this user and has it end with the thread that starts it (Linux)."""
+    """Return the command that runs `command` as this user, and ends it with the thread that starts it (Linux)."""
     user = ("-", "-") if run_as is None else (str(run_as.uid), str(run_as.gid))
     return [
         sys.executable,
-        "-I",  # Nothing of the user's environment and
-        "-S",  # no site-packages: this process lives for milliseconds before it becomes the child.
+        "-I",  # No user environment, and
+        "-S",  # no site-packages: this process becomes the child after milliseconds.
         str(_SPAWN_SCRIPT),
         str(int(orphan_signal)),
         str(os.getpid()),
@@ -324,7 +324,7 @@ def _spawn(child: Child) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             cwd="/",
             env=dict(child.environment),
-            start_new_session=True,  # Ctrl-C at the terminal is for us; we stop the children in order.
+            start_new_session=True,  # Ctrl-C must reach this process only, which stops the children in order.
         )
 
 

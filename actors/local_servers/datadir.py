@@ -1,11 +1,11 @@
-"""The folder that a local run keeps everything in: who may use it, what is in it, how it is removed.
+"""The data folder of a local run: makes it, marks it, locks it against a second run, and removes it.
 
 Implements: design, section 1 (one command runs the whole product on a bare machine).
-Not here: what the servers write into their folders (embedded.py).
+Not here: the files of the servers (embedded_postgres.py, embedded_redis.py).
 
-As root, PostgreSQL refuses to run, so the servers run as an ordinary user of the system, who must be able to reach
-their folder. Where the data folder is closed to others (`/root` usually is), the servers' files go to
-`/var/lib/ledger-gateway/<id>` instead, and `servers` says so. Nobody's permissions are ever changed to get there.
+PostgreSQL refuses to run as root, so below root the servers run as an ordinary user, who must be able to enter their
+folder. Where the data folder is closed to other users (`/root` usually is), the servers' files go to
+`/var/lib/ledger-gateway/<id>`, and `servers` names that folder. The permissions of existing folders are never changed.
 """
 
 import errno
@@ -32,10 +32,10 @@ MARKER_NAME = f"{PRODUCT}.json"
 _MARKER_NEW = f"{MARKER_NAME}.new"
 LOCK_NAME = f"{PRODUCT}.lock"
 SYSTEM_FOLDER = Path("/var/lib") / PRODUCT
-# All that this product ever puts into a data folder. `remove` deletes these and nothing else.
+# All names that this product makes in a data folder. `remove` deletes these only.
 FOLDER_NAMES = frozenset(
     {
-        *("postgres", "postgres.new", "redis", "sockets", "settings", "programs"),  # Of the servers (embedded.py).
+        *("postgres", "postgres.new", "redis", "sockets", "settings", "programs"),  # Of the servers.
         *("devnode", "logs", "ray", "run", "secrets"),
     }
 )
@@ -50,14 +50,14 @@ class DataDirError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the embedded servers keep their files, and as whom they run. run_as None: as ourselves."""
+    """The folder of the embedded servers' files, and the user that the servers run as. None: this process's user."""
 
     folder: Path
     run_as: RunAs | None
 
 
 def default_path(environ: Mapping[str, str]) -> Path:
-    """`$XDG_DATA_HOME/ledger-gateway`, by default `~/.local/share/ledger-gateway`."""
+    """Return `$XDG_DATA_HOME/ledger-gateway`, by default `~/.local/share/ledger-gateway`."""
     base = environ.get("XDG_DATA_HOME", "")
     if base and Path(base).is_absolute():  # The XDG rule: a relative value is ignored.
         return Path(base) / PRODUCT
@@ -65,9 +65,9 @@ def default_path(environ: Mapping[str, str]) -> Path:
 
 
 class DataDir:
-    """A data folder in use: made if missing, marked as ours, locked against a second run. Use as `with DataDir(path)`.
+    """A data folder in use: made if missing, marked as the product's, locked. Use as `with DataDir(path)`.
 
-    Raises DataDirError when the folder is in use, is somebody else's, or cannot be written.
+    Raises DataDirError when the folder is in use, belongs to another program, or cannot be written.
     """
 
     def __init__(self, path: Path, system_folder: Path = SYSTEM_FOLDER) -> None:
@@ -92,12 +92,12 @@ class DataDir:
         self.close()
 
     def close(self) -> None:
-        """Let go of the lock. The files stay."""
+        """Release the lock. The files stay."""
         while self._locks:
             os.close(self._locks.pop())
 
     def folder(self, name: str) -> Path:
-        """One of FOLDER_NAMES below the data folder, made if missing, closed to other users."""
+        """Return the folder of this name below the data folder, made if missing, closed to other users."""
         assert name in FOLDER_NAMES, name
         folder = self.path / name
         try:
@@ -131,10 +131,10 @@ class DataDir:
 
 
 def remove(path: Path, system_folder: Path = SYSTEM_FOLDER) -> bool:
-    """Delete what this product wrote into the folder (`--fresh`); False when there was nothing.
+    """Delete the product's files in the folder (`--fresh`). False: there were none.
 
-    Refuses with DataDirError when the folder lacks our marker or is in use. Files that are not ours stay, and then
-    the folder too.
+    Raises DataDirError when the folder has no marker of this product or is in use. Other files stay, and then the
+    folder stays too.
     """
     path = path.expanduser().absolute()
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
@@ -143,7 +143,7 @@ def remove(path: Path, system_folder: Path = SYSTEM_FOLDER) -> bool:
     if data_id is None:
         raise DataDirError(
             f"{path}: not removed, because it has no {MARKER_NAME}: this product did not make it; "
-            "delete it yourself if that is what you want, or give another data folder"
+            "delete it yourself, or give another data folder"
         )
     for folder in (system_folder / data_id, path):
         if folder.exists() and _read_marker(folder) == data_id:
@@ -171,13 +171,13 @@ def _remove_ours(folder: Path) -> None:
 
 
 def _make_folder(path: Path) -> None:
-    """Make the folder and its missing parents. As root they are open for passing through, since servers must."""
+    """Make the folder and its missing parents. Below root they get mode 711, so that the servers' user can enter."""
     mode = 0o711 if os.geteuid() == 0 else 0o700
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         for folder in reversed(missing):
             folder.mkdir(exist_ok=True)
-            folder.chmod(mode)  # Just made by us; mkdir's own mode is cut by the umask.
+            folder.chmod(mode)  # Made just now; the umask limits the mode of mkdir.
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
@@ -202,7 +202,7 @@ def _user_name() -> str:
 
 
 def _lock(folder: Path) -> int:
-    """Take the folder for this process. The lock goes away with the process, however it ends."""
+    """Lock the folder for this process. The lock ends with the process, however it ends."""
     path = folder / LOCK_NAME
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -216,7 +216,7 @@ def _lock(folder: Path) -> int:
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise DataDirError(
-            f"{folder}: already in use by process {holder}; stop that one, or give another data folder"
+            f"{folder}: already in use by process {holder}; stop that process, or give another data folder"
         ) from None
     except OSError as error:
         os.close(descriptor)
@@ -225,18 +225,18 @@ def _lock(folder: Path) -> int:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Before anything is written: a folder with files in it must have our marker."""
+    """Raise DataDirError for a folder that has files and no marker of this product."""
     ours = {LOCK_NAME, MARKER_NAME, _MARKER_NEW}
     foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in ours)
     if foreign and _read_marker(path) is None:
         raise DataDirError(
             f"{path}: not empty ({foreign[0]}{', ...' if len(foreign) > 1 else ''}) and without {MARKER_NAME}, "
-            "so it belongs to something else; give an empty or a new folder"
+            "so another program made it; give an empty or a new folder"
         )
 
 
 def _claim(path: Path) -> str:
-    """The folder's own id, made when the folder is new."""
+    """Return the folder's id. A new folder gets one."""
     data_id = _read_marker(path)
     if data_id is None:
         data_id = secrets.token_hex(_ID_BYTES)
@@ -255,7 +255,7 @@ def _mark(folder: Path, data_id: str) -> None:
 
 
 def _read_marker(folder: Path) -> str | None:
-    """The id in the folder's marker; None when there is no marker of this product."""
+    """Return the id in the folder's marker. None: it has no marker of this product."""
     try:
         marker = json.loads((folder / MARKER_NAME).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -271,12 +271,12 @@ def _read_marker(folder: Path) -> str | None:
         )
     data_id = str(marker.get("id", ""))
     if len(data_id) != 2 * _ID_BYTES or not set(data_id) <= set("0123456789abcdef"):
-        return None  # The id becomes part of a path that is deleted: nothing but our own hex.
+        return None  # The id becomes part of a path that is deleted, so only hex digits pass.
     return data_id
 
 
 def _owner(path: Path) -> RunAs | None:
-    """The ordinary user whose folder this is: what was made without root goes on working as that user."""
+    """Return the ordinary user who owns the folder, so that files made by that user stay usable. None: root."""
     status = path.stat()
     try:
         return RunAs(pwd.getpwuid(status.st_uid).pw_name, status.st_uid, status.st_gid) if status.st_uid else None
@@ -298,7 +298,7 @@ def _server_user() -> RunAs:
 
 
 def _first_closed(path: Path, user: RunAs) -> Path | None:
-    """The outermost folder on the way to path, path included, that this user may not pass through."""
+    """Return the outermost folder on the way to path, path included, that this user may not enter."""
     resolved = path.resolve()
     for folder in (*reversed(resolved.parents), resolved):
         if not may_enter(folder.stat(), user):
@@ -307,7 +307,7 @@ def _first_closed(path: Path, user: RunAs) -> Path | None:
 
 
 def may_enter(status: os.stat_result, user: RunAs) -> bool:
-    """Whether the permission bits let this user, who is in no further group, pass through a folder or run a file."""
+    """Return whether the permission bits let this user, a member of no other group, enter a folder or run a file."""
     if status.st_uid == user.uid:
         return bool(status.st_mode & stat.S_IXUSR)
     if status.st_gid == user.gid:

@@ -1,6 +1,6 @@
-"""Whether a port can be listened on, and who has it when it cannot.
+"""Checks that a port is free, and names the process that uses it otherwise.
 
-Implements: design, section 2 (fixed ports collide; say so before anything is started).
+Implements: design, section 2 (a taken port is reported before anything is started).
 """
 
 import errno
@@ -10,11 +10,11 @@ import psutil
 
 
 class PortTaken(Exception):
-    """The text names the port, who holds it, and the setting that changes it."""
+    """A port is taken; the text names the port, the process that uses it, and the setting that changes it."""
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could listen on this address now. Port 0, "any", is always free.
+    """Return whether a server could listen on this address now. Port 0 ("any port") is always free.
 
     Raises OSError when the host itself is not an address of this machine.
     """
@@ -22,13 +22,13 @@ def port_is_free(host: str, port: int) -> bool:
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     ):
         with socket.socket(family, kind, protocol) as probe:
-            # As servers do: a closed connection's leftovers on the port are no obstacle.
+            # As servers do, so that connections that were closed a moment ago do not count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
                 probe.bind(address)
-                probe.listen(1)  # With SO_REUSEADDR, two may bind on some systems; only one may listen.
+                probe.listen(1)  # With SO_REUSEADDR two sockets may bind on some systems; only one can listen.
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     return False
@@ -37,7 +37,7 @@ def port_is_free(host: str, port: int) -> bool:
 
 
 def require_free_port(host: str, port: int, purpose: str, setting: str) -> None:
-    """Raises PortTaken when `purpose` could not listen there. setting: name of what changes the port."""
+    """Raise PortTaken unless `purpose` can listen there. setting: the name of the setting that changes the port."""
     try:
         if port_is_free(host, port):
             return
@@ -47,13 +47,13 @@ def require_free_port(host: str, port: int, purpose: str, setting: str) -> None:
     if holder is None and port < 1024:
         raise PortTaken(f"{host}:{port}: ports below 1024 are for root; set {setting} to a higher one for {purpose}")
     raise PortTaken(
-        f"{host}:{port}: taken{f' by {holder}' if holder else ''}; it is wanted for {purpose}: "
-        f"stop that one, or set {setting} to a free port"
+        f"{host}:{port}: taken{f' by {holder}' if holder else ''}, and needed for {purpose}: "
+        f"stop that process, or set {setting} to a free port"
     )
 
 
 def _holder(port: int) -> str | None:
-    """Name and id of the process that listens on the port, where the system lets us see it."""
+    """Return name and id of the process that listens on the port, where the system shows it."""
     try:
         for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,) and connection.pid:

@@ -1,10 +1,9 @@
-"""Becomes another program that dies with its parent and runs as the given user.
+"""Becomes another program that ends with its parent and runs as the given user.
 
 Implements: design, section 1 (everything embedded is started and stopped by the application itself).
-Run as a script, never imported by a process that lives on: `python -I -S spawn.py SIGNAL PARENT UID GID -- COMMAND...`.
-It replaces itself by COMMAND, so the process id stays and no memory is spent. A script of its own and not a
-preexec_fn, because code between fork and exec of a process with threads (Ray's) can deadlock.
-Nothing of this project may be imported here.
+Run as a script: `python -I -S spawn.py SIGNAL PARENT UID GID -- COMMAND...`. It replaces itself by COMMAND, so the
+process id stays and no memory is used. It is a script and not a preexec_fn, because code between fork and exec can
+deadlock in a process with threads (Ray's). It imports no module of this project.
 """
 
 import ctypes
@@ -16,7 +15,7 @@ _NOT_FOUND = 127  # As a shell answers.
 
 
 def main(arguments: list[str]) -> int:
-    """UID and GID are numbers, or `-` for our own. Returns only when COMMAND could not be started."""
+    """Become COMMAND; return only when that fails. UID and GID are numbers, or `-` for those of this process."""
     death_signal, parent_pid, uid, gid, separator, *command = arguments
     assert separator == "--", arguments
     assert command, arguments
@@ -25,11 +24,11 @@ def main(arguments: list[str]) -> int:
         os.setgid(int(gid))
         os.setuid(int(uid))
     os.umask(0o077)
-    # After the change of user, which clears this setting; exec keeps it.
+    # After the change of user, which clears this setting. exec keeps it.
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
     if os.getppid() != int(parent_pid):
-        return 1  # The parent died before the setting took hold.
+        return 1  # The parent ended before the setting took effect.
     try:
         os.execv(command[0], command)  # noqa: S606 - becoming the given program is the purpose of this script.
     except OSError as error:

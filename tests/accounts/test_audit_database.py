@@ -10,7 +10,7 @@ import pytest
 
 from actors.accounts.audit_database import database
 from actors.local_servers.datadir import DataDir, DataDirError
-from actors.local_servers.embedded import EmbeddedPostgres
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 
 
 @pytest.fixture

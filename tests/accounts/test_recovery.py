@@ -24,7 +24,7 @@ from actors.events import NullSink
 from actors.identity.keys import parse_api_key
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded import EmbeddedPostgres
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
 from tests.accounts.making import ALICE, pubkey_of
 from tests.accounts.shards import SHARDS, answered

@@ -15,7 +15,7 @@ from actors.launch.migrations import CONTEXTS, excess_rights, migrate_all
 from actors.local_servers import postgres_roles
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded import EmbeddedPostgres
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.storage.connections import connect_postgres
 from actors.storage.schema import SchemaMismatch
 from tests.databases import as_role

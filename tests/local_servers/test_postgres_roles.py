@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from actors.local_servers import postgres_roles
-from actors.local_servers.embedded import EmbeddedPostgres
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
 
 
 def test_passwords_are_made_once_and_kept_to_their_owner(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 # What others may import of a context, beside its api.py. Wiring may import all.
 OPEN = {
     # Tools without rules of their own: each module is used as it is.
-    "local_servers": {"child_processes", "datadir", "embedded", "ports", "postgres_roles"},
+    "local_servers": {"child_processes", "datadir", "embedded_postgres", "embedded_redis", "ports", "postgres_roles"},
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
