@@ -1,1 +1,1 @@
-"""Measurements of the whole product on one machine. Nothing here is part of the product."""
+"""Measurements of the product on one machine. No module here is part of the product."""

@@ -1,9 +1,9 @@
-"""The yardstick: a metered gateway as a competent user would write it in an afternoon.
+"""A baseline for comparison: a metered gateway as a competent user would write it in an afternoon.
 
 FastAPI, httpx.AsyncClient and one Redis Lua script that checks the key, the rate and the balance and debits, run with
-`uvicorn bench.baseline:app --workers 2`. What it leaves out favours it: nothing is durable (a Redis without a log), a
-crash between debit and answer is never put right, there is no ledger, no batch, no wallet signature, no session.
-Settings come from the environment, because uvicorn imports the module in each worker: BASELINE_REDIS_URL,
+`uvicorn bench.baseline:app --workers 2`. It is faster for what it leaves out: nothing is durable (Redis keeps no log),
+a crash between debit and answer is never corrected, and it has no ledger, no batches, no wallet signatures, no
+sessions. Settings come from the environment, because uvicorn imports the module in each worker: BASELINE_REDIS_URL,
 BASELINE_NODE_URL.
 """
 
@@ -20,7 +20,7 @@ from fastapi import FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 
 PRICES = {"getSlot": 1, "getBlockHeight": 1, "getBalance": 1, "getTransaction": 5, "getBlock": 25, "sendTransaction": 2}
-REQUESTS_PER_SECOND = 1_000_000  # Counted like ours, never reached here: the measurement is not of refusals.
+REQUESTS_PER_SECOND = 1_000_000  # Counted as the product does, and never reached: no refusals are measured.
 
 # Keys: balance, rate window. Arguments: price, limit. Answers the new balance, or -1 unknown, -2 rate, -3 credits.
 DEBIT = """

@@ -1,7 +1,7 @@
-"""An embedded chain with blocks as large as a measurement wants: real transfers, in slots that are held open for them.
+"""Fills blocks of an embedded chain to a given size with real transfers, in slots that are held open for them.
 
-`filled()` is a context with the chain's address and, for each size asked for, the slot of a block of at least that many
-bytes as JSON.
+`filled()` is a context manager. It gives the chain's address and, for each wanted size, the slot of a block that has at
+least that many bytes as JSON.
 """
 
 import base64
@@ -25,8 +25,8 @@ from solders.transaction import Transaction
 
 from bench.systems import free_port
 
-_BATCH = 50  # Sends in one request, so that a block is filled in seconds.
-_BYTES_OF_ONE_MIN = 950  # Of a transfer in a block as JSON, a little less than it takes.
+_BATCH = 50  # Sends in one JSON-RPC batch, so that a block is filled in seconds.
+_BYTES_OF_ONE_MIN = 950  # Slightly below the size of one transfer in a block as JSON.
 _LAMPORTS = 1_000_000
 _START_SECONDS = 60
 _FINAL_SECONDS = 60
@@ -82,7 +82,7 @@ def filled(*sizes: int) -> Iterator[Filled]:
 
 
 def _fill(chain: _Chain, size: int) -> int:
-    """One slot, held open until all transfers are in it."""
+    """Hold one slot open until all transfers are in it."""
     payer = Keypair()
     count = -(-size // _BYTES_OF_ONE_MIN)
     chain.post("/admin/fund", {"pubkey": str(payer.pubkey()), "lamports": count * (_LAMPORTS + 100_000)})

@@ -1,10 +1,10 @@
-"""`python -m bench.blocks`: what the gateway adds to large answers, and what identical ones cost.
+"""`python -m bench.blocks`: measures the latency that the gateway adds to large answers, cached and not cached.
 
-Real blocks of 1 MB and 10 MB on an embedded chain, asked for at the chain directly and through the product, one call at
-a time over one connection. Every call asks a little differently for the same block, so nothing is found kept. Then the
-same again and again, which is. The same with a node that has its answers ready in memory: what the way alone costs,
-where no node has anything to do. Then many callers of one block at once, counted by their X-Cache.
-Everything runs on this machine and talks to loopback only. The exit code is 0 unless something broke.
+Blocks of 1 MB and 10 MB are requested from an embedded chain directly and through the product, one call at a time over
+one connection. First each call has other parameters for the same block, so that no answer comes from the cache. Then
+all calls are equal and come from the cache. The same is measured with a node that has its answers ready in memory, so
+that only the transport counts. Last, many clients request one block at once, counted by their X-Cache header.
+Everything runs on this machine over loopback. The exit code is 0 unless a step failed.
 """
 
 import http.client
@@ -35,12 +35,12 @@ _WARM_UP_CALLS = 3
 _TIMEOUT_SECONDS = 60
 _VERSIONS = 256
 
-Ask = Callable[[int], list[Any]]  # The parameters of call number so and so.
+Ask = Callable[[int], list[Any]]  # The parameters of a call, by its number.
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Medians of whole calls, from the request's first byte to the answer's last, in milliseconds."""
+    """Median durations of calls in milliseconds, from the request's first byte to the answer's last."""
 
     node: str
     size_bytes: int
@@ -54,7 +54,7 @@ class Row:
 
 
 class Caller:
-    """One keep-alive connection."""
+    """A client with one keep-alive connection."""
 
     def __init__(self, url: str, api_key: str) -> None:
         parts = urlsplit(url)
@@ -63,7 +63,7 @@ class Caller:
         self._headers = {"content-type": "application/json", "x-api-key": api_key}
 
     def block(self, params: list[Any]) -> tuple[float, int, str]:
-        """(milliseconds, bytes of the body, X-Cache). Raises ValueError for anything but a block."""
+        """Request a block, and return (milliseconds, bytes of the body, X-Cache). Raises ValueError for an error."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": params})
         began = time.perf_counter()
         self._connection.request("POST", "/", body, self._headers)
@@ -79,7 +79,7 @@ class Caller:
 
 
 def median_ms(url: str, api_key: str, calls: int, ask: Ask) -> tuple[float, int]:
-    """(median, bytes of one body)."""
+    """Measure several calls, and return (median, bytes of one body)."""
     caller = Caller(url, api_key)
     try:
         seen = [caller.block(ask(number)) for number in range(calls + _WARM_UP_CALLS)][_WARM_UP_CALLS:]
@@ -96,17 +96,17 @@ def row(node: str, direct_url: str, gateway: System, calls: int, ask: Ask) -> Ro
 
 
 def of_chain(slot: int) -> Ask:
-    """Every version is another question, and each has the same answer."""
+    """Request a block of the chain. Each version has other parameters and the same answer."""
     return lambda number: [slot, {"maxSupportedTransactionVersion": number % _VERSIONS}]
 
 
 def of_memory(size: int) -> Ask:
-    """bench.constant makes a block as long as its slot's number."""
+    """Request a block of bench.constant, which has as many bytes as its slot's number says."""
     return lambda number: [size + number]
 
 
 def at_once(gateway: System, callers: int, params: list[Any]) -> Counter[str]:
-    """How many of so many callers of one block at once were a request of their own, by X-Cache."""
+    """Let many clients request one block at once, and count them by X-Cache."""
     lines = [Caller(gateway.url, gateway.api_key) for _ in range(callers)]
     try:
         with ThreadPoolExecutor(callers) as pool:

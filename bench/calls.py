@@ -1,7 +1,7 @@
-"""`python -m bench.calls`: billed calls through the product, beside the upstream alone and a hand-written gateway.
+"""`python -m bench.calls`: measures billed calls through the product, the upstream alone and a hand-written gateway.
 
-Everything runs on this machine and talks to loopback only; everything that is started is stopped. The exit code is 0
-unless something broke: a target that is not met is told, not failed, because machines differ.
+Everything runs on this machine over loopback, and every process is stopped at the end. The exit code is 0 unless a step
+failed: a missed target is only reported, because machines differ.
 """
 
 import signal
@@ -29,7 +29,7 @@ _IDLE_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 _BUSY_PERCENT_MAX = 10.0
 _COUNTED_CONNECTIONS = 64
-_LOG_COLUMNS = 120  # In a file nothing says how wide a line may be.
+_LOG_COLUMNS = 120  # A file has no width.
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Plan:
 
 @dataclass(slots=True)
 class Bench:
-    """One run: what was planned, what was found so far."""
+    """One run: its plan, and its results so far."""
 
     plan: Plan
     console: Console
     rows: list[Row] = field(default_factory=list)
     exactness: list[Exactness] = field(default_factory=list)
     idle_bytes: dict[str, int] | None = None
-    busy_percent: float = 0.0  # Of all cores, before anything was started.
+    busy_percent: float = 0.0  # Of all cores, before the first process starts.
 
     def run(self) -> None:
         self.busy_percent = psutil.cpu_percent(interval=_LOOK_SECONDS)
@@ -94,7 +94,7 @@ class Bench:
             yield stack
 
     def measure(self, system: System) -> None:
-        """Every step of the plan on one system that runs, then the counted run."""
+        """Run every step of the plan on one running system, then the counted run."""
         for connections in self.plan.connections:
             row = self._step(system, connections)
             self.rows.append(row)
@@ -172,7 +172,7 @@ def main(
     if not console.is_terminal:
         console.width = max(console.width, _LOG_COLUMNS)
     bench = Bench(plan, console)
-    signal.signal(signal.SIGTERM, _stop)  # As an interrupt: what was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, _stop)  # As an interrupt, so that all processes are stopped.
     console.print(f"load generator: {load.tool()}; steps of {seconds:g} s after {warm_up_seconds:g} s of warm-up")
     try:
         bench.run()

@@ -1,8 +1,8 @@
-"""A node that always answers the same: the upstream of every measurement, so that a node's own work is not measured.
+"""A node with constant answers: the upstream of measurements, so that the work of a real node is not measured.
 
-Run: `python -m bench.constant --port N`. It answers any JSON-RPC call at once, echoing the call's id. Methods that a
-gateway asks to learn whether its node is well get answers of the right shape; everything else gets a slot number. A
-block is as many bytes long as its slot's number says, so that a measurement chooses the size by the slot.
+Run: `python -m bench.constant --port N`. It answers any JSON-RPC call at once, with the call's id. Methods that a
+gateway uses to probe a node get answers of the right shape; every other method gets a slot number. A block has as many
+bytes as its slot's number says, so that a measurement chooses its size.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _RESULTS: dict[str, Any] = {
 
 
 def answer_to(body: bytes) -> bytes:
-    """The JSON-RPC answer to one request body."""
+    """Return the JSON-RPC answer to one request body."""
     try:
         call = orjson.loads(body)
         if call["method"] == "getBlock":
@@ -35,16 +35,16 @@ def answer_to(body: bytes) -> bytes:
 
 
 def _block(size: int, raw_id: bytes) -> bytes:
-    """The whole body is of this size, unless it is too small to be one."""
+    """Make a block whose answer has this size, or the smallest possible one."""
     head, tail = b'{"jsonrpc":"2.0","result":{"blockhash":"', b'"},"id":%b}' % raw_id
     return b"%b%b%b" % (head, b"x" * (size - len(head) - len(tail)), tail)
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; requests are answered in the order in which they came."""
+    """One keep-alive connection; it answers requests in their order."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base class.
         self._parser = httptools.HttpRequestParser(self)
         self._body = b""
 

@@ -1,7 +1,7 @@
-"""`python -m bench.devnode`: the embedded chain alone, under a Python client, beside one written by hand.
+"""`python -m bench.devnode`: measures the embedded chain under a Python client, and a hand-written node beside it.
 
-Everything runs on this machine and talks to loopback only; everything that is started is stopped. The exit code is 0
-unless something broke: a target that is not met is told, not failed, because machines differ.
+Everything runs on this machine over loopback, and every process is stopped at the end. The exit code is 0 unless a step
+failed: a missed target is only reported, because machines differ.
 """
 
 import dataclasses
@@ -35,11 +35,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results") / "devnode.json"
 _MARK = "figures "
 _SLOT_MS = 400
-_FAST_SLOT_MS = 50  # The memory step's: its windows are counted in slots, and shall be full soon.
+_FAST_SLOT_MS = 50  # For the memory step, whose windows are counted in slots and must fill soon.
 _RETENTION_SLOTS = 400
-_HALF = meant.PER_SECOND_MIN // 2  # Sends a second of the steps that look at the node, not at the rate.
+_HALF = meant.PER_SECOND_MIN // 2  # Sends a second in steps that do not measure the rate.
 _LOAD_SECONDS_MAX = 900
-_LOG_COLUMNS = 120  # In a file nothing says how wide a line may be.
+_LOG_COLUMNS = 120  # A file has no width.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class System:
 
 
 class LoadFailed(Exception):
-    """The client itself failed; its own words."""
+    """The client failed; the text is its own output."""
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def client(kind: str, url: str, *flags: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def seen_by(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What the client printed at its end. Raises LoadFailed."""
+    """Read the figures that the client printed at its end. Raises LoadFailed."""
     output, errors = process.communicate(timeout=_LOAD_SECONDS_MAX)
     for line in output.splitlines():
         if line.startswith(_MARK):
@@ -103,7 +103,7 @@ def seen_by(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Bench:
-    """One run: what was planned, what was found so far."""
+    """One run: its plan, and its results so far."""
 
     plan: Plan
     console: Console
@@ -157,7 +157,10 @@ class Bench:
         self.figures = replace(self.figures, jitter=meant.jitter_of(load, slots.opened_ms, _SLOT_MS))
 
     def _memory(self) -> None:
-        """At an even rate: what is kept is kept for so many slots, so a rate that rises would look like growth."""
+        """Measure memory at a constant rate:
+
+        records are kept for a number of slots, so a rising rate looks like growth.
+        """
         flags = ("--slot-ms", str(_FAST_SLOT_MS), "--retention-slots", str(_RETENTION_SLOTS))
         load_flags = ("--count", str(self.plan.memory_transactions), "--chunk", "2500", "--rate", str(_HALF))
         with devnode(*flags) as system, client(SENDS, system.url, *load_flags) as process:
@@ -183,7 +186,7 @@ class Bench:
 
 
 class Slots:
-    """When slots were opened, as the node itself tells it, while a `with` block runs."""
+    """Records when the node opened its slots, while a `with` block runs."""
 
     def __init__(self, ws_url: str) -> None:
         self._ws_url, self._opened = ws_url, ExitStack()
@@ -268,7 +271,7 @@ def main(
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, _LOG_COLUMNS)
-    signal.signal(signal.SIGTERM, _stop)  # As an interrupt: what was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, _stop)  # As an interrupt, so that all processes are stopped.
     busy_percent = psutil.cpu_percent(interval=1)
     console.print(f"{psutil.cpu_count()} cores, {busy_percent:.0f} % busy with other work before the run")
     bench = Bench(plan, console)

@@ -1,7 +1,7 @@
-"""The yardstick: an embedded node as a competent user would write it in an hour.
+"""A baseline for comparison: an embedded node as a competent user would write it in an hour.
 
-Starlette and one LiteSVM, run with `uvicorn bench.devnode_baseline:app`. What it leaves out favours it: no slots, no
-blocks, no journal, no preflight, no duplicate check, no statuses, no commitment; a restart forgets everything.
+Starlette and one LiteSVM, run with `uvicorn bench.devnode_baseline:app`. It is faster for what it leaves out: no slots,
+no blocks, no journal, no preflight, no duplicate check, no statuses, no commitment; a restart loses everything.
 """
 
 import base64

@@ -1,6 +1,6 @@
-"""What the measurements of the embedded chain mean: figures of each step, and the targets.
+"""The figures of each measurement of the embedded chain, and their targets.
 
-Pure: no clock, no I/O. Not here: how they are taken (devnode.py, devnode_load.py).
+Pure: no clock, no I/O. Not here: taking the measurements (devnode.py, devnode_load.py).
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ TPU_TRANSACTIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the Python client saw. landed None: not looked at."""
+    """The Python client's figures. landed None: not checked."""
 
     kind: str
     connections: int
-    seconds: float  # Of sending; making and signing transactions is not in it.
+    seconds: float  # Without making and signing the transactions.
     answered: int
     errors: int
     latency_p50_ms: float
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """How far the distance between two slots was from what it should be."""
+    """How far the time between two slots was from the slot length."""
 
     load: Load
     slots: int
@@ -68,7 +68,7 @@ class Memory:
 
     @property
     def growth_percent(self) -> float:
-        """The largest of the last fifth over the largest of the middle fifth: by then every window is full."""
+        """Compare the largest sample of the last fifth with that of the middle fifth, when every window is full."""
         fifth = max(1, len(self.samples_bytes) // 5)
         middle = max(self.samples_bytes[2 * fifth : 3 * fifth] or self.samples_bytes)
         return (max(self.samples_bytes[-fifth:]) - middle) * 100 / middle
@@ -87,11 +87,11 @@ class Figures:
     jitter: Jitter | None = None
     memory: Memory | None = None
     tpu: Tpu | None = None
-    skipped: Sequence[str] = ()  # Why something that was asked for was not measured.
+    skipped: Sequence[str] = ()  # The reason why a requested step was not measured.
 
 
 def jitter_of(load: Load, opened_ms: Sequence[int], slot_ms: int) -> Jitter:
-    """opened_ms: when each slot was opened, by the node's own clock; at least two."""
+    """Compute the jitter. opened_ms: when the node opened each slot, by its own clock; at least two."""
     off = sorted(abs(second - first - slot_ms) for first, second in pairwise(opened_ms))
     assert off, "two slots make one distance"
 
@@ -102,7 +102,7 @@ def jitter_of(load: Load, opened_ms: Sequence[int], slot_ms: int) -> Jitter:
 
 
 def verdicts(figures: Figures) -> tuple[Verdict, ...]:
-    """Each target with what was measured."""
+    """Compare each target with its measured value."""
     found = [_rate(figures.rows, READS), _rate(figures.rows, SENDS), _landed(figures.rows)]
     jitter, memory, tpu = figures.jitter, figures.memory, figures.tpu
     found.append(
@@ -141,7 +141,7 @@ def _rate(rows: Sequence[Row], kind: str) -> Verdict:
 
 
 def _landed(rows: Sequence[Row]) -> Verdict:
-    """An answered send that did not land would make the rate worth nothing."""
+    """Check that every answered send has landed; otherwise the rate means nothing."""
     row = next((row for row in rows if row.load.landed is not None), None)
     if row is None or row.load.landed is None:
         return Verdict("answered sends that did not land", "0", "not measured", None)

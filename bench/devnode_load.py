@@ -1,8 +1,8 @@
-"""Load on an embedded chain, from Python: `python -m bench.devnode_load KIND URL ...`, one line of JSON at the end.
+"""Loads an embedded chain from Python: `python -m bench.devnode_load KIND URL ...`, one line of JSON at the end.
 
-reads: getAccountInfo of a wallet. sends: transfers by sendTransaction with preflight at processed, each a transaction
-of its own, made and signed beforehand and outside the measured time; afterwards every signature is looked up. tpu: the
-same over QUIC, one stream each. A process of its own, so that the client has its own interpreter.
+reads: getAccountInfo of a wallet. sends: transfers by sendTransaction with preflight at processed, each a
+different transaction, made and signed before the measured time; afterwards every signature is looked up. tpu: the same
+over QUIC, one stream each. It is a process of its own, so that the client has its own interpreter.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _ALPN = "solana-tpu"
 
 
 class Caller:
-    """Single calls, outside the measured time."""
+    """Makes single calls, outside the measured time."""
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=30)
@@ -87,7 +87,7 @@ class Payments:
 
 @dataclass(slots=True)
 class Pace:
-    """When the next request may go out; without a rate, at once."""
+    """Says when the next request may be sent; without a rate, at once."""
 
     per_second: float | None
     _next: float = 0.0
@@ -96,12 +96,12 @@ class Pace:
         if self.per_second is None:
             return 0.0
         now = time.perf_counter()
-        self._next = max(self._next, now - 0.05) + 1 / self.per_second  # What is lost for longer is not made up for.
+        self._next = max(self._next, now - 0.05) + 1 / self.per_second  # A longer delay is not caught up.
         return max(0.0, self._next - now)
 
 
 class Pacing(Client):
-    """One connection that takes its requests from a list shared by all."""
+    """One connection, which takes its requests from a list that all connections share."""
 
     def __init__(self, tally: Tally, requests: Iterator[bytes], pace: Pace) -> None:
         super().__init__(tally, b"")
@@ -153,7 +153,7 @@ def reads(url: str, connections: int, seconds: float) -> dict[str, Any]:
 
 
 def sends(url: str, connections: int, count: int, chunk: int, rate: float | None, look_up: bool) -> dict[str, Any]:
-    """So many transfers, made and sent a chunk at a time; only sending is timed."""
+    """Make and send this many transfers, a chunk at a time; only sending is timed."""
     caller = Caller(url)
     payments, took, landed = Payments(caller), 0.0, 0
     tally = Tally(count, 0.0)
@@ -162,7 +162,7 @@ def sends(url: str, connections: int, count: int, chunk: int, rate: float | None
         encoded = (base64.b64encode(bytes(transaction)).decode() for transaction in transactions)
         requests = [http_request(url, "sendTransaction", text, _PROCESSED) for text in encoded]
         if rate is not None:
-            print("sending", flush=True)  # Whoever watches the slots begins now.
+            print("sending", flush=True)  # Tells the parent process to record the slots from now on.
         took += uvloop.run(load(url, iter(requests), connections, tally, Pace(rate)))
         if look_up:
             landed += caller.landed([str(transaction.signatures[0]) for transaction in transactions])
@@ -172,7 +172,7 @@ def sends(url: str, connections: int, count: int, chunk: int, rate: float | None
 async def over_quic(address: str, transactions: list[VersionedTransaction], caller: Caller) -> int:
     """Send each on a stream of its own, over one connection, and wait until all have landed; returns how many did.
 
-    aioquic itself holds back what the node gives no credit for yet.
+    aioquic itself delays streams for which the node has not given credit yet.
     """
     host, _, port = address.rpartition(":")
     configuration = QuicConfiguration(is_client=True, alpn_protocols=[_ALPN], verify_mode=ssl.CERT_NONE)
@@ -193,7 +193,7 @@ async def over_quic(address: str, transactions: list[VersionedTransaction], call
 
 
 def tpu(url: str, count: int) -> dict[str, Any]:
-    """How long from the first stream until all have landed."""
+    """Measure the time from the first stream until all transactions have landed."""
     caller = Caller(url)
     address = caller.call("getClusterNodes")[0]["tpuQuic"]
     if address is None:
@@ -225,7 +225,7 @@ def main(
     rate: Annotated[float | None, typer.Option(help="Sends a second; as many as can be without it.")] = None,
     look_up: Annotated[bool, typer.Option(help="Ask afterwards whether each has landed.")] = True,
 ) -> None:
-    """Load an embedded chain and print what was seen."""
+    """Load an embedded chain and print the figures."""
     if kind == "reads":
         seen = reads(url, connections, seconds)
     elif kind == "sends":

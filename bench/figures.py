@@ -1,6 +1,6 @@
-"""What the measurements mean: figures of a step, comparisons between systems, and the targets.
+"""Figures of a step, comparisons between systems, and the targets.
 
-Pure: no clock, no I/O. Not here: how they are taken (load.py, processes.py) or shown (report.py).
+Pure: no clock, no I/O. Not here: measuring (load.py, processes.py) and showing (report.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _IDLE_BYTES_MAX = 1_500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a generator saw. answered: calls with a good status; errors: everything else, broken connections too."""
+    """A generator's figures. answered: calls with status 2xx; errors: all others, broken connections included."""
 
     tool: str
     connections: int
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """A run in which every call was waited for: what was answered against what the ledger says."""
+    """A run in which every answer was awaited: the number of answers, and the credits in the ledger."""
 
     system: str
     answered: int
@@ -66,7 +66,7 @@ class Exactness:
 
     @property
     def off_by(self) -> int:
-        """Credits debited beyond what was answered; below zero: answered for nothing."""
+        """Return the credits debited for calls without an answer; below zero: answered and not debited."""
         return self.debited_credits - self.answered * PRICE_CREDITS
 
 
@@ -83,7 +83,7 @@ def find(rows: Sequence[Row], system: str, connections: int) -> Row | None:
 
 
 def ratio(rows: Sequence[Row], connections: int, system: str = GATEWAY, to: str = BASELINE) -> float | None:
-    """Calls per second of one system over those of another at the same number of connections."""
+    """Divide the calls per second of one system by those of another, at the same number of connections."""
     ours, theirs = find(rows, system, connections), find(rows, to, connections)
     if ours is None or theirs is None or not theirs.load.answered:
         return None
@@ -91,7 +91,7 @@ def ratio(rows: Sequence[Row], connections: int, system: str = GATEWAY, to: str 
 
 
 def added_ms(rows: Sequence[Row], connections: int, system: str = GATEWAY) -> float | None:
-    """Median latency that a system adds to the upstream asked directly."""
+    """Return the median latency that a system adds to that of the upstream alone."""
     ours, direct = find(rows, system, connections), find(rows, UPSTREAM, connections)
     if ours is None or direct is None:
         return None
@@ -101,7 +101,7 @@ def added_ms(rows: Sequence[Row], connections: int, system: str = GATEWAY) -> fl
 def verdicts(
     rows: Sequence[Row], exactness: Sequence[Exactness], idle_bytes: Mapping[str, int] | None
 ) -> tuple[Verdict, ...]:
-    """Each target with what was measured."""
+    """Compare each target with its measured value."""
     at_64 = ratio(rows, 64)
     at_128 = find(rows, GATEWAY, 128)
     exact = next((run for run in exactness if run.system == GATEWAY), None)

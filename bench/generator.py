@@ -1,7 +1,7 @@
-"""Load from Python: for machines without wrk, and for runs in which every single call must be counted.
+"""Generates load from Python, for machines without wrk and for runs in which every call must be counted.
 
 Run: `python -m bench.generator URL --connections N (--seconds S | --calls N)`; the API key comes from BENCH_API_KEY.
-Unlike wrk it never hangs up on a call in flight: what it has counted is what was answered. Prints one line of JSON.
+Unlike wrk it waits for every call in flight, so its count is exact. Prints one line of JSON.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ BODY = b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 
 @dataclass(slots=True)
 class Tally:
-    """What the run counts. calls_left None: until the deadline."""
+    """The counts of a run. calls_left None: until the deadline."""
 
     calls_left: int | None
     deadline: float
@@ -33,7 +33,7 @@ class Tally:
     lost: int = 0  # Sent, and the connection broke before the answer.
 
     def take(self) -> bool:
-        """Whether another call is to be sent; counts it off."""
+        """Return whether to send another call, and count it."""
         if self.calls_left is None:
             return time.perf_counter() < self.deadline
         if self.calls_left == 0:
@@ -52,7 +52,7 @@ def request_bytes(url: str, api_key: str) -> bytes:
 
 
 class Client(asyncio.Protocol):
-    """One connection with one call in flight; `ended` is done when it has no more to send or was cut off."""
+    """One connection with one call in flight; `ended` is done when no call is left or the connection broke."""
 
     def __init__(self, tally: Tally, request: bytes) -> None:
         self._tally, self._request = tally, request
@@ -61,7 +61,7 @@ class Client(asyncio.Protocol):
         self._body = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base class.
         self._parser = httptools.HttpResponseParser(self)
         self._send()
 
@@ -100,7 +100,7 @@ class Client(asyncio.Protocol):
 
 
 async def _connection(tally: Tally, host: str, port: int, request: bytes) -> None:
-    """One connection's worth of load, connecting again when it is cut off."""
+    """Load one connection, and connect again when it breaks."""
     loop = asyncio.get_running_loop()
     while tally.calls_left is None or tally.calls_left > 0:
         _, client = await loop.create_connection(lambda: Client(tally, request), host, port)
@@ -110,7 +110,7 @@ async def _connection(tally: Tally, host: str, port: int, request: bytes) -> Non
 
 
 async def generate(url: str, api_key: str, connections: int, seconds: float, calls: int | None) -> Tally:
-    """Load on url until the time is over, or until exactly so many calls were sent and their answers are in."""
+    """Load a URL until the time is over, or until exactly this many calls have been answered."""
     parts = urlsplit(url)
     assert parts.hostname is not None and parts.port is not None, url
     tally = Tally(calls, time.perf_counter() + seconds)
@@ -120,7 +120,7 @@ async def generate(url: str, api_key: str, connections: int, seconds: float, cal
 
 
 def percentile(sorted_values: list[float], percent: int) -> float:
-    """Nearest rank; 0 for no values."""
+    """Return a percentile by nearest rank; 0 for no values."""
     if not sorted_values:
         return 0.0
     return sorted_values[min(len(sorted_values) - 1, len(sorted_values) * percent // 100)]
@@ -132,7 +132,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=0)] = 8.0,
     calls: Annotated[int | None, typer.Option(min=1, help="Exactly so many, whatever time it takes.")] = None,
 ) -> None:
-    """Send billed calls and print what was answered, as JSON."""
+    """Send billed calls, and print the counts of their answers as JSON."""
     began = time.perf_counter()
     tally = uvloop.run(generate(url, os.environ["BENCH_API_KEY"], connections, seconds, calls))
     took = time.perf_counter() - began

@@ -1,6 +1,6 @@
-"""One step of load on one address: wrk where the machine has it, else the Python generator; both read alike.
+"""Runs one step of load on one address: with wrk where the machine has it, else with the Python generator.
 
-Not here: what is loaded (systems.py), what the figures mean together (figures.py).
+Not here: the systems under load (systems.py), the comparison of figures (figures.py).
 """
 
 import os
@@ -20,27 +20,27 @@ _GRACE_SECONDS = 60
 
 
 class LoadFailed(Exception):
-    """The generator itself failed; its own words."""
+    """The generator failed; the text is its own output."""
 
 
 def tool() -> str:
-    """Which generator this machine uses for timed steps."""
+    """Return the name of the generator that this machine uses for timed steps."""
     return "wrk" if shutil.which("wrk") else "python"
 
 
 def timed(url: str, api_key: str, connections: int, seconds: float) -> Load:
-    """Load for so many seconds. With wrk, calls in flight at the end are cut off and not counted."""
+    """Load for this many seconds. wrk breaks off calls in flight at the end and does not count them."""
     wrk = shutil.which("wrk")
     if wrk is None:
         return _run(_generator(url, connections, "--seconds", str(seconds)), api_key, connections, seconds, "python")
-    # One thread: it drives 100,000 requests a second, and a second one would take a core from what is measured.
+    # One thread sends 100,000 requests a second; a second one would take a core from the measured system.
     whole = max(1, round(seconds))
     command = (wrk, "-t1", f"-c{connections}", f"-d{whole}s", "--timeout", "10s", "-s", str(_LUA), url)
     return _run(command, api_key, connections, whole, "wrk")
 
 
 def counted(url: str, api_key: str, connections: int, calls: int) -> Load:
-    """Exactly so many calls, each waited for."""
+    """Send exactly this many calls, and wait for each answer."""
     return _run(_generator(url, connections, "--calls", str(calls)), api_key, connections, 600, "python")
 
 
@@ -64,7 +64,7 @@ def _run(command: tuple[str, ...], api_key: str, connections: int, seconds: floa
 
 
 def parse(output: str, name: str, connections: int) -> Load:
-    """The figures line that both generators print. Raises LoadFailed when there is none."""
+    """Read the line of figures that both generators print. Raises LoadFailed when there is none."""
     for line in output.splitlines():
         if line.startswith(_MARK):
             figures = orjson.loads(line.removeprefix(_MARK))

@@ -1,9 +1,9 @@
-"""`python -m bench.node_calls`: processor time of one read on its way to a node and back, layer by layer.
+"""`python -m bench.node_calls`: measures the processor time of one read to a node and back, layer by layer.
 
-In this process: the client alone (what a gateway with one node would need), the same under the pool, and under shared
-reads as the product has it, with one node and with three. The nodes are `bench.constant` in processes of their own, so
-their time is not counted. Sixteen callers, each with one call in flight and a question of its own, so that nothing is
-shared; and once with all asking the same.
+Layers in this process: the client alone (enough for a gateway with one node), the pool on top of it, and coalesced
+reads on top of both, as in the product; with one node and with three. The nodes are `bench.constant`, each a process,
+so their time is not counted. Sixteen callers have one call in flight each: all with different reads, so that none is
+coalesced, and once all with the same read.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Ask = Callable[[str, bytes, int], Awaitable[NodeAnswer]]
 
 
 async def micros_per_call(ask: Ask, calls: int, params: Callable[[int], bytes]) -> float:
-    """Processor microseconds of this process for one call."""
+    """Measure this process's processor time for one call, in microseconds."""
 
     async def caller(number: int) -> None:
         for _ in range(calls // _CALLERS):

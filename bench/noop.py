@@ -1,8 +1,7 @@
-"""The host's own no-op: Ray Serve in HAProxy mode with an empty ASGI application, as `python -m bench.noop`.
+"""`python -m bench.noop`: runs Ray Serve in HAProxy mode with an empty ASGI application.
 
-Every figure of the product can be read as a multiple of it: the no-op shows how fast this machine is in this minute.
-It runs with the product's own Ray and Serve settings, except for the product's way past Serve's request wrapper and its
-rules for HAProxy.
+The no-op shows how fast this machine is at the moment, so every figure of the product can be given as a multiple of it.
+It has the product's Ray and Serve settings, without the product's own HTTP server and HAProxy rules.
 """
 
 import os
@@ -22,7 +21,7 @@ _HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(
 
 
 async def empty(scope: Any, receive: Any, send: Any) -> None:
-    """The least that an ASGI application can do."""
+    """Answer every request with an empty body."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body", False):
@@ -32,7 +31,7 @@ async def empty(scope: Any, receive: Any, send: Any) -> None:
 
 
 def application() -> Any:
-    """The bound Serve application, with as many replicas as the product has by default."""
+    """Return the bound Serve application, with as many replicas as the product has by default."""
     from ray import serve
 
     @serve.deployment(

@@ -1,7 +1,7 @@
-"""CPU time and memory of a tree of processes, read from the operating system.
+"""Reads CPU time and memory of a tree of processes from the operating system.
 
-Memory is the proportional set size: a page shared by n processes counts as 1/n in each, so the sum over a tree is what
-the tree really takes. Where the system does not tell it (macOS), the unique set size stands in, which is less.
+Memory is the proportional set size: a page shared by n processes counts as 1/n in each, so the sum over a tree is its
+real size. macOS does not report it, so there the unique set size is used, which is smaller.
 """
 
 import threading
@@ -11,11 +11,11 @@ from typing import Self
 
 import psutil
 
-_SAMPLE_SECONDS = 2.0  # Reading the figure of a large process takes milliseconds of a core that is being measured.
+_SAMPLE_SECONDS = 2.0  # Reading the memory of a large process takes milliseconds of a measured core.
 
 
 def tree(pid: int) -> list[psutil.Process]:
-    """The process and all its descendants, as they are now; empty when it is gone."""
+    """Return the process and all its present descendants; empty when it has ended."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -24,7 +24,7 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def cpu_seconds(pids: tuple[int, ...]) -> dict[tuple[int, float], float]:
-    """User and system time so far of each process in these trees."""
+    """Return the user and system time so far of each process in these trees."""
     found: dict[tuple[int, float], float] = {}
     for pid in pids:
         for process in tree(pid):
@@ -39,7 +39,7 @@ def cpu_seconds(pids: tuple[int, ...]) -> dict[tuple[int, float], float]:
 def cpu_spent(
     before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float], names: Mapping[str, int]
 ) -> dict[str, float]:
-    """Seconds between two readings, by name; ids that names does not know are under "other".
+    """Return the seconds between two readings by name; unknown process ids count under "other".
 
     A process that ended in between is missing from it.
     """
@@ -52,7 +52,7 @@ def cpu_spent(
 
 
 def memory_bytes(process: psutil.Process) -> int:
-    """0 for a process that is gone."""
+    """Return the memory of a process; 0 when it has ended."""
     try:
         info = process.memory_full_info()
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -65,7 +65,7 @@ def memory_sum_bytes(pids: tuple[int, ...]) -> int:
 
 
 def memory_by_name(root_pid: int, names: Mapping[str, int]) -> dict[str, int]:
-    """Memory of each process in the tree. names: what the product calls its processes; others keep their own name."""
+    """Return the memory of each process in the tree. names: the product's names; others keep their own name."""
     known = {pid: name for name, pid in names.items()}
     found: dict[str, int] = {}
     for process in tree(root_pid):

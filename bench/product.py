@@ -1,6 +1,6 @@
-"""The real product as a process of its own: started, asked, stopped, and nothing of it left behind.
+"""Starts the real product as a process, calls it, and stops it without leaving a process behind.
 
-Used by the measurements and by the tests that need the whole product. Not here: what is measured or asserted.
+Used by the measurements and by the tests that need the whole product. Not here: measurements and assertions.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 150
 _STOP_SECONDS = 60
 _TAIL_CHARACTERS = 10_000  # A traceback through Ray is long, and its cause comes first.
-_LEAVE_SECONDS = 3  # After the exit: for those that end when they see that their parent has.
+_LEAVE_SECONDS = 3  # For processes that end after their parent.
 _PORTS = 1_000
-_PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that systems hand out by themselves.
-_MARK = "PRODUCT_RUN_MARK"  # In the environment of all that a run starts, also of what has left its tree.
+_PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that operating systems assign.
+_MARK = "PRODUCT_RUN_MARK"  # In the environment of every process of a run, also of those that left its tree.
 
 
 class Told(Enum):
-    """To whom a signal to stop is sent."""
+    """The processes that a stop signal is sent to."""
 
     ONE = auto()  # `kill`: the process that was started.
     GROUP = auto()  # Ctrl-C in a terminal, `timeout`: its process group.
@@ -42,15 +42,15 @@ class Told(Enum):
 
 
 class ProductFailed(Exception):
-    """The product did not start, or did not do as told; carries what it printed."""
+    """The product did not start or did not do as expected; the text has its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A thousand free ports; the doors take the last ones, the cluster the first.
+    """A thousand free ports: the first for the cluster, the last for HTTP, gRPC and devnode.
 
-    claim: listens on the very last one for as long as this object lives, so that nobody else is given these ports
-    before a product listens on them, or while it is being restarted.
+    claim: a socket that listens on the very last port for as long as this object lives, so that no other caller of
+    free_ports gets this range before a product listens in it, or while the product restarts.
     """
 
     first: int
@@ -69,7 +69,7 @@ class Ports:
         return self.first + 952
 
     def settings(self) -> dict[str, str]:
-        """Environment that puts a run on these ports."""
+        """Return the settings for a run on these ports."""
         return {
             "LEDGER_SERVE__HTTP_PORT": str(self.http),
             "LEDGER_SERVE__GRPC_PORT": str(self.grpc),
@@ -79,7 +79,7 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """A range that nobody listens in and nobody else was given."""
+    """Find a range of ports in which nothing listens and which no other caller has."""
     listening = [entry.laddr for entry in psutil.net_connections("tcp") if entry.status == psutil.CONN_LISTEN]
     taken = {address.port for address in listening if address}
     while True:
@@ -102,14 +102,14 @@ def command(*arguments: str, optimise: bool = False) -> list[str]:
 
 
 def environment(settings: Mapping[str, str], mark: str = "") -> dict[str, str]:
-    """This process's environment without settings of the product that happen to be in it, and with these."""
+    """Return this process's environment with these settings and without any other settings of the product."""
     foreign = ("LEDGER_", "RAY_", "DATABASE_URL", "REDIS_URL", "PYTHONOPTIMIZE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {**kept, **settings, **({_MARK: mark} if mark else {})}
 
 
 class Product:
-    """One run. `start` returns when it is ready; `stop` returns when every process of it has ended."""
+    """One run. `start` returns when it is ready; `stop` returns when all its processes have ended."""
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str], ports: Ports) -> None:
         self.data_dir, self.ports = data_dir, ports
@@ -144,7 +144,7 @@ class Product:
         return str(self.ready["pubkey"])
 
     def start(self) -> None:
-        """Raises ProductFailed with the last lines of its output when it does not come up."""
+        """Start the product and wait until it is ready. Raises ProductFailed with the last lines of its output."""
         self.launch()
         deadline = time.monotonic() + _READY_SECONDS
         while not self._ready_path.exists():
@@ -156,7 +156,7 @@ class Product:
         self.ready = json.loads(self._ready_path.read_text(encoding="utf-8"))
 
     def launch(self) -> None:
-        """The process only; `wait_for_output` and `start` say how far it has come."""
+        """Start the process without waiting for it to be ready."""
         self._ready_path.unlink(missing_ok=True)
         self._printed_before = self.output_path.stat().st_size if self.output_path.exists() else 0
         arguments = ("--data-dir", str(self.data_dir), "--ready-file", str(self._ready_path))
@@ -168,11 +168,11 @@ class Product:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # So that a Ctrl-C can be sent to it and to nobody else.
+                start_new_session=True,  # So that a Ctrl-C can be sent to this run only.
             )
 
     def wait_for_output(self, text: str) -> None:
-        """Until it has printed this. Raises ProductFailed when it ends before."""
+        """Wait until the product has printed this text. Raises ProductFailed when it ends before."""
         while text not in self.output():
             self._check_running()
             time.sleep(0.05)
@@ -187,7 +187,7 @@ class Product:
             raise ProductFailed(f"ended with {self._process.returncode} before it was ready:\n{self._tail()}")
 
     def processes(self) -> list[psutil.Process]:
-        """Everything that this run has started and that still runs, whether or not it is still in its tree."""
+        """Return all running processes of this run, also those that have left its process tree."""
         found = {process.pid: process for process in (tree(self.pid) if self._process else [])}
         for process in psutil.process_iter():
             try:
@@ -198,11 +198,11 @@ class Product:
         return [process for process in found.values() if process.pid != os.getpid()]
 
     def pids(self) -> dict[str, int]:
-        """Name to process id as of the start; a process that was restarted since has another id."""
+        """Return process ids by name, as of the start; a process that was restarted has another id by now."""
         return {str(name): int(pid) for name, pid in self.ready["pids"].items()}
 
     def running(self, mark: str) -> list[int]:
-        """Ids of the processes of this run with these words in their command lines, as it is now."""
+        """Return the ids of this run's processes that have these words in their command lines."""
         found = []
         for process in tree(self.pid):
             try:
@@ -213,7 +213,7 @@ class Product:
         return found
 
     def tell(self, told: Told, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send a signal and do not wait for what comes of it."""
+        """Send a signal without waiting for its effect."""
         targets = self.processes() if told is Told.ALL else []
         if told is Told.GROUP:
             os.killpg(self.pid, number)
@@ -224,15 +224,15 @@ class Product:
                 process.send_signal(number)
 
     def stop(self, told: Told = Told.ONE, number: signal.Signals = signal.SIGTERM) -> int:
-        """Stop it as an operator does, and see `ended`."""
+        """Stop it as an operator does, and return its exit code as `ended` does."""
         if self._process is None:
             return 0
         return self.ended(lambda: self.tell(told, number))
 
     def ended(self, act: Callable[[], None]) -> int:
-        """The exit code, once it has ended by what `act` does.
+        """Call `act`, wait until the product has ended, and return its exit code.
 
-        Raises ProductFailed when something of it is still there afterwards (and ends that).
+        Raises ProductFailed, and kills the rest, when one of its processes still runs afterwards.
         """
         assert self._process is not None, "not started"
         started = self.processes()
@@ -252,7 +252,7 @@ class Product:
         return code
 
     def kill(self) -> None:
-        """End everything of this run at once."""
+        """Kill all processes of this run."""
         if self._process is None:
             return
         _kill(self.processes())
@@ -260,7 +260,7 @@ class Product:
         self._process = None
 
     def operator(self, *arguments: str) -> str:
-        """An operator command on accounts, such as ("grant", PUBKEY, "100", "--reason", "test"); what it printed."""
+        """Run an operator command on accounts, such as ("suspend", PUBKEY, "--reason", "test"); return its output."""
         done = subprocess.run(
             command("accounts", *arguments, "--data-dir", str(self.data_dir)),
             cwd=ROOT,
@@ -275,7 +275,7 @@ class Product:
         return done.stdout
 
     def audit(self) -> subprocess.CompletedProcess[str]:
-        """Exit code 0: every balance and every hash chain follows from the ledger."""
+        """Run the audit. Exit code 0: every balance and every hash chain follows from the ledger."""
         return subprocess.run(
             [sys.executable, "-m", "actors.accounts.audit", "--data-dir", str(self.data_dir)],
             cwd=ROOT,
@@ -287,7 +287,7 @@ class Product:
         )
 
     def account(self, api_key: str | None = None) -> dict[str, Any]:
-        """GET /account/info."""
+        """Request GET /account/info."""
         request = urllib.request.Request(
             f"{self.http_url}/account/info", headers={"X-Api-Key": api_key or self.api_key}
         )
@@ -304,7 +304,7 @@ def _distinct(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """False for one that has ended and that nobody has asked for its exit code yet."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

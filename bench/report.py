@@ -1,4 +1,4 @@
-"""The figures as tables for a person and as JSON for a machine."""
+"""Shows the figures as tables for a person and writes them as JSON for a program."""
 
 import dataclasses
 import os
@@ -55,7 +55,7 @@ def _times(found: float | None) -> str:
 
 
 def show_cpu(console: Console, rows: Sequence[Row]) -> None:
-    """Where the time of the gateway's calls goes, at its largest number of connections."""
+    """Show the CPU time of each process for the gateway's calls, at its largest number of connections."""
     row = max((row for row in rows if row.system == GATEWAY), key=lambda row: row.load.connections, default=None)
     if row is None or not row.load.answered:
         return
@@ -126,7 +126,7 @@ def write(
     idle_bytes: Mapping[str, int] | None,
     settings: Mapping[str, Any],
 ) -> None:
-    """All figures, with what they were taken on, in one file."""
+    """Write all figures, with a description of the machine, to one file."""
     content = {
         "machine": machine(),
         "settings": settings,

@@ -1,6 +1,6 @@
-"""The systems under test: how each is started on this machine, asked for its figures, and stopped.
+"""The systems under test: starts each on this machine, reads its figures, and stops it.
 
-All listen on loopback only. Not here: the load (load.py), what the figures mean (figures.py).
+All listen on loopback only. Not here: the load (load.py), the comparison of figures (figures.py).
 """
 
 import itertools
@@ -28,7 +28,7 @@ _API_KEY = "bench-key"
 _START_SECONDS = 30
 _STOP_SECONDS = 10
 _CLUSTER_START_SECONDS = 90
-# A measurement is of calls, not of refusals: the limits are out of the way, the checks of them are not.
+# Limits are set high, because no refusals are measured; they are still checked.
 _LIMITS_AWAY = {
     "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
     "LEDGER_ACCOUNTS__CONCURRENCY": "100000",
@@ -38,9 +38,9 @@ _LIMITS_AWAY = {
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One address to load. pids: roots of the trees whose CPU time and memory count as its own.
+    """One address to load. pids: roots of the process trees whose CPU time and memory belong to it.
 
-    balance None: no accounts, nothing is debited. product None: not our product.
+    balance None: it has no accounts and debits nothing. product None: it is not this product.
     """
 
     name: str
@@ -53,7 +53,7 @@ class System:
 
 @contextmanager
 def upstream() -> Iterator[System]:
-    """The node that always answers the same."""
+    """Run the node with constant answers."""
     port = free_port()
     with running([sys.executable, "-m", "bench.constant", "--port", str(port)], {}, port) as process:
         yield System(UPSTREAM, f"http://127.0.0.1:{port}/", _API_KEY, lambda: (process.pid,))
@@ -61,7 +61,7 @@ def upstream() -> Iterator[System]:
 
 @contextmanager
 def noop() -> Iterator[System]:
-    """Serve in HAProxy mode with an empty ASGI application: what this host gives at the moment."""
+    """Run Serve in HAProxy mode with an empty ASGI application, as a measure of this machine."""
     ports = free_ports()
     command = [sys.executable, "-m", "bench.noop", "--http-port", str(ports.http)]
     command += ["--internal-port-first", str(ports.first)]
@@ -73,7 +73,7 @@ def noop() -> Iterator[System]:
 
 @contextmanager
 def baseline(node_url: str, workers: int) -> Iterator[System]:
-    """The gateway that a competent user would write by hand, with a Redis of its own that keeps nothing on disk."""
+    """Run the hand-written gateway, with its own Redis that writes nothing to disk."""
     redis_port, port = free_port(), free_port()
     redis_url = f"redis://127.0.0.1:{redis_port}/0"
     store_command = [_redis_program(), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""]
@@ -95,9 +95,9 @@ def baseline(node_url: str, workers: int) -> Iterator[System]:
 
 @contextmanager
 def gateway(node_url: str | None) -> Iterator[System]:
-    """The real product. node_url None: with its own embedded chain behind it."""
+    """Run the product. node_url None: with its own embedded chain."""
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
-    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+    folder.chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
     settings = dict(_LIMITS_AWAY)
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
@@ -119,13 +119,13 @@ def gateway(node_url: str | None) -> Iterator[System]:
 
 
 def devnode_of(product: Product) -> System:
-    """The embedded chain of a running product, asked directly."""
+    """Return the embedded chain of a running product as a system of its own."""
     pid = product.pids()["devnode"]
     return System(DEVNODE, f"{product.ready['node_url']}/", "", lambda: (pid,))
 
 
 def settled_balance(system: System) -> int | None:
-    """The balance once calls in flight have ended: two readings in a row agree."""
+    """Return the balance once calls in flight have ended, when two readings in a row are equal."""
     if system.balance is None:
         return None
     last = system.balance()
@@ -166,7 +166,7 @@ def _redis_program() -> str:
 def running(
     command: list[str], settings: dict[str, str], port: int, start_seconds: float = _START_SECONDS
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child that listens on a port when the block starts, and has ended when the block has."""
+    """Run a child that listens on a port, for as long as the block runs."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment(settings), stdout=output, stderr=subprocess.STDOUT
@@ -187,7 +187,7 @@ def running(
 
 
 def _wait_for_answer(url: str) -> None:
-    """HAProxy listens before the first replica is there."""
+    """Wait for the first answer: HAProxy listens before the first replica has started."""
     deadline = time.monotonic() + _CLUSTER_START_SECONDS
     while time.monotonic() < deadline:
         try:
