@@ -55,7 +55,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         if context.invoked_subcommand is not None:
             return
         overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
-        supervisor_process.guarded(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
+        supervisor_process.supervised(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
     _add_config(cli)
     _add_migrate(cli, parts)

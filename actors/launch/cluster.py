@@ -1,7 +1,7 @@
-"""Ray and Ray Serve for one local run: the environment they need, starting, and stopping without a trace.
+"""Starts Ray and Ray Serve for one local run, and stops them without leaving a process behind.
 
-Implements: design, section 2 (HAProxy mode, exactly one Serve application, ports that two instances can share a
-machine with). Not here: what the application is made of (serve_app.py).
+Implements: design, section 2 (HAProxy mode, exactly one Serve application, ports of which two instances on one machine
+can each have their own). Not here: the parts of the application (serve_app.py).
 """
 
 import logging
@@ -21,7 +21,7 @@ from actors.launch.waiting import GivenUp, within
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
-_TERMINATE_SECONDS = 2.0  # What is left of Ray by then has nothing to save.
+_TERMINATE_SECONDS = 2.0  # Processes of Ray that still run then have nothing to save.
 _DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
 _SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that does not listen.
 RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
@@ -32,16 +32,16 @@ Result = TypeVar("Result")
 
 
 class StartFailed(Exception):
-    """Ray or Serve did not come up; the text says which, and where to look."""
+    """Ray or Serve did not start; the text says which, and where its logs are."""
 
 
 class RayGone(Exception):
-    """Ray's own processes have ended, and not by our doing."""
+    """Ray's own processes have ended, and this launcher did not end them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayHead:
-    """The two processes without which nothing of Ray answers; calls to it then hang for a minute and end this one."""
+    """Ray's two head processes. Without them a call to Ray hangs for a minute and then ends the calling process."""
 
     address: str
     processes: tuple[psutil.Process, ...]
@@ -50,8 +50,10 @@ class RayHead:
         return all(_runs(process) for process in self.processes)
 
     def during(self, work: Callable[[], Result], seconds: float | None = None) -> Result:
-        """What `work`, which asks something of Ray, gives. Raises RayGone when Ray ends meanwhile, GivenUp when the
-        time is over."""
+        """Run `work`, which calls Ray, and return its result.
+
+        Raises RayGone when Ray ends meanwhile, GivenUp when the time is over.
+        """
         try:
             return within(work, seconds, self.lives)
         except Exception as error:
@@ -61,18 +63,18 @@ class RayHead:
 
 
 def token_environment(ray_token: str) -> dict[str, str]:
-    """What every process of a local run's Ray needs, and an operator command that joins it.
+    """Return the environment of every process of a local run's Ray, and of an operator command that joins it.
 
-    Without the token any user of this machine could run code in it. And all of Ray uses the loopback address, since a
-    local run is one machine; the setting is named after the systems where this is Ray's default.
+    Without the token any user of this machine could run code in Ray. The third setting makes Ray use the loopback
+    address only, as a local run is one machine; it is named after the systems where this is Ray's default.
     """
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ray_token, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
-    """What must be in the environment before Ray starts (measured choices: design, section 2).
+    """Return the environment that Ray needs when it starts (measured choices: design, section 2).
 
-    run_dir: of this run alone, closed to other users, with the front installed in it.
+    run_dir: a folder of this run only, closed to other users; front.install has written its files there.
     """
     first = serve.internal_port_first
     return {
@@ -80,11 +82,11 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.serve_hooks:middlewares",
-        # Calls between deployments go Ray's way: Serve's own port for them asks for no token, and serve_hooks.py
+        # Calls between deployments use Ray's actor calls. Serve's own port for them needs no token, so serve_hooks.py
         # closes it.
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
         "RAY_SERVE_PROXY_USE_GRPC": "0",
-        # A program of ours that changes the configuration, then becomes HAProxy.
+        # front_process.py: it changes the configuration, then becomes HAProxy.
         "RAY_SERVE_HAPROXY_BINARY_PATH": str(run_dir / front.PROGRAM),
         "RAY_SERVE_HAPROXY_NBTHREAD": str(max(1, min(4, (os.cpu_count() or 1) // 2))),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(run_dir / "haproxy.cfg"),
@@ -103,12 +105,12 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": _DRAIN_SECONDS,
         "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "5",
         "RAY_SERVE_PORT_QUARANTINE_S": "10",
-        # A killed replica must be out of rotation within a second, not after two five-second checks.
+        # HAProxy must stop using a killed replica within a second, not after two checks of five seconds.
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
-        # Serve's HTTP server would otherwise take a client's address from X-Forwarded-For for whoever connects locally.
+        # Otherwise Serve's HTTP server believes the X-Forwarded-For header of every local connection.
         "FORWARDED_ALLOW_IPS": "255.255.255.255",
-        "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",  # A twentieth of a core, looking ten times a second.
-        "RAY_worker_niceness": "0",  # Ray's workers run at nice 15 otherwise: every call waits behind anything else.
+        "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",  # By default ten times a second, which takes a twentieth of a core.
+        "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
         "PYTHONUNBUFFERED": "1",
@@ -116,10 +118,10 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
 
 
 def start_ray(environment: Mapping[str, str]) -> RayHead:
-    """A Ray of our own on this machine. Nothing of a Ray that already runs here is touched."""
+    """Start a new Ray on this machine. A Ray that already runs here is not affected."""
     os.environ.update(environment)
     os.environ.pop("RAY_ADDRESS", None)
-    # Ray's processes inherit this environment, and none of them makes tables.
+    # Ray's processes inherit this environment, and none of them creates tables.
     os.environ.pop(environment_name("storage.postgres_migrations_url"), None)
     import ray  # Only now: Ray and Serve read the environment while they are imported.
 
@@ -131,10 +133,9 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
             configure_logging=False,
             namespace=APPLICATION,
         )
-    except Exception as error:  # Ray has no common class for what keeps it from starting.
+    except Exception as error:  # Ray has no common class for errors at its start.
         raise StartFailed(
-            f"Ray did not start: {error}; its own logs are in {RAY_LOGS}; try again, and look there when it happens "
-            "twice"
+            f"Ray did not start: {error}; try again; if it fails again, read its logs in {RAY_LOGS}"
         ) from error
     head = tuple(child for child in psutil.Process().children() if _program(child) in _HEAD)
     assert len(head) == len(_HEAD), head
@@ -142,9 +143,10 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
-    """front_program: what Serve is to start in place of HAProxy; None: HAProxy itself, without our rules.
+    """Start Ray Serve.
 
-    Raises StartFailed when the front cannot be run.
+    front_program: the program that Serve starts in place of HAProxy; None: HAProxy itself, without this product's
+    rules. Raises StartFailed when the front cannot run.
     """
     from ray import serve
     from ray.serve.schema import LoggingConfig
@@ -154,16 +156,17 @@ def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
             front.check(front_program)
         except front.FrontUnusable as error:
             raise StartFailed(str(error)) from error
-    # Serve tells every step on the console; what a person needs to know, screen.py says.
+    # Serve prints every step on the console; screen.py prints those that a person needs.
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     serve.start(
-        # Serve gives replicas the same host. They are for the front alone, which listens where the settings say.
+        # Serve gives replicas the same host. Only the front connects to them; it listens on the configured host.
         http_options={"host": _LOOPBACK, "port": serve_config.http_port},
         logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
     )
 
 
 def run_application(application: Any) -> None:
+    """Deploy the application; returns when its replicas answer."""
     from ray import serve
 
     serve.run(application, name=APPLICATION, route_prefix="/", blocking=False)
@@ -172,10 +175,10 @@ def run_application(application: Any) -> None:
 def stop_ray(
     head: RayHead | None, on_step: Callable[[str], None], kept_pids: Collection[int], application_runs: bool
 ) -> None:
-    """Let calls in flight end, then take everything down; whatever is left of our own processes is ended by force.
+    """Let calls in flight end, stop Ray, and kill the processes of this launcher that still run.
 
-    head: None when Ray did not come up. With a Ray that is gone, or goes meanwhile, nothing is asked of it.
-    kept_pids: children that are not Ray's; they and what they started are left alone.
+    head: None when Ray did not start. A Ray that has ended is not called. kept_pids: children that are not Ray's; they
+    and their own children are not ended.
     """
     before = _below(kept_pids)
     if head is not None and head.lives():
@@ -193,7 +196,7 @@ def _let_calls_end(head: RayHead) -> None:
 
     try:
         head.during(lambda: serve.delete(APPLICATION), _DELETE_SECONDS)
-    except Exception as error:  # noqa: BLE001 - whatever Ray raises, stopping goes on.
+    except Exception as error:  # noqa: BLE001 - the stop continues whatever Ray raises.
         logger.warning("calls in flight may have been cut off by Ray: %s", str(error) or type(error).__name__)
 
 
@@ -207,14 +210,16 @@ def _shut_down() -> None:
 
 
 def _below(kept_pids: Collection[int]) -> list[psutil.Process]:
-    """Our children but for these, and all below them. As the guard's subreaper we also have the children of those that
-    are gone."""
+    """Return all processes below this one, without these children and the processes below them.
+
+    This process is a subreaper, so it is also the parent of processes whose own parent has ended.
+    """
     ours = [child for child in psutil.Process().children() if child.pid not in kept_pids]
     return [*ours, *(below for child in ours for below in _descendants(child))]
 
 
 def end_processes(processes: list[psutil.Process]) -> None:
-    """Terminate, then kill, those that still run; psutil knows a reused process id from the one that we meant."""
+    """Terminate the processes that still run, and kill those that remain. psutil notices a reused process id."""
     alive = [process for process in processes if process.is_running()]
     for process in alive:
         try:
@@ -238,7 +243,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _program(process: psutil.Process) -> str | None:
-    """None: it has ended. The stores start beside Ray, and what they run to make a database comes and goes."""
+    """Return the name of a process. None: it has ended, as do the short-lived programs that create a database."""
     try:
         return str(process.name())
     except psutil.Error:
@@ -253,12 +258,11 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def process_table() -> dict[str, int]:
-    """Name to process id of everything that this process started, for the ready file and for those who measure; with
-    the guard, where there is one."""
+    """Return the process id of every process of this run by name, for the ready file and for measurements."""
     ourselves = psutil.Process()
     table: dict[str, int] = {"launcher": ourselves.pid}
-    guard = ourselves.parent()
-    above = [guard] if guard is not None and _GUARD in _command(guard) else []
+    parent = ourselves.parent()
+    above = [parent] if parent is not None and _SUPERVISOR in _command(parent) else []
     for process in [*above, *ourselves.children(recursive=True)]:
         try:
             name = _name_of(process)
@@ -272,9 +276,9 @@ def process_table() -> dict[str, int]:
     return table
 
 
-_GUARD = "actors.launch.supervisor_process"
+_SUPERVISOR = "actors.launch.supervisor_process"
 _KNOWN = (
-    (_GUARD, "guard"),
+    (_SUPERVISOR, "supervisor"),
     ("ray::AccountShardActor", "account-shard"),
     ("ray::DepositWatcherActor", "deposit-watcher"),
     ("ray::MetricsPageActor", "metrics-page"),

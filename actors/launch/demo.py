@@ -1,7 +1,7 @@
-"""The demo account of a local run: funded on the embedded chain, opened through the real door, granted credits.
+"""Makes the demo account of a local run: funds its wallet on the embedded chain and opens the account over HTTP.
 
-Implements: the local run's promise of a first call that works as printed. It uses nothing that a customer could not,
-except the grant, which is the operator's command.
+Implements: the local run's promise of a first call that works as printed. It uses only what a customer can use, except
+for the granted credits, which are an operator's command (run.py).
 """
 
 import asyncio
@@ -19,15 +19,15 @@ DEMO_LAMPORTS = 10_000_000_000
 DEMO_USDC_BASE_UNITS = 100_000_000
 _SECONDS = aiohttp.ClientTimeout(total=15)
 _UNAVAILABLE = 503
-_TRIES_MAX, _PAUSE_SECONDS = 24, 5.0  # What a 503 says in Retry-After, for two minutes.
+_TRIES_MAX, _PAUSE_SECONDS = 24, 5.0  # A 503 names 5 s in Retry-After; two minutes in all.
 
 
 class DemoFailed(Exception):
-    """The demo account could not be made; says which step and what the service answered."""
+    """The demo account could not be made; the text names the step and the service's answer."""
 
 
 async def fund(admin_url: str, wallet: Wallet) -> None:
-    """SOL and USDC for the demo wallet from the embedded chain's faucet, once."""
+    """Give the demo wallet SOL and USDC from the embedded chain's faucet, once."""
     body = {"pubkey": wallet.pubkey, "lamports": DEMO_LAMPORTS, "usdc_base_units": DEMO_USDC_BASE_UNITS}
     async with aiohttp.ClientSession(timeout=_SECONDS) as session:
         balance = await _post(
@@ -40,9 +40,10 @@ async def fund(admin_url: str, wallet: Wallet) -> None:
 
 
 async def issue_api_key(http_url: str, wallet: Wallet) -> str:
-    """POST /account/api-key with the wallet's signature, as any customer would.
+    """Request an API key with the wallet's signature, as a customer would, and return it.
 
-    Signed requests are refused for a minute and a half after Redis has lost its data: signed anew until they are not.
+    For a minute and a half after Redis has lost its data signed requests are refused, so the request is signed and sent
+    again until it is accepted.
     """
     async with aiohttp.ClientSession(timeout=_SECONDS) as session:
         for _ in range(_TRIES_MAX):
@@ -72,7 +73,7 @@ async def _ask_for_key(session: aiohttp.ClientSession, http_url: str, wallet: Wa
 
 
 async def key_works(http_url: str, api_key: str) -> bool:
-    """Whether the key kept from an earlier start still opens the account."""
+    """Return whether the API key of an earlier start is still valid."""
     async with (
         aiohttp.ClientSession(timeout=_SECONDS) as session,
         session.get(f"{http_url}/account/info", headers={"X-Api-Key": api_key}) as response,

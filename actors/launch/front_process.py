@@ -1,11 +1,11 @@
 """The program that Ray Serve starts in place of HAProxy: it changes the configuration, then becomes HAProxy.
 
 Implements: RAY_SERVE_HAPROXY_BINARY_PATH, Serve's own setting for the program that it starts and reloads; hostile input
-58 (the folder of the admin socket is closed to other users). Of the standard library alone, so that a reload is quick.
-The rules are in front_config.py. Not here: making the settings (front.py).
+58 (the folder of the admin socket is closed to other users). Imports only the standard library, so that a reload is
+quick. The rules are in front_config.py. Not here: making the settings (front.py).
 
-Serve writes its configuration anew before each start, and knows HAProxy by its process id and by the configuration's
-path among its arguments. Both stay what they are: the file is changed in place, and this process becomes HAProxy.
+Serve writes a new configuration before each start, and recognises HAProxy by its process id and by the configuration's
+path in its arguments. Both stay the same: the file is changed in place, and this process becomes HAProxy.
 """
 
 import json
@@ -28,7 +28,7 @@ class FolderNotOurs(Exception):
 
 
 def run(settings_path: str, arguments: Sequence[str]) -> NoReturn:
-    """Become HAProxy with these arguments; exit code 1 and one sentence where that would not be safe."""
+    """Become HAProxy with these arguments. Where that is not safe, print the reason and exit with code 1."""
     try:
         settings = FrontSettings(**json.loads(Path(settings_path).read_text(encoding="utf-8")))
         for path in _configurations(arguments):
@@ -40,9 +40,9 @@ def run(settings_path: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def change(path: Path, settings: FrontSettings) -> None:
-    """Change the configuration in this file and close its folder, which holds the admin socket as well."""
+    """Change the configuration in this file, and close its folder, which also holds the admin socket."""
     close_folder(path.parent)
-    files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # HAProxy raises its soft limit by itself.
+    files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # HAProxy raises its own soft limit.
     if files_max == resource.RLIM_INFINITY:
         files_max = 1 << 20
     text = rewrite(path.read_text(encoding="utf-8"), settings, files_max)
@@ -54,7 +54,7 @@ def change(path: Path, settings: FrontSettings) -> None:
 
 
 def close_folder(folder: Path) -> None:
-    """Nobody but this user may pass through it. Raises FolderNotOurs."""
+    """Close the folder to all other users. Raises FolderNotOurs."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise FolderNotOurs(f"{folder} is not a folder of this user; name another one")

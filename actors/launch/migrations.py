@@ -1,8 +1,9 @@
-"""Brings the database to this version's tables, functions and rights, every context's part of it.
+"""Brings the database to this version's tables, functions and rights, for all contexts.
 
 Implements: design, section 3 (storage); money rule 6 (append-only, also for the product's own role). Wiring: each
-context keeps its own SQL files, and only here all are known. Two roles: the one of storage.postgres_migrations_url owns
-the tables, the one of storage.postgres_url runs the product. roles.sql makes both on an operator's server.
+context keeps its own SQL files, and only this module knows all contexts. There are two roles. The role of
+storage.postgres_migrations_url owns the tables; the role of storage.postgres_url runs the product. On an operator's
+server, roles.sql creates both.
 """
 
 import logging
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 CONTEXTS = ("actors.accounts", "actors.deposits")
 _APPLICATION = "ledger-gateway migrations"
-# Rights of the present role that would let it change the ledger or the tables' rules.
+# Rights by which the current role could change the ledger or the rules of its tables.
 _RIGHTS = """
 SELECT current_user::text AS role, r.rolsuper AS superuser, r.rolcreaterole AS makes_roles,
        pg_has_role(c.relowner, 'MEMBER') AS owner,
@@ -38,9 +39,10 @@ _EXCESS = {
 
 
 async def migrate_all(config: Config) -> Config:
-    """Many processes may do so at once. Gives the settings without the migrations' URL: no other process needs it.
+    """Migrate every context, and return the settings without the migrations' URL, which no other process needs.
 
-    Raises storage.StoreUnreachable and schema.SchemaMismatch. Logs a warning when the product's role is too strong.
+    Many processes may call it at once. Raises StoreUnreachable and SchemaMismatch. Logs a warning when the product's
+    role has too many rights.
     """
     storage = config.storage
     assert storage.postgres_url is not None
@@ -52,7 +54,7 @@ async def migrate_all(config: Config) -> Config:
         if owner_url is not None:
             await _migrate_as_owner(owner_url.get_secret_value(), layouts, product)
         else:
-            # One role for both; or one without the right to make tables, for which another run has made them.
+            # Either one role has both duties, or another run has made the tables and this role may not make any.
             with suppress(asyncpg.InsufficientPrivilegeError):
                 await migrate(pool, layouts)
         await check_schema(pool, layouts)
@@ -74,7 +76,7 @@ async def _migrate_as_owner(url: str, layouts: Sequence[Layout], product: str) -
 
 
 async def excess_rights(pool: asyncpg.Pool) -> list[str]:
-    """Reasons why this role could change the ledger or get round its rules. Empty: it has the product's rights only."""
+    """Return the reasons why this role could change the ledger or evade its rules. Empty: it has no excess rights."""
     row = await pool.fetchrow(_RIGHTS)
     assert row is not None
     return [words for name, words in _EXCESS.items() if row[name]]

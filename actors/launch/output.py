@@ -1,8 +1,8 @@
-"""Printing that cannot stop the launcher or its guard: what nobody can read any more is not printed.
+"""Printing that never raises, for the launcher and its supervisor: text that cannot be written is dropped.
 
-Implements: the promise that stopping ends everything in order. A closed terminal, a `| tee` that the same Ctrl-C ended
-and a full disk fail every print, and the stop is told step by step.
-Not here: what is said (screen.py).
+Implements: the promise that a stop ends everything in order. The launcher prints each step of a stop. Every print fails
+after the terminal was closed, after the same Ctrl-C ended a `| tee`, and on a full disk.
+Not here: the texts (screen.py).
 """
 
 import io
@@ -11,7 +11,7 @@ from typing import TextIO
 
 
 class _Lenient(io.FileIO):
-    """Takes what cannot be written for written."""
+    """A file that ignores write errors."""
 
     def write(self, data: object) -> int:
         view = memoryview(data)  # type: ignore[arg-type]
@@ -22,13 +22,13 @@ class _Lenient(io.FileIO):
 
 
 def make_lenient() -> None:
-    """For this process's own standard output and standard error. What reads them meanwhile is not concerned."""
+    """Make this process's standard output and standard error ignore write errors."""
     sys.stdout, sys.stderr = _lenient(sys.stdout), _lenient(sys.stderr)
 
 
 def _lenient(stream: TextIO) -> TextIO:
     if not isinstance(stream, io.TextIOWrapper):
-        return stream  # Closed from the start, or somebody's own.
+        return stream  # Closed from the start, or replaced by a test.
     raw = _Lenient(stream.fileno(), "wb", closefd=False)
     stream.flush()
     return io.TextIOWrapper(

@@ -1,6 +1,6 @@
-"""What the service answers itself, put beside the nodes that answer the rest.
+"""Joins the methods that the service answers itself with the nodes that answer all others.
 
-Implements: design, section 3 (siblings never meet; here they are handed to each other). Wiring.
+Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring.
 """
 
 from actors.config import Config
@@ -13,7 +13,7 @@ from actors.upstream.replies import Node
 
 
 def with_own_methods(node: Node, config: Config) -> Node:
-    """The node, and beside it every method and bulk look-up that is composed of what it says."""
+    """Return the node together with every method and bulk look-up that is composed of several answers of the node."""
     asker = Asker(node, config.lookups.node_calls_max)
     handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
     return OwnMethods(node, handlers)

@@ -1,6 +1,7 @@
-"""What settles x402 payments in one replica: the rules, the key, the store, the node, and the follow-up.
+"""Assembles the settling of x402 payments in one replica: rules, sponsor's key, store, node and recovery.
 
-Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in deposits/.
+Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+rule is in deposits/.
 """
 
 from collections.abc import Sequence
@@ -43,8 +44,11 @@ class Payments:
 async def assemble_payments(
     config: Config, node: Node, accounts: AccountsClient, clock: Clock, singly: Sequence[Node] = ()
 ) -> Payments | None:
-    """singly: the nodes behind `node`, each by itself. None where no sponsor's key or no deposit wallet is configured:
-    settlement is off."""
+    """Assemble the parts and start the recovery.
+
+    singly: the nodes behind `node`, each by itself. Returns None, and settles no payment, where no sponsor's key or no
+    deposit wallet is configured.
+    """
     payments = config.payments
     if payments.sponsor_key is None or payments.deposit_wallet is None:
         return None

@@ -1,7 +1,7 @@
-"""What one gateway replica is made of: doors over accounts, a node, the identity store and the public pages.
+"""Assembles one gateway replica: the HTTP application over accounts, nodes, the identity store and the public pages.
 
-Implements: design, section 3 (siblings never meet; they are joined here and in serve_app.py). Wiring, and the one
-loop that asks the stores how they are; every rule is in the contexts.
+Implements: design, section 3 (contexts on one level do not import each other; they are joined here and in
+serve_app.py). Wiring, and the loop that checks the stores; every rule is in the contexts.
 """
 
 import asyncio
@@ -44,12 +44,12 @@ Close = Callable[[], Awaitable[None]]
 
 
 async def assemble(config: Config) -> tuple[Any, Close]:
-    """The ASGI application of a replica, and what closes everything behind it. Needs a connected Ray."""
+    """Assemble the ASGI application of a replica, and the function that closes all its parts. Needs a connected Ray."""
     assert config.storage.redis_url is not None and config.upstream.node_url is not None
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     edge = os.urandom(EDGE_BYTES)
-    # In threads: they block while a new process starts, and the replica's loop must not.
+    # In threads: the calls block while a new process starts, and the replica's event loop must not.
     handles, _ = await asyncio.gather(
         asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
     )
@@ -58,15 +58,15 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     pages = LivePages(config, clock, accounts, redis_client)
     nodes = Nodes(config.upstream, clock, pages.probed)
-    # Before the first call is taken: a fresh replica beside one that serves must not say "starting".
+    # Before the first call: a new replica must not answer /health with "starting" while another one serves.
     await asyncio.gather(nodes.probe(), accounts.connected())
     await pages.look()
     nodes.start()
     deposits = await watch_deposits(config)
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
     pages.start()
-    # A request that comes through Serve's wrapper has an id that Serve answers with; gateway/serve_edge.py lets no
-    # client's own in. One that comes straight to the door has none.
+    # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
+    # that a client sent.
     parts = Dependencies(
         config,
         accounts,
@@ -82,7 +82,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         metrics=metrics,
     )
     if not parts.peers_are_clients:
-        logger.warning("clients' addresses are not known: there is no limit per address (see actors/launch/FRONT.md)")
+        logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
     door = build_app(parts)
     accounts.on_start_over = door.start_over
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
@@ -106,7 +106,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
 
 class LivePages:
-    """The public pages as they are now: fed by the nodes' probers, and by its own look at the stores every second."""
+    """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
 
     def __init__(self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any) -> None:
         self._clock, self._accounts, self._redis = clock, accounts, redis_client
@@ -116,7 +116,7 @@ class LivePages:
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
         self._capabilities = endpoints.capabilities_document(_DOORS)
         self._task: asyncio.Task[None] | None = None
-        self.payments: Payments | None = None  # Set once they are assembled; without them nothing is said of them.
+        self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
@@ -127,7 +127,7 @@ class LivePages:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def probed(self, name: str, probe: Probe, best_known_slot: int | None) -> None:
-        """A look at one of the nodes."""
+        """Take in one probe of a node."""
         self._take_in(self._health.after_probe(probe, best_known_slot, name))
 
     def health(self) -> tuple[int, dict[str, Any]]:
@@ -144,7 +144,7 @@ class LivePages:
         return self._capabilities
 
     async def look(self) -> None:
-        """Ask the stores once."""
+        """Check the stores once."""
         committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
         self._take_in(self._health.after_services(Services(committing, reachable)))
 
@@ -157,8 +157,8 @@ class LivePages:
         while True:
             try:
                 await self.look()
-            except Exception:  # A bug must not freeze the health page at its last word.
-                logger.exception("looking at the stores failed")
+            except Exception:  # After a bug the health page must still be updated.
+                logger.exception("checking the stores failed")
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _ledger_commits(self) -> bool:

@@ -1,8 +1,8 @@
-"""One local run of the whole product, from nothing to ready and back to nothing.
+"""Runs the whole product on one machine: starts all parts, waits for a stop signal, stops all parts.
 
-Implements: the README's first command. Order: what fails cheaply first (settings, folder, ports), then the stores and
-Ray side by side, then the application, the demo account, and the ready file.
-Not here: what the application is made of (serve_app.py hands it in).
+Implements: the README's first command. Checks that fail quickly come first (settings, folder, ports). Then the stores
+and Ray start at the same time, then the application, the demo account, and the ready file.
+Not here: the parts of the application (serve_app.py hands it in).
 """
 
 import asyncio
@@ -35,17 +35,17 @@ logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
-_EVERYBODY_TOLD_SECONDS = 1.0
+_STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What serve_app.py hands in: the product itself, assembled from contexts that this package may not know."""
+    """The product, assembled by serve_app.py."""
 
     application: Callable[[Config], Any]  # The bound Serve application.
     place_owners: Callable[[Config], Any]  # Starts the actors that own accounts.
-    migrate: Callable[[Config], Config]  # Brings the database to this version's tables; gives the settings for Ray.
+    migrate: Callable[[Config], Config]  # Brings the database to this version's tables; returns the settings for Ray.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Options:
 
 
 def settings(options: Options) -> Loaded:
+    """Load the settings from the environment, the options and the file. Raises ConfigError."""
     return load({**os.environ, **options.overrides}, options.config_path)
 
 
@@ -66,7 +67,7 @@ def data_path(config: Config, given: Path | None) -> Path:
 
 
 def run(options: Options, parts: Parts) -> int:
-    """Start, stay up until told to stop, stop everything. Gives the exit code."""
+    """Start all parts, wait for a stop signal, stop all parts. Returns the exit code."""
     screen = Screen()
     stop = Stop()
     supervisor_process.accept_signals(stop.set)
@@ -74,7 +75,7 @@ def run(options: Options, parts: Parts) -> int:
         config = settings(options).config
         path = data_path(config, options.data_dir)
         if options.fresh and remove(path):
-            screen.say(f"removed what was kept in {path}")
+            screen.say(f"removed the data in {path}")
         with DataDir(path) as data, Supervisor() as supervisor:
             _check_ports(config)
             return _Run(config, data, supervisor, screen, stop, options, parts).go()
@@ -93,7 +94,7 @@ def run(options: Options, parts: Parts) -> int:
 
 
 def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
-    if stop.is_set():  # Told to end, perhaps along with the servers: that they are gone is no news.
+    if stop.is_set():  # The servers may have received the same stop signal, which explains the error.
         return 0
     screen.failed(str(error))
     return 1
@@ -144,16 +145,16 @@ class _Run:
                 self._wait_for_stop()
             return 0
         except cluster.RayGone:
-            # A service manager may tell all processes at once; then it was no accident.
-            if self._stop.wait(_EVERYBODY_TOLD_SECONDS):
+            # A service manager may stop all processes at the same time; then this is no failure.
+            if self._stop.wait(_STOP_SIGNAL_SECONDS):
                 return 0
             self._screen.ended(
-                f"Ray's own processes have ended by themselves; its logs are in {cluster.RAY_LOGS}; "
-                "the rest is stopped too: start it again"
+                f"Ray's own processes have ended by themselves; their logs are in {cluster.RAY_LOGS}; "
+                "all other processes are stopped too: start the product again"
             )
             return 1
         finally:
-            self._supervisor.let_end()  # Who is told to stop together with us should not be started again.
+            self._supervisor.let_end()  # A child that the same signal stops must not be restarted.
             operator.withdraw(self._data.folder("run"))
             kept = [state.pid for state in self._supervisor.states() if state.pid is not None]
             cluster.stop_ray(self._head, self._screen.say, kept, self._application_runs)
@@ -174,14 +175,14 @@ class _Run:
             telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
             config = config.model_copy(update={"telemetry": telemetry})
         with ThreadPoolExecutor(1) as pool:
-            # Ray takes longest and must be started by the main thread; the stores come up meanwhile.
+            # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
                 front_program = front.install(run_folder, config, config.serve.host)
                 environment = cluster.ray_environment(config.serve, run_folder)
                 try:
                     head = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
-                except SystemExit:  # Ray's own handler of SIGTERM, which stands until ours is back.
+                except SystemExit:  # From Ray's handler of SIGTERM, which is in place until ours is set again.
                     self._stop.set()
                     return False
                 self._head = head
@@ -212,8 +213,11 @@ class _Run:
         return True
 
     def _start_stores(self, config: Config) -> Config:
-        """The demo wallet is funded as early as can be: a transfer is final after 32 slots, and clients that check a
-        transaction at finalized, as solana-py does unless told otherwise, see the money only then."""
+        """Start the stores and the chain, and fund the demo wallet.
+
+        The wallet is funded this early because a transfer is final after 32 slots. Clients that check a balance at
+        finalized, as solana-py does by default, see the money only then.
+        """
         started = stores.start_missing(config, self._data, self._supervisor)
         if self._embedded_chain:
             assert started.upstream.node_url is not None
@@ -222,7 +226,7 @@ class _Run:
         return started
 
     def _prepare_demo(self, config: Config) -> tuple[str, int]:
-        """The demo account's API key and credits; made on the first start, found again later."""
+        """Return the demo account's API key and its credits. The first start makes the account."""
         wallet, folder = self._secrets.demo, self._data.folder("secrets")
         api_key = self._secrets.demo_api_key
         if api_key is None or not asyncio.run(demo.key_works(self._http_url, api_key)):
@@ -257,7 +261,7 @@ class _Run:
 
 
 async def _until_healthy(http_url: str, stop: Stop) -> None:
-    """Until /health says that paid calls are taken. Raises TimeoutError."""
+    """Wait until /health reports that paid calls are accepted. Raises TimeoutError."""
     async with asyncio.timeout(_HEALTHY_SECONDS), aiohttp.ClientSession(timeout=_PROBE) as session:
         while not stop.is_set():
             try:
@@ -270,7 +274,7 @@ async def _until_healthy(http_url: str, stop: Stop) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Whoever waits for this file must never see half of it; it holds the demo wallet's secret."""
+    """Write the file as a whole, so that no reader sees a part of it. It holds the demo wallet's secret."""
     scratch = path.with_name(path.name + ".new")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

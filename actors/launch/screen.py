@@ -1,4 +1,4 @@
-"""What a person sees while the product starts, runs and stops.
+"""The text that a person sees while the product starts, runs and stops.
 
 Implements: the house rules "long work shows progress" and "every command prints what to do next".
 """
@@ -19,7 +19,7 @@ from actors.clock import SystemClock
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everything a first call needs."""
+    """Everything that a first call needs."""
 
     http_url: str
     node_url: str
@@ -31,7 +31,7 @@ class Ready:
 
 
 class Screen:
-    """Progress lines on a terminal or in a log: one line a step, with how long it took."""
+    """Progress on a terminal or in a log: one line for each step, with its duration."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=False, highlight=False)
@@ -70,7 +70,7 @@ class Screen:
             table.add_row(f"[bold]{name}[/bold]", value)
         self.console.print(Panel(table, title=f"Ledger Gateway is ready ({ready.seconds:.1f} s)", border_style="green"))
         self.console.print("\nA first call, to copy:\n")
-        # Printed without wrapping or markup: it must survive being copied.
+        # Without line wrapping or markup, so that the line can be copied.
         sys.stdout.write(f"  {first_call(ready.http_url, ready.api_key)}\n")
         sys.stdout.flush()
         self.console.print(
@@ -79,7 +79,7 @@ class Screen:
 
 
 def first_call(http_url: str, api_key: str) -> str:
-    """A curl line that shows the answer and the headers that count the credits down."""
+    """Return a curl command whose output shows an answer and the credit headers."""
     body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
     return (
         f"curl -si {http_url}/ -H 'Content-Type: application/json' "

@@ -1,13 +1,12 @@
-"""The hook that Ray Serve calls in each process that listens for HTTP, just before that process listens.
+"""The hook that Ray Serve calls in each process that serves HTTP, just before that process listens.
 
 Implements: design, section 2 (straight to replicas); hostile inputs 48 and 58. Named to Serve by
-RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: what it puts in place is gateway/serve_edge.py's and
-gateway/slow_requests.py's.
+RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: the rules are in gateway/serve_edge.py and gateway/slow_requests.py.
 
-It also keeps a replica from opening Serve's port for calls between deployments. That port takes pickled objects from
-whoever reaches it, on all addresses and without the token that Ray's own ports ask for, so it would run anybody's code.
-This service has one deployment and Serve is told to use Ray's calls (RAY_SERVE_USE_GRPC_BY_DEFAULT=0), so nothing is
-lost.
+The hook also prevents a replica from opening Serve's port for calls between deployments. That port listens on all
+addresses, accepts pickled objects and needs no token, unlike Ray's own ports. Any client that reaches it could run code
+in the replica. This service has one deployment, and Serve uses Ray's actor calls (RAY_SERVE_USE_GRPC_BY_DEFAULT=0), so
+the port is not needed.
 """
 
 from typing import Any
@@ -18,7 +17,10 @@ from actors.gateway import serve_edge, slow_requests
 
 
 def middlewares() -> list[Middleware]:
-    """Serve's hook. Raises RuntimeError, and so keeps the process from listening, when the port cannot be closed."""
+    """Return the middlewares of this process, for Serve.
+
+    Raises RuntimeError when the port cannot be closed; then the process does not listen.
+    """
     close_port_between_deployments()
     found = serve_edge.middlewares()
     slow_requests.use()
@@ -34,5 +36,5 @@ def close_port_between_deployments() -> None:
 
 
 def _no_port(server: Any, address: str) -> int:
-    """In place of the function that binds the server: it starts, and nobody can reach it."""
+    """Replaces Serve's function that binds the server: the server starts without a port."""
     return 0

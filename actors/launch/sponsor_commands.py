@@ -1,7 +1,7 @@
-"""The command line's `sponsor`: the key that pays network fees of x402 payments.
+"""Operator commands on the sponsor, the key that pays the network fees of x402 payments.
 
-Implements: launch/README.md (commands); decisions 3.6. Each command says what it did and what to do next.
-Not here: where keys come from and what is done on the chain (sponsoring.py).
+Implements: launch/README.md (commands); decisions 3.6. Each command prints its result and the next step.
+Not here: the origin of keys and the calls to the chain (sponsoring.py).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from actors.launch.sponsoring import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
 from actors.local_servers.datadir import DataDirError
 
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 _PAYMENT_LAMPORTS = 10_001  # Two signatures, and the lamport or less that official clients add as priority.
 _SECONDS = aiohttp.ClientTimeout(total=15)
@@ -36,12 +36,12 @@ def add_sponsor(cli: typer.Typer) -> None:
 
     @sponsor.command()
     def show(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
-        """Its address, where its key comes from, its balance, and whether deposits have an account to go to."""
+        """Print its address, the origin of its key, its balance, and whether the deposit account exists."""
         _guarded(lambda: _show(_Place(data_dir, config)))
 
     @sponsor.command()
     def rotate(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
-        """Make a new key (or the first), seal it, and move the old one's SOL to it."""
+        """Make a new key (or the first), seal it, and move the SOL of the old key to it."""
         _guarded(lambda: _rotate(_Place(data_dir, config)))
 
     @sponsor.command("open-account")
@@ -74,7 +74,7 @@ class _Place:
 
 
 def _filled(loaded: Config, kept: wallets.LocalSecrets, folder: Path) -> Config:
-    """With the deposit wallet and network that the run settles on; the key is looked for apart."""
+    """Return the settings with the deposit wallet and network of the run, without its sponsor's key."""
     settled = fill_local(loaded, kept, folder).payments
     wanted = {"network": settled.network, "deposit_wallet": settled.deposit_wallet}
     return loaded.model_copy(update={"payments": loaded.payments.model_copy(update=wanted)})
@@ -103,7 +103,7 @@ def _rotate(place: _Place) -> None:
     payments = place.config.payments
     if payments.sponsor_key is not None:
         raise ConfigError(
-            "payments.sponsor_key: this key comes from the settings, so a new one is made there: set another, move the "
+            "payments.sponsor_key: this key comes from the settings, so change it there: set another key, move the "
             "SOL, and restart"
         )
     old, seed = place.find(), sponsoring.new_seed()
@@ -116,18 +116,18 @@ def _rotate(place: _Place) -> None:
         path = wallets.replace_sponsor(place.folder, seed)
     else:
         wanted = environment_name("payments.sponsor_passphrase")
-        raise ConfigError(f"payments.sponsor_passphrase: a key is kept sealed; set {wanted} to what it shall open with")
+        raise ConfigError(f"payments.sponsor_passphrase: a key is stored encrypted; set {wanted} to its passphrase")
     pubkey = Keypair.from_seed(seed).pubkey()
     rows = {"sponsor": str(pubkey), "key in": str(path)}
     if old is not None:
         former = Keypair.from_seed(old.seed)
-        rows["former sponsor"] = f"{former.pubkey()}; its key is kept beside the new one"
+        rows["former sponsor"] = f"{former.pubkey()}; its key is kept in the same folder"
         try:
             moved = place.ask(lambda chain: sponsoring.move_lamports(chain, former, pubkey))
             rows["moved"] = _sol(moved)
         except SponsorFailed as error:
-            rows["moved"] = f"nothing: {error}; send its SOL to the new one yourself"
-    _print(rows, "Next: restart the product; payments under way end by themselves. `sponsor show` tells the balance.")
+            rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
+    _print(rows, "Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
 
 
 def _open_account(place: _Place) -> None:
@@ -146,7 +146,7 @@ def _existing(place: _Place) -> Found:
     found = place.find()
     if found is None:
         raise ConfigError(
-            f"payments.sponsor_key: there is none, so x402 is off; set {environment_name('payments.sponsor_key')}, "
+            f"payments.sponsor_key: no key is set, so x402 is off; set {environment_name('payments.sponsor_key')}, "
             f"or set {environment_name('payments.sponsor_passphrase')} and run `sponsor rotate`"
         )
     return found

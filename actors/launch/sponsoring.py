@@ -1,11 +1,12 @@
-"""Where the sponsor's key comes from, and what it needs on the chain.
+"""Finds the sponsor's key, and prepares the sponsor and the deposit account on the chain.
 
 Implements: interface, "Payment settlement" (settlement is off without a key: 503); decisions 3.6; the operator's
-`sponsor` commands. Wiring: reads and writes files and asks the node; the forms of a key are deposits' x402_sponsor.py.
+`sponsor` commands. Wiring: reads and writes files and calls the node. Parsing and encryption of a key are in
+deposits/x402_sponsor.py.
 
-In this order: `payments.sponsor_key` (the environment), a sealed file (`payments.sponsor_key_file`, or sponsor.json in
-the data folder's secrets) opened with `payments.sponsor_passphrase`, and on the embedded chain, whose money is worth
-nothing, a key that the local run makes for itself.
+The key is looked for in this order: `payments.sponsor_key` (the environment); a sealed file
+(`payments.sponsor_key_file`, or sponsor.json in the data folder's secrets), opened with `payments.sponsor_passphrase`;
+on the embedded chain, whose money is worth nothing, a key that the local run makes.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ _CREATE_IDEMPOTENT = b"\x01"
 
 
 class SponsorFailed(Exception):
-    """One sentence for the operator: what did not work and what to do."""
+    """A step failed; the text names the step and what the operator can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Found:
 
 
 def find_key(config: Config, secrets_folder: Path | None, local_seed: bytes | None) -> Found | None:
-    """The sponsor's key and where it came from; None: x402 is off. Raises ConfigError with what to do."""
+    """Find the sponsor's key and its origin. None: x402 is off. Raises ConfigError."""
     payments = config.payments
     try:
         if payments.sponsor_key is not None:
@@ -81,13 +82,13 @@ def key_path(config: Config, secrets_folder: Path | None) -> Path | None:
 
 
 def with_sponsor(config: Config, secrets_folder: Path | None, local_seed: bytes | None) -> Config:
-    """The settings with the sponsor's key and its public half, or with neither. Raises ConfigError."""
+    """Return the settings with the sponsor's key and public key, or with neither. Raises ConfigError."""
     payments = config.payments
     found = find_key(config, secrets_folder, local_seed)
     if found is None:
         if payments.sponsor_pubkey is not None:
             raise ConfigError(
-                "payments.sponsor_pubkey: without its key no x402 payment could be settled; "
+                "payments.sponsor_pubkey: no x402 payment can be settled without its key; "
                 f"set {environment_name('payments.sponsor_key')} too"
             )
         return config
@@ -99,7 +100,7 @@ def with_sponsor(config: Config, secrets_folder: Path | None, local_seed: bytes 
 
 
 def write_sealed(path: Path, seed: bytes, passphrase: str) -> None:
-    """Whole or not at all, readable by its owner only; what was there before is kept beside it."""
+    """Write the sealed key as a whole, readable by its owner only. A previous file is renamed and kept."""
     text = seal(seed, passphrase, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(_NONCE_BYTES))
     scratch = path.with_suffix(".new")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -120,7 +121,7 @@ def new_seed() -> bytes:
 
 
 class Chain:
-    """A few questions to the node, for an operator who waits. Raises SponsorFailed."""
+    """Calls to the node for an operator who waits for them. Each raises SponsorFailed."""
 
     def __init__(self, node_url: str, session: aiohttp.ClientSession) -> None:
         self._url, self._session = node_url, session
@@ -144,11 +145,11 @@ class Chain:
         return (await self.ask("getAccountInfo", str(address), config))["value"] is not None
 
     async def land(self, payer: Keypair, *instructions: Instruction) -> str:
-        """Its signature, once it is confirmed."""
+        """Send one transaction with these instructions, wait until it is confirmed, and return its signature."""
         latest = (await self.ask("getLatestBlockhash", {"commitment": "confirmed"}))["value"]["blockhash"]
         message = MessageV0.try_compile(payer.pubkey(), list(instructions), [], Hash.from_string(latest))
         raw = bytes(VersionedTransaction(message, [payer]))
-        # The payer may have been funded a moment ago.
+        # "processed", because the payer may have received its money a moment ago.
         config = {"encoding": "base64", "preflightCommitment": "processed"}
         signature = str(await self.ask("sendTransaction", base64.b64encode(raw).decode(), config))
         for _ in range(_WAIT_STEPS):
@@ -158,7 +159,7 @@ class Chain:
             if status is not None and status["confirmationStatus"] in ("confirmed", "finalized"):
                 return signature
             await asyncio.sleep(_WAIT_SECONDS)
-        raise SponsorFailed(f"{signature} was sent and is not confirmed yet: look for it before trying again")
+        raise SponsorFailed(f"{signature} was sent and is not confirmed yet: look it up before you try again")
 
 
 def deposit_account(config: Config) -> Pubkey:
@@ -168,7 +169,7 @@ def deposit_account(config: Config) -> Pubkey:
 
 
 async def open_deposit_account(chain: Chain, config: Config, sponsor: Keypair) -> bool:
-    """The deposit wallet's token account, made at the sponsor's expense: no payer makes it. False: it was there."""
+    """Create the deposit wallet's token account at the sponsor's expense. False: it existed already."""
     account = deposit_account(config)
     if await chain.exists(account):
         return False
@@ -186,7 +187,7 @@ async def open_deposit_account(chain: Chain, config: Config, sponsor: Keypair) -
 
 
 async def move_lamports(chain: Chain, old: Keypair, new: Pubkey) -> int:
-    """All that the old sponsor has, less the fee; what was moved."""
+    """Move all lamports of the old sponsor, less the fee, to the new one, and return their number."""
     lamports = await chain.lamports(old.pubkey()) - _FEE_LAMPORTS
     if lamports <= 0:
         return 0
@@ -196,7 +197,7 @@ async def move_lamports(chain: Chain, old: Keypair, new: Pubkey) -> int:
 
 
 async def prepare_embedded(config: Config) -> None:
-    """On the embedded chain x402 works from the first start: the faucet funds the sponsor, which opens the account."""
+    """Prepare x402 on the embedded chain: the faucet funds the sponsor, which creates the deposit account."""
     payments, url = config.payments, config.upstream.node_url
     if payments.sponsor_key is None or url is None:
         return

@@ -1,12 +1,12 @@
-"""The first process of a run: takes the signals, hands them to the launcher, and ends whatever the launcher left.
+"""The first process of a run: passes signals on to the launcher, and ends the processes that the launcher leaves.
 
 Implements: design, section 1 (everything is started and stopped by the application itself).
-`guarded` splits the process that the user started. The child goes on as the launcher, in a session of its own, so that
-a signal to the terminal's group (Ctrl-C, `timeout`) reaches Ray's daemons by our hand or not at all. The parent becomes
-this module run as a program, which takes little memory and keeps the process id that the user knows. It is the
-"subreaper": a process whose parent is gone becomes its child, so it finds all of them, also when the launcher was
-killed. The launcher is one too, for the workers that a killed raylet leaves behind. Linux only.
-It may import next to nothing: it stays for as long as the product does.
+`supervised` splits the process that the user started. The child continues as the launcher, in a session of its own: a
+signal to the terminal's process group (Ctrl-C, `timeout`) then reaches Ray's daemons only if the launcher sends it. The
+parent becomes this module run as a program. It uses little memory and keeps the process id that the user knows. It is a
+"subreaper": a process whose parent has ended becomes its child. So it finds every process of the run, even after the
+launcher was killed. The launcher is a subreaper too, for the workers that a killed raylet leaves behind. Linux only.
+This module imports very little, because it runs for as long as the product does.
 """
 
 import ctypes
@@ -27,52 +27,57 @@ STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 _ROOT = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1  # prctl(2).
 _PR_SET_CHILD_SUBREAPER = 36
-_STOP_SECONDS = 85.0  # All that the launcher may take to stop, its own limits added up.
-_SESSION_SECONDS = 3.0  # For what is Ray's: it has nothing to save.
-_SERVER_SECONDS = 20.0  # For a database: it writes a checkpoint.
-_GIVE_UP_SECONDS = 25.0  # What SIGKILL did not end is stuck in the kernel.
+_STOP_SECONDS = 85.0  # The sum of the launcher's own limits for stopping.
+_SESSION_SECONDS = 3.0  # Processes of Ray have nothing to save.
+_SERVER_SECONDS = 20.0  # A database writes a checkpoint.
+_GIVE_UP_SECONDS = 25.0  # A process that SIGKILL has not ended by then is stuck in the kernel.
 _POLL_SECONDS = 0.05
 
 
 def enter() -> None:
-    """Returns in the launcher alone, with the stop signals blocked until `accept_signals`. Needs a single thread."""
+    """Split this process, and return in the launcher only. Stop signals stay blocked until `accept_signals`.
+
+    The process must have a single thread.
+    """
     if sys.platform != "linux":
         return
     sys.stdout.flush()
     sys.stderr.flush()
     first = os.getpid()
-    # Held back until somebody can handle them: here until the script waits, in the launcher until it is set up.
+    # Hold signals back until a process can handle them: here until `watch` runs, in the launcher until it is set up.
     signal.pthread_sigmask(signal.SIG_BLOCK, _watched())
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # Kept by exec, not inherited by the child.
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # Survives exec; the child does not inherit it.
     launcher = os.fork()
     if launcher:
-        # -P: not from the current folder, which may hold anything.
+        # -P: do not import from the current folder, which may contain any file.
         command = [sys.executable, "-P", "-m", __name__, str(launcher)]
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})  # noqa: S606
     os.setsid()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # With kill -9 of the guard, the launcher stops all in order.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # After kill -9 of the supervisor.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _watched() - STOP_SIGNALS)
     if os.getppid() != first:
-        os._exit(1)  # It died before the setting took hold.
+        os._exit(1)  # The parent ended before the setting took effect.
 
 
 def accept_signals(handler: Callable[[], None]) -> None:
-    """Call `handler` at every stop signal from now on, the ones held back since `enter` included."""
+    """Call `handler` at every stop signal, including those held back since `enter`."""
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: handler())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-def guarded(work: Callable[[], int]) -> NoReturn:
-    """Do the launcher's work under a guard, and end with the exit code that it gives; at once, as Ray's own exit
-    handlers would wait a minute for a Ray that is gone."""
+def supervised(work: Callable[[], int]) -> NoReturn:
+    """Do the launcher's work below a supervisor process, and end with its exit code.
+
+    Exit handlers are skipped: those of Ray would wait a minute for a Ray that has ended.
+    """
     make_lenient()
     enter()
     try:
         code = work()
-    except BaseException:  # noqa: BLE001 - shown as Python itself would.
+    except BaseException:  # noqa: BLE001 - printed as Python would print it.
         traceback.print_exc()
         code = 1
     sys.stdout.flush()
@@ -81,8 +86,10 @@ def guarded(work: Callable[[], int]) -> NoReturn:
 
 
 def watch(launcher: int) -> int:
-    """Hand signals on until the launcher has ended; its exit code, negative for a signal. One that does not stop in
-    time is killed."""
+    """Pass signals on until the launcher has ended, and return its exit code; negative for a signal.
+
+    A launcher that does not stop in time is killed.
+    """
     clock, watched = SystemClock(), _watched()
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     deadline: float | None = None
@@ -99,16 +106,18 @@ def watch(launcher: int) -> int:
         found = signal.sigwaitinfo(watched) if left is None else signal.sigtimedwait(watched, left)
         if found is None or found.si_signo == signal.SIGCHLD:
             continue
-        number = signal.SIGINT if found.si_signo == signal.SIGINT else signal.SIGTERM  # A closed terminal: a stop.
-        os.kill(launcher, number)  # Not reaped yet, so the id is still the launcher's.
+        number = (
+            signal.SIGINT if found.si_signo == signal.SIGINT else signal.SIGTERM
+        )  # SIGHUP: the terminal was closed.
+        os.kill(launcher, number)  # Not reaped yet, so this id is still the launcher's.
         deadline = deadline or clock.monotonic() + _STOP_SECONDS
 
 
 def end_the_rest(session: int) -> list[str]:
-    """End every process that is left below this one; gives what they were.
+    """End every process that is left below this one, and return their names.
 
-    Those of the launcher's session are Ray's and have nothing to save; the others are servers. All get SIGTERM once,
-    then their time, then SIGKILL.
+    Processes in the launcher's session belong to Ray and have nothing to save; the others are servers. Each gets
+    SIGTERM once, and SIGKILL when its time is over.
     """
     told: dict[int, str] = {}
     clock = SystemClock()
@@ -117,7 +126,7 @@ def end_the_rest(session: int) -> list[str]:
         for _ in _ended():
             pass
         children = [child for child in psutil.Process().children() if child.pid not in told]
-        for child in children:  # What is below them is theirs to end, or comes to us when they have ended.
+        for child in children:  # They end their own children; any that remain become ours afterwards.
             told[child.pid] = _name(child)
             _send(child.pid, signal.SIGTERM)
         waited = clock.monotonic() - began
@@ -134,21 +143,21 @@ def main(arguments: list[str]) -> int:
     launcher = int(arguments[0])
     code = watch(launcher)
     if code < 0:
-        _say(f"the launcher was killed ({signal.Signals(-code).name}); what it had started is ended")
+        _say(f"the launcher was killed ({signal.Signals(-code).name}); its processes are ended")
     left = end_the_rest(launcher)
     if left:
-        _say(f"ended what the launcher had left: {', '.join(sorted(left))}")
+        _say(f"ended processes that the launcher had left: {', '.join(sorted(left))}")
     return code if code >= 0 else 1
 
 
 def _watched() -> frozenset[signal.Signals]:
-    """With SIGHUP, unless it is to be ignored, as under nohup."""
+    """The signals to wait for; SIGHUP among them, unless it is ignored, as under nohup."""
     hang_up = frozenset() if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else frozenset({signal.SIGHUP})
     return STOP_SIGNALS | hang_up | {signal.SIGCHLD}
 
 
 def _ended() -> Iterator[tuple[int, int]]:
-    """Process id and exit code of each child that has ended and was not seen yet."""
+    """Yield process id and exit code of each child that has ended since the last call."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

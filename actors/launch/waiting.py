@@ -1,7 +1,7 @@
-"""Waits that end: for the word to stop, and for work of others that may never come back.
+"""Waiting with a deadline: for a stop signal, and for calls that may hang.
 
-Implements: the launcher's promise that stopping ends, whatever state Ray is in.
-Not here: what is waited for (run.py, cluster.py), who sends the signals (supervisor_process.py).
+Implements: the launcher's promise that a stop ends, whatever state Ray is in.
+Not here: the calls (run.py, cluster.py), the sender of the signals (supervisor_process.py).
 """
 
 import threading
@@ -17,12 +17,15 @@ Result = TypeVar("Result")
 
 
 class GivenUp(Exception):
-    """The work was not done in time, or what it needs is gone."""
+    """A call did not return in time, or Ray ended while it ran."""
 
 
 class Stop:
-    """Whether somebody asked to stop. A threading.Event would not do: its lock is taken for a moment in every wait,
-    and a signal handler of the same thread that calls set() in that moment waits for itself for ever."""
+    """A request to stop that a signal handler may set at any moment.
+
+    A threading.Event could deadlock: each wait takes its lock for a moment, and a signal handler of the same thread
+    that calls set() in that moment would wait for itself.
+    """
 
     def __init__(self) -> None:
         self._asked = False
@@ -30,7 +33,7 @@ class Stop:
         self._latch.acquire()
 
     def set(self) -> None:
-        """For signal handlers: called any number of times, at any moment of the main thread."""
+        """Request the stop. A signal handler may call this at any moment, any number of times."""
         if not self._asked:
             self._asked = True
             self._latch.release()
@@ -39,17 +42,17 @@ class Stop:
         return self._asked
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was asked, at the latest now. For one thread only."""
+        """Wait until a stop is requested or the time is over, and return whether it was requested. One thread only."""
         if not self._asked:
             self._latch.acquire(timeout=seconds)
         return self._asked
 
 
 def within(work: Callable[[], Result], seconds: float | None, holds: Callable[[], bool] = lambda: True) -> Result:
-    """What `work` gives, done in a thread of its own for at most so long (None: no limit) and while `holds` is true.
+    """Run `work` in a thread of its own and return its result.
 
-    Raises what it raises, or GivenUp. Work that was given up stays behind in its thread, so the process should not go
-    on for long.
+    seconds: the time limit; None: no limit. holds: checked while waiting; False ends the wait. Raises what `work`
+    raises, or GivenUp. Work that was given up keeps its thread, so the process should end soon.
     """
     clock = SystemClock()
     future: Future[Result] = Future()
@@ -57,7 +60,7 @@ def within(work: Callable[[], Result], seconds: float | None, holds: Callable[[]
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for.
+        except BaseException as error:  # noqa: BLE001 - raised again by future.result.
             future.set_exception(error)
 
     threading.Thread(target=run, name="bounded-work", daemon=True).start()
@@ -66,9 +69,9 @@ def within(work: Callable[[], Result], seconds: float | None, holds: Callable[[]
         try:
             return future.result(_LOOK_SECONDS)
         except TimeoutError:
-            if future.done():  # It was the work's own.
+            if future.done():  # `work` itself raised a TimeoutError.
                 raise
         if not holds():
-            raise GivenUp("what it needs is gone")
+            raise GivenUp("Ray's own processes have ended")
         if deadline is not None and clock.monotonic() >= deadline:
             raise GivenUp(f"not done within {seconds:g} s")

@@ -1,7 +1,7 @@
-"""Key pairs and secrets that a local run makes for itself and keeps in its data folder, readable by the owner only.
+"""Key pairs and secrets that a local run makes and keeps in its data folder, readable by the folder's owner only.
 
 Implements: the local run's deposit wallet, fee sponsor, demo wallet and cluster secret, where none is configured.
-Not here: what they are used for.
+Not here: their use.
 """
 
 import json
@@ -27,11 +27,11 @@ class Wallet:
 
     @property
     def secret_key(self) -> str:
-        """Base58 of 64 bytes: seed, then public key; what wallets and Solana tools import."""
+        """Return the base58 text of seed and public key (64 bytes), which wallets and Solana tools import."""
         return base58_text(self.seed + SigningKey(self.seed).verify_key.encode())
 
     def sign(self, message: bytes) -> str:
-        """Base58 Ed25519 signature."""
+        """Return the Ed25519 signature of a message as base58 text."""
         return base58_text(SigningKey(self.seed).sign(message).signature)
 
 
@@ -46,7 +46,7 @@ class LocalSecrets:
 
 
 def load_or_make(folder: Path) -> LocalSecrets:
-    """The secrets in this folder, which only its owner may enter; made on the first start, the same ever after."""
+    """Return the secrets in this folder, which only its owner may enter. The first start makes them."""
     path = folder / FILE
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def load_or_make(folder: Path) -> LocalSecrets:
 
 
 def keep_demo_api_key(folder: Path, api_key: str) -> None:
-    """The service stores only a hash; the demo's key is kept here so that a second start can print it again."""
+    """Keep the demo's API key, so that the next start can print it again: the service stores its hash only."""
     path = folder / FILE
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["demo_api_key"] = api_key
@@ -73,7 +73,8 @@ def keep_demo_api_key(folder: Path, api_key: str) -> None:
 
 
 def replace_sponsor(folder: Path, seed: bytes) -> Path:
-    """The next start uses this one; the one before is kept, as money may still arrive for it. Gives the file."""
+    """Make the next start use this sponsor key, and return the file. The previous key stays in it, because money may
+    still arrive for that key."""
     path = folder / FILE
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["sponsor_previous"], kept["sponsor"] = kept["sponsor"], seed.hex()

@@ -12,7 +12,7 @@ import pytest
 
 from actors.launch import supervisor_process
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard needs Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor process needs Linux")
 
 ROOT = Path(supervisor_process.__file__).parents[2]
 _WAIT_SECONDS = 60.0  # Only ever reached when something is broken.
@@ -39,12 +39,12 @@ def work():
     print("stopping", flush=True)
     {ending}
 
-supervisor_process.guarded(work)
+supervisor_process.supervised(work)
 """
 
 
 class Run:
-    """A launcher of the text above under its guard, in a session and group of their own."""
+    """A launcher of the text above under its supervisor, in a session and group of their own."""
 
     def __init__(self, ending: str, *before: str, deaf: str = "") -> None:
         self.process = subprocess.Popen(
@@ -85,7 +85,7 @@ def test_a_signal_to_the_group_reaches_the_launcher_alone(number: signal.Signals
     os.killpg(run.process.pid, number)
     code, out, err = run.end()
     assert (code, out) == (5, "stopping\n")
-    assert f"ended what the launcher had left: sleep ({run.pids[1]}), sleep ({run.pids[2]}), sleep" in err
+    assert f"ended processes that the launcher had left: sleep ({run.pids[1]}), sleep ({run.pids[2]}), sleep" in err
 
 
 def test_what_does_not_listen_is_killed() -> None:
@@ -163,7 +163,7 @@ def work():
     os.write({done}, b"in order")
     return 5
 
-supervisor_process.guarded(work)
+supervisor_process.supervised(work)
 """
 
 
@@ -195,8 +195,8 @@ def test_a_stop_that_nobody_can_read_about_goes_on(kind: str) -> None:
     os.close(heard)
 
 
-def test_the_guard_is_in_the_launchers_table_of_processes() -> None:
-    """Rule: the ready file gives the process id of everything, the guard's included, by a name that says what it is."""
+def test_the_supervisor_is_in_the_launchers_table_of_processes() -> None:
+    """Rule: the ready file names every process of the run, the supervisor among them, with its process id."""
     script = """
 import json, os, sys
 from actors.launch import cluster, supervisor_process
@@ -207,12 +207,12 @@ def work():
     print(json.dumps(cluster.process_table()))
     return 0
 
-supervisor_process.guarded(work)
+supervisor_process.supervised(work)
 """
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     table = json.loads(process.communicate(timeout=_WAIT_SECONDS)[0])
-    assert table["guard"] == process.pid
-    assert set(table) == {"launcher", "guard"}
+    assert table["supervisor"] == process.pid
+    assert set(table) == {"launcher", "supervisor"}
 
 
 def test_a_launcher_that_does_not_stop_is_killed() -> None:

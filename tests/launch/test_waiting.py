@@ -37,12 +37,12 @@ def test_work_that_ends_gives_its_result_or_its_error() -> None:
 
 
 def test_work_that_hangs_is_given_up() -> None:
-    """Rule: stopping ends: when the time is over, or at once when what the work needs is gone."""
+    """Rule: stopping ends: when the time is over, or at once when Ray has ended."""
     never = threading.Event()
     try:
         with pytest.raises(GivenUp, match=r"not done within 0.01 s"):
             within(never.wait, 0.01)
-        with pytest.raises(GivenUp, match="gone"):
+        with pytest.raises(GivenUp, match="have ended"):
             within(never.wait, None, lambda: False)
     finally:
         never.set()
