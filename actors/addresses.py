@@ -1,8 +1,8 @@
 """Addresses of programs and mints that more than one context names, as base58 text.
 
 Implements: facts of the chain; each address is written here once. Pure constants.
-Not here: addresses that one context alone needs, and those of the launch platform (launch_programs/addresses.py).
-devnode keeps its own, because it stands for a node and shares no code with the product.
+Not here: addresses that only one context needs, and those of the launch platform (launch_programs/addresses.py).
+devnode has a list of its own, because it stands for a node and shares no code with the product.
 """
 
 SYSTEM_PROGRAM = "11111111111111111111111111111111"

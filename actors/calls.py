@@ -1,4 +1,4 @@
-"""The nouns that travel from a door to the owner of the account and back.
+"""The messages between a gateway replica and the owner of an account.
 
 Implements: interface specification, "Authentication"; decisions, money rule 1.
 Pure vocabulary. msgspec structs, because these cross the hot link (hotlink/) thousands of times a second.
@@ -8,8 +8,8 @@ from enum import IntEnum, unique
 
 import msgspec
 
-EDGE_BYTES = 8  # Random bytes that a process at the edge chooses when it starts; they name it.
-OPERATION_BYTES = EDGE_BYTES + 8  # The edge, then its counter: unique without asking anyone.
+EDGE_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
+OPERATION_BYTES = EDGE_BYTES + 8  # The replica's name, then its counter: unique without coordination.
 
 
 class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
@@ -20,7 +20,7 @@ class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
 
 
 class WalletProof(msgspec.Struct, frozen=True, array_like=True, tag="w"):
-    """A wallet signature that the door has already verified, inside its time window; the nonce is not yet taken."""
+    """A wallet signature that the gateway has verified, inside its time window; the nonce is not taken yet."""
 
     pubkey: bytes
     nonce: str
@@ -35,8 +35,11 @@ class SessionProof(msgspec.Struct, frozen=True, array_like=True, tag="s"):
 
 
 class ProvenProof(msgspec.Struct, frozen=True, array_like=True, tag="p"):
-    """The edge has proven this account in the same request: by a credential whose calls had to wait, or by a payment of
-    the account that was settled for these calls alone. Never made of anything that a client sends."""
+    """An account that the replica has proven earlier in the same request.
+
+    Either its credential was accepted and its calls had to wait, or a payment of the account was settled for these
+    calls only. It is never made from a client's input.
+    """
 
     pubkey: bytes
 
@@ -54,7 +57,7 @@ class HoldItem(msgspec.Struct, frozen=True, array_like=True):
 class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
     """Admit one call or one batch. operation: id of the first item; item i has operation_at(operation, i).
 
-    Asked again with the same operation, the first answer is given again and nothing new is held.
+    A repeated request with the same operation gets the first answer again, and holds nothing more.
     """
 
     operation: bytes
@@ -63,7 +66,7 @@ class HoldRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Figures(msgspec.Struct, frozen=True, array_like=True):
-    """What the response headers say (interface, "Limits")."""
+    """The figures in the response headers (interface, "Limits")."""
 
     credits_remaining: int  # Balance less everything held, this call included.
     rate_limit: int  # Requests per second of this account.
@@ -74,7 +77,7 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     """refusal: name of an Err that ends the whole request, else None; verdicts: per item an Err name, or None: held.
 
-    figures is None when the account is unknown or the credential is not good. epoch: of the owner, for the settle.
+    figures: None when the account is unknown or the credential is not valid. epoch: of the owner, for the settle.
     """
 
     pubkey: bytes
@@ -86,18 +89,18 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
 
 @unique
 class Outcome(IntEnum):
-    """How a held call ended; the ledger keeps it."""
+    """The way in which a held call ended, as the ledger records it."""
 
-    ANSWERED = 0  # The node or service answered and the client was there.
+    ANSWERED = 0  # The node or service answered, and the client was connected.
     UPSTREAM_ERROR = 1  # The node answered with a JSON-RPC error that is billed as published.
-    CLIENT_GONE = 2  # The node answered, the client had left: charged (hostile input 36).
+    CLIENT_GONE = 2  # The node answered, the client had disconnected: charged (hostile input 36).
     RELEASED = 3  # Nothing is charged.
 
 
 class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
     """End one hold: post (charged above 0) or release (charged 0). Idempotent by operation.
 
-    Carries all that a successor of the owner needs to accept it without having granted the hold.
+    It has all fields that a new owner needs to accept it without having granted the hold.
     """
 
     operation: bytes
@@ -111,24 +114,24 @@ class SettleRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SettleReply(msgspec.Struct, frozen=True, array_like=True):
-    """ok: durably posted, or released. Not ok: nothing was charged, and the answer must not leave."""
+    """ok: durably posted, or released. Not ok: nothing was charged, and the answer must not be sent."""
 
     ok: bool
     credits_remaining: int
 
 
 class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
-    """The answers to these operations have left the edge."""
+    """The answers to these operations have been sent to their clients."""
 
     operations: tuple[bytes, ...]
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
-    """A notice was taken."""
+    """A notice was accepted."""
 
 
 def operation_at(operation: bytes, index: int) -> bytes:
-    """Operation id of item `index` of a request: the counter half moves on, the edge half stays."""
+    """Return the operation id of item `index` of a request: the same replica, its counter increased by `index`."""
     if index == 0:
         return operation
     counter = int.from_bytes(operation[EDGE_BYTES:], "big") + index

@@ -1,8 +1,8 @@
 """Every method, its class, price and timeout: the one table behind billing, pricing, capabilities and docs.
 
 Implements: interface specification, "Method classes and credits" and "Timeouts"; decisions, "Open facts, settled".
-Pure data. How a method's answer is judged lives in gateway/outcomes.py; parameter checks in gateway/params.py.
-A method that is not here does not exist: a method without a price is refused, never free (money rule 8).
+Pure data. gateway/outcomes.py judges the answers, gateway/params.py checks the parameters.
+A method that is not in this table does not exist: a method without a price is refused, never free (money rule 8).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class MethodClass(Enum):
 @unique
 class Availability(Enum):
     NODE = "node"  # Answered by the node, after parameter rules.
-    COMPOSED = "composed"  # Answered here, from what the node says to several calls.
+    COMPOSED = "composed"  # Answered by this service, from several answers of the node.
     NOT_BUILT = "not_built"  # Published in the table, not offered by this build: -32004, free.
     ARCHIVE = "archive"  # Not enabled in this profile: -32004, free.
     DENIED = "denied"  # -32601, free.
@@ -115,11 +115,11 @@ METHODS: MappingProxyType[str, MethodRow] = MappingProxyType({row.name: row for 
 
 @dataclass(frozen=True, slots=True)
 class BulkRow:
-    """A look-up by list (interface, "Bulk endpoints"). name: in ledger and history; path is "/" and the same."""
+    """A look-up by list (interface, "Bulk endpoints"). name: in the ledger; with a "/" before it, also the path."""
 
     name: str
-    items: str  # The field of the request that lists them.
-    item: str  # One of them, in the price list.
+    items: str  # The field of the request that has the list.
+    item: str  # The name of one item, in the price list.
     credits_per_item: Credits
     items_max: int
     timeout_ms: int
@@ -133,7 +133,7 @@ BULK: tuple[BulkRow, ...] = (
 
 
 def check() -> None:
-    """Refuse to start on a table that could give work away (hostile input 37)."""
+    """Refuse to start with a table by which a method could be free (hostile input 37)."""
     assert len(METHODS) == len(_TABLE), "a method is listed twice"
     for row in _TABLE:
         if row.callable:

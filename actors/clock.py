@@ -1,6 +1,6 @@
 """The only place that reads time.
 
-Implements: house rule "time and randomness are arguments". Shells hold a Clock; pure code gets numbers.
+Implements: house rule "time and randomness are arguments". Shells hold a Clock; pure code takes numbers.
 """
 
 import time
@@ -11,21 +11,21 @@ from actors.units import UnixMillis, UnixSeconds
 
 class Clock(Protocol):
     def now(self) -> UnixSeconds:
-        """Wall-clock Unix seconds, rounded down."""
+        """Return the wall clock as Unix seconds, rounded down."""
         ...
 
     def now_ms(self) -> UnixMillis:
-        """Wall-clock Unix milliseconds."""
+        """Return the wall clock as Unix milliseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never jump; for durations and deadlines only."""
+        """Return seconds that never jump; for durations and deadlines only."""
         ...
 
 
 class SystemClock:
     def now(self) -> UnixSeconds:
-        return int(time.time())  # type: ignore[return-value]  # Asked for on every call, where NewType's costs more.
+        return int(time.time())  # type: ignore[return-value]  # Without NewType's call, as every request reads it.
 
     def now_ms(self) -> UnixMillis:
         return time.time_ns() // 1_000_000  # type: ignore[return-value]
@@ -35,7 +35,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: stands still until told to advance.
+    """A clock for tests that stands still until a test advances it.
 
     ahead_seconds: how far the wall clock is set ahead of the true time (below 0: behind). Tests change it to set the
     wall clock; the monotonic clock does not move with it.

@@ -1,4 +1,4 @@
-"""The one error table: every no that this service itself can say.
+"""The one error table: every refusal that this service itself makes.
 
 Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies".
 Pure. Upstream errors are not here: they pass through untouched.
@@ -13,11 +13,11 @@ class ErrorRow:
     http: int
     code: int | None  # JSON-RPC code; None where the interface gives none: the body is then a plain HTTP error.
     message: str
-    retry_seconds: int | None = None  # None: asking again changes nothing.
-    hint: str = ""  # What the caller can do about it; travels in data.hint, as the interface fixes some messages.
+    retry_seconds: int | None = None  # None: a retry gets the same refusal.
+    hint: str = ""  # Advice for the caller, in data.hint, because the interface fixes some messages.
 
 
-@unique  # Without it, two names with equal rows silently become one member.
+@unique  # Without it, two names with equal rows become one member.
 class Err(Enum):
     INSUFFICIENT_CREDITS = ErrorRow(402, -32010, "insufficient credits", hint="deposit USDC, then call again")
     PAYMENT_REQUIRED = ErrorRow(402, -32002, "payment required", hint="deposit USDC from this wallet, then call again")
@@ -47,10 +47,10 @@ class Err(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A client-caused no. A value, because values cross processes unharmed.
+    """A refusal that a client caused. It is a value and no exception, because it travels between processes.
 
     detail: one sentence for the client, never a secret, never an exception's text.
-    hint: in place of the table's, where the interface fixes the message and there is more to say.
+    hint: replaces the table's hint, where the interface fixes the message.
     """
 
     err: Err
@@ -59,5 +59,5 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """The table's message alone where the interface fixes it; with the detail behind a colon otherwise."""
+        """Return the table's message, followed by the detail where there is one."""
         return f"{self.err.row.message}: {self.detail}" if self.detail else self.err.row.message

@@ -1,6 +1,6 @@
-"""Domain events that other contexts may listen to, and the sink they go into.
+"""Domain events for other contexts, and the port that receives them.
 
-Implements: interface specification, "Lifecycle events". Pure vocabulary; delivery lives with the listener.
+Implements: interface specification, "Lifecycle events". Pure vocabulary; the receiver delivers them.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ApiKeyRotated:
 
 @dataclass(frozen=True, slots=True)
 class DepositCredited:
-    """A deposit became credits. Told at least once: the same signature and transfer may come again."""
+    """A deposit became credits. Emitted at least once: the same signature and transfer may come again."""
 
     pubkey: Pubkey
     signature: Signature
@@ -43,7 +43,7 @@ class DepositCredited:
 
 @dataclass(frozen=True, slots=True)
 class CreditsExpiring:
-    """A batch with something left is within 24 hours of its expiry. Told at least once a batch."""
+    """A batch with remaining credits expires within 24 hours. Emitted at least once for each batch."""
 
     pubkey: Pubkey
     batch: int
@@ -58,12 +58,12 @@ Event = LowBalance | ApiKeyRotated | DepositCredited | CreditsExpiring
 
 class EventSink(Protocol):
     def emit(self, event: Event) -> None:
-        """Takes the event without waiting; may drop it when its own queue is full (and counts the drop)."""
+        """Accept the event without waiting. A sink with a full queue drops the event and counts the drop."""
         ...
 
 
 class NullSink:
-    """Nobody listens yet."""
+    """A sink that drops every event."""
 
     def emit(self, event: Event) -> None:
         del event

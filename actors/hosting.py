@@ -1,9 +1,9 @@
-"""Plain classes as Ray actors: naming, placing, finding, and which actor owns which virtual shard.
+"""Runs plain classes as Ray actors: names, places and finds them; assigns virtual shards to actors.
 
 Implements: design, section 2 ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses") and section 6 (virtual shards). The only shared module that imports Ray, and only when it is used:
-Ray reads its settings from the environment while it is imported, so that must come first. In tests the same plain
-class is used as it is; nothing here is needed for that.
+addresses") and section 6 (virtual shards). The only shared module that imports Ray. Each function imports it when
+called: Ray reads its settings from the environment while it is imported, so the environment must be set before. Tests
+use the plain classes directly.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_sh
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _PLACE_TRIES = 3
-_REMEMBERED_OWNERS = 16_384  # Of the accounts that call now; each call needs its own twice. About 3 MB.
+_REMEMBERED_OWNERS = 16_384  # About 3 MB; each call looks up the owner of its account twice.
 
 
 class ActorUnreachable(Exception):
-    """The actor did not answer in time; whether it did the work is not known."""
+    """The actor did not answer in time; it may or may not have done the work."""
 
 
 def owner_index(routing: bytes, actors: int) -> int:
-    """Which of `actors` owns the account with these routing bytes."""
+    """Return the index of the actor, of `actors`, that owns the account with these routing bytes."""
     return virtual_shard(routing) % actors
 
 
@@ -35,18 +35,17 @@ def owner_index_of(pubkey: bytes, actors: int) -> int:
 
 
 def owned_shards(index: int, actors: int) -> Sequence[VirtualShard]:
-    """The virtual shards of the actor with this index: every n-th, so that any number of actors shares evenly."""
+    """Return the virtual shards of the actor with this index: every n-th, so that all actors have equally many."""
     assert 0 <= index < actors, (index, actors)
     return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, actors))
 
 
 def place(plain_class: type, name: str, fingerprint: str, *arguments: Any) -> Any:
-    """The named actor of this class: found, or made where there is none.
+    """Return the named actor of this class; start it where it does not run.
 
-    Detached and restarted for ever: it outlives the process that placed it, and its state is in the stores, so a
-    fresh process simply loads it again. One that was made with other settings or by another version, as its
-    `fingerprint` method says, is replaced. Takes no CPU of its own in Ray's accounting: it waits more than it works.
-    Blocks for as long as a new process takes to start.
+    The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
+    state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
+    replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
     """
     import ray
     from ray.exceptions import RayError
@@ -69,13 +68,13 @@ def place(plain_class: type, name: str, fingerprint: str, *arguments: Any) -> An
             if ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS) == fingerprint:
                 return handle
         except RayError:
-            return handle  # It is restarting; whoever places it next asks again.
+            return handle  # It is restarting; the next call of `place` checks it again.
         ray.kill(handle, no_restart=True)
-    raise ActorUnreachable(f"{name}: somebody else keeps placing it with other settings")
+    raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
 
 
 def remove_others(prefix: str, names: Collection[str]) -> None:
-    """End the named actors that begin with this prefix and are not among these: of a run with more of them."""
+    """End the actors whose name has this prefix and is not among `names`, left by a run with more actors."""
     import ray
 
     for found in ray.util.list_named_actors(all_namespaces=True):
@@ -85,7 +84,7 @@ def remove_others(prefix: str, names: Collection[str]) -> None:
 
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
-    """One ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow."""
+    """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow."""
     from ray.exceptions import RayError
 
     try:
@@ -96,9 +95,9 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
 
 
 def tune_gc() -> None:
-    """Once a process has what it keeps: collect cycles rarely, and never again look through what is there for good.
+    """Make garbage collection rare, and exclude all present objects from it. Call it at the end of a process's start.
 
-    Calls make few cycles, and by default the collector runs after every few of them.
+    A request makes few reference cycles, and by default the collector runs every few requests.
     """
     gc.collect()
     gc.freeze()
@@ -119,18 +118,18 @@ def disconnect() -> None:
 
 
 def this_address() -> str:
-    """Address of this machine that other machines of the cluster can reach."""
+    """Return the address of this machine that other machines of the cluster can reach."""
     import ray
 
     return str(ray.util.get_node_ip_address())
 
 
 def find(name: str) -> Any:
-    """The handle of a named actor. Raises ActorUnreachable when there is none."""
+    """Return the handle of a named actor. Raises ActorUnreachable when there is none."""
     import ray
 
-    if not ray.is_initialized():  # Ray would start a cluster of its own to look there.
-        raise ActorUnreachable(f"{name}: this process has joined no cluster")
+    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
+        raise ActorUnreachable(f"{name}: this process is not connected to a cluster")
     try:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError as error:

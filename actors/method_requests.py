@@ -1,9 +1,9 @@
-"""What a method of our own is asked, once its parameters have passed the checks.
+"""The parameters of the methods that the product itself answers, after they have been checked.
 
 Implements: interface specification, "getTransactionHistory", "suggestPriorityFee", getAssetsByOwner and "Bulk
-endpoints": the forms that clients may choose between are here one form, with every default filled in.
-Pure vocabulary. The door makes these (gateway/params_own.py, gateway/bulk.py) and the context that answers reads them,
-so neither knows the other; they travel as the bytes of the parameters.
+endpoints". Clients may write a request in several forms; here it has one form, with every default filled in.
+Pure vocabulary. The gateway encodes a request (params_own.py, bulk_requests.py) and the context that answers decodes
+it, so neither imports the other.
 """
 
 import msgspec
@@ -12,14 +12,14 @@ ENCODER = msgspec.json.Encoder()
 
 
 class FeeQuestion(msgspec.Struct, frozen=True):
-    """suggestPriorityFee. accounts: none for the global window."""
+    """suggestPriorityFee. accounts: empty for the global window."""
 
     urgency: str
     accounts: tuple[str, ...]
 
 
 class EstimateQuestion(msgspec.Struct, frozen=True):
-    """getPriorityFeeEstimate. percent: 0 to 100; empty_as_zero: slots in which nobody paid count as they are."""
+    """getPriorityFeeEstimate. percent: 0 to 100; empty_as_zero: slots without a paid fee count as zero."""
 
     accounts: tuple[str, ...]
     percent: int
@@ -37,7 +37,7 @@ class AssetsQuestion(msgspec.Struct, frozen=True):
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True):
-    """getTransactionHistory. before, until: signatures that bound the listing, as getSignaturesForAddress has them."""
+    """getTransactionHistory. before, until: signatures that bound the list, as for getSignaturesForAddress."""
 
     address: str
     limit: int

@@ -1,7 +1,7 @@
-"""Types of x402 payments, shared by the doors that receive a payment and the settler; names of the networks.
+"""Types of x402 payments, shared by the gateway, which receives a payment, and the settler; names of the networks.
 
 Implements: decisions 1 (network ids) and 3.6; x402 protocol versions 1 and 2, scheme `exact` on SVM.
-Pure vocabulary of two contexts that do not import each other: the doors read headers and answer, deposits/ verifies
+Pure vocabulary of two contexts that do not import each other: gateway/ reads headers and answers, deposits/ verifies
 and settles.
 """
 

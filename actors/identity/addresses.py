@@ -1,11 +1,11 @@
-"""Which address a request comes from, and how many requests that address may make in a minute.
+"""Finds the client address of a request, and limits the requests of an address in a minute.
 
 Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; hostile inputs 35 and 49.
-Pure. Counts that replicas share live in store.py; the Counts here are one process's own.
+Pure. store.py has the counts that replicas share; Counts here belongs to one process.
 
-Every request passes the front (HAProxy, see launch/FRONT.md), so the peer of a replica's connection is a front and not
-the client. The front therefore writes the address of its own peer into FRONT_HEADER, next to a token that only the
-front and the replicas know. A request without the right token did not come over the front.
+Every request passes the front (HAProxy, see launch/FRONT.md), so a replica's connection comes from the front and not
+from the client. The front writes the address of its own peer into FRONT_HEADER, next to a token that only the front and
+the replicas know. A request without that token did not come through the front.
 """
 
 import hashlib
@@ -17,32 +17,32 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# The name of all clients whose address cannot be known. They have no allowance: one stranger could use up a shared one
-# and lock out everybody.
+# The name of all clients whose address is not known. They have no limit: one client could use up a shared limit and
+# lock out all others.
 UNKNOWN = "unknown"
 FRONT_HEADER = b"x-front-peer"  # "<token> <address>"; the front replaces whatever a client sent under this name.
 WINDOW_SECONDS = 60
-_HOPS_MAX = 32  # Longer chains are somebody's invention; only the last hops can be ours.
-_HOP_CHARACTERS_MAX = 64  # An IPv6 address with brackets, zone and port fits well.
-_IPV6_LINE_BITS = 64  # One customer line commonly has a whole /64; counted singly it would have no limit at all.
-_IPV6_SITE_BITS = 48  # Providers hand out up to a /48, which has 65,536 such lines.
-_SITE_SHARE = 10  # A /48 may also be shared by many customers, so its allowance is larger than that of one line.
+_HOPS_MAX = 32  # Longer chains are forged; only the last hops can be trusted proxies.
+_HOP_CHARACTERS_MAX = 64  # Enough for an IPv6 address with brackets, zone and port.
+_IPV6_LINE_BITS = 64  # One customer usually has a whole /64, so single addresses would have no limit.
+_IPV6_SITE_BITS = 48  # One customer may have up to a /48, which has 65,536 of these.
+_SITE_SHARE = 10  # Many customers may share a /48, so its limit is larger than that of a /64.
 _TOKEN_PURPOSE = b"front to replica"
 
 
 def front_token(cluster_secret: bytes) -> bytes:
-    """The token that proves that a request came over the front. It opens nothing else, unlike the secret itself."""
+    """Derive the token that proves that a request came through the front. It grants no other right."""
     return hmac.new(cluster_secret, _TOKEN_PURPOSE, hashlib.sha256).hexdigest()[:32].encode()
 
 
 class TrustedProxies:
-    """The peers whose X-Forwarded-For is believed, and what is known of the hop before them: this service's front."""
+    """The proxies whose X-Forwarded-For is believed, and the token of this service's front."""
 
     def __init__(self, texts: Iterable[str], token: bytes = b"", peers_are_clients: bool = True) -> None:
-        """texts: addresses or CIDR networks. Raises ValueError naming the one that is neither.
+        """texts: addresses or CIDR networks. Raises ValueError with the first text that is neither.
 
         token: of the front; empty where there is none. peers_are_clients: False where requests come through a proxy
-        that tells no addresses, so that the peer of a connection says nothing about the client.
+        that passes on no addresses, so that the peer of a connection is not the client.
         """
         self._token, self._peers_are_clients = token, peers_are_clients
         self._networks: list[Network] = []
@@ -50,16 +50,16 @@ class TrustedProxies:
             try:
                 self._networks.append(ip_network(text, strict=False))
             except ValueError:
-                raise ValueError(f"identity.trusted_proxies: {text!r} is no address and no network") from None
+                raise ValueError(f"identity.trusted_proxies: {text!r} is neither an address nor a network") from None
 
     def __contains__(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._networks)
 
     def peer(self, connected: str | None, front_says: Sequence[bytes]) -> str | None:
-        """The peer of the front where the request came over it, else the peer of the connection itself.
+        """Return the front's peer where the request came through the front, else the peer of the connection.
 
-        front_says: the values of all headers of the name FRONT_HEADER. Those without the right token are ignored.
-        None: the address cannot be known.
+        front_says: the values of all headers named FRONT_HEADER. Values without the right token are ignored.
+        None: the address is not known.
         """
         for value in front_says:
             token, _, address = value.partition(b" ")
@@ -68,15 +68,15 @@ class TrustedProxies:
         return connected if self._peers_are_clients else None
 
     def names_no_client(self, address: str) -> bool:
-        """Whether this is a trusted proxy's own address: it stands for all clients of a proxy that named none."""
+        """Return whether this is a trusted proxy's own address: then the proxy did not name its client."""
         parsed = parse_hop(address) if self._networks else None
         return parsed is not None and parsed in self
 
 
 def parse_hop(text: str) -> Address | None:
-    """The address of one hop, with or without port, brackets and zone; None when it is none.
+    """Parse the address of one hop, with or without port, brackets and zone. None: it is no address.
 
-    An IPv4 address that is mapped into IPv6 is the IPv4 address: both spellings are one client.
+    An IPv4 address mapped into IPv6 is returned as IPv4, because both spellings are one client.
     """
     text = text.strip(" \t")
     if not text or len(text) > _HOP_CHARACTERS_MAX:
@@ -95,11 +95,11 @@ def parse_hop(text: str) -> Address | None:
 
 
 def client_address(peer: str | None, forwarded_for: Sequence[bytes], trusted: TrustedProxies) -> str:
-    """The peer, or the last untrusted hop of X-Forwarded-For when the peer is a trusted proxy.
+    """Return the peer, or the last untrusted hop of X-Forwarded-For when the peer is a trusted proxy.
 
-    forwarded_for: the values of all X-Forwarded-For headers in the order received. Read from the right, because
-    everything left of the first untrusted hop is only what that hop claims. A hop that is no address ends the
-    reading: the hop that reported it is then the client. When all hops are trusted, the first is the client.
+    forwarded_for: the values of all X-Forwarded-For headers, in the order received. They are read from the right,
+    because an untrusted hop may forge everything to its left. A hop that is no address ends the reading: the hop that
+    reported it is the client. When all hops are trusted, the first is the client.
     """
     client = parse_hop(peer or "")
     if client is None:
@@ -126,7 +126,7 @@ def _last_hops(forwarded_for: Sequence[bytes]) -> list[str]:
 
 
 def allowance_name(address: str) -> str:
-    """Under which name the requests of this address are counted: itself, or the /64 network of an IPv6 address."""
+    """Return the name under which the requests of this address are counted: itself, or the /64 of an IPv6 address."""
     parsed = parse_hop(address)
     if isinstance(parsed, IPv6Address):
         return str(IPv6Network((parsed, _IPV6_LINE_BITS), strict=False))
@@ -134,10 +134,10 @@ def allowance_name(address: str) -> str:
 
 
 def allowances(name: str) -> tuple[tuple[str, int], ...]:
-    """The counts that a request under this allowance name must fit into: (name, how many times the usual limit).
+    """Return the counts that limit a request with this name, each as (name, multiple of the usual limit).
 
-    Count the first one, judge it, and only then count the next: what the /64 is refused must not use up the allowance
-    that its /48 shares with others. Empty for UNKNOWN, which has no limit.
+    Count and judge the first before the next: requests that the /64's limit refuses must not use up the limit of the
+    /48, which other customers share. Empty for UNKNOWN, which has no limit.
     """
     if name == UNKNOWN:
         return ()
@@ -148,7 +148,7 @@ def allowances(name: str) -> tuple[tuple[str, int], ...]:
 
 
 def minute_of(now: int) -> int:
-    """Number of the fixed one-minute window that this Unix second lies in."""
+    """Return the number of the fixed one-minute window of this Unix second."""
     return now // WINDOW_SECONDS
 
 
@@ -158,11 +158,11 @@ class AddressVerdict:
     limit: int  # Requests per minute.
     remaining: int
     reset: int  # Unix second in which the window ends.
-    retry_after_seconds: int  # At least 1; of use when not allowed.
+    retry_after_seconds: int  # At least 1; for refused requests.
 
 
 def judge(total: int, limit: int, now: int) -> AddressVerdict:
-    """total: the window's requests of the address, this one included. The limit-th request is the last allowed."""
+    """Judge a request. total: requests of the address in this window, this one included. Allowed up to the limit."""
     reset = (minute_of(now) + 1) * WINDOW_SECONDS
     return AddressVerdict(
         allowed=total <= limit,
@@ -177,9 +177,9 @@ def judge(total: int, limit: int, now: int) -> AddressVerdict:
 class Counts:
     """Requests by name in the current minute, in bounded memory.
 
-    Names beyond names_max share one count, so that a flood from very many addresses is shed early instead of
-    growing the table; it forgets everything when the minute turns. A late count of an earlier minute is taken as one
-    of the current minute: clocks of replicas differ by little, and the error is on the side of the limit.
+    Names beyond names_max share one count, so that a flood from very many addresses is refused early and the table
+    stays small. Each minute starts empty. A late count of the minute before counts in the current one: the clocks of
+    replicas differ by little, and the limit is never exceeded by that.
     """
 
     names_max: int = 100_000
@@ -187,7 +187,7 @@ class Counts:
     totals: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, minute: int, amount: int) -> int:
-        """Total of the name in its minute, this amount included."""
+        """Add an amount, and return the total of the name in its minute."""
         if minute > self.minute:
             self.minute, self.totals = minute, {}
         if name not in self.totals and len(self.totals) >= self.names_max:

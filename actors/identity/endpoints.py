@@ -1,9 +1,8 @@
-"""What /auth/challenge, /auth/verify and /auth/logout take and give.
+"""Bodies of /auth/challenge, /auth/verify and /auth/logout: parses the requests and builds the replies.
 
 Implements: interface specification, "Session endpoints".
-Pure: bodies in, values or refusals out; reply shapes. The wire's field names of these paths appear only here.
-A text that is no public key is AUTH_FAILED, as the interface's table of statuses says; a body of the wrong shape is
-INVALID_REQUEST. Fields that are not asked for are ignored.
+Pure. The field names of these paths appear only here. A text that is no public key is AUTH_FAILED, as the interface's
+table of statuses says; a body of another shape is INVALID_REQUEST. Unknown fields are ignored.
 """
 
 from dataclasses import dataclass
@@ -15,9 +14,11 @@ from actors.errors import Err, Refusal
 from actors.identity.challenge import check_challenge, verify_challenge_signature
 from actors.units import parse_pubkey
 
-BODY_BYTES_MAX = 4_096  # The largest good body has some 250 bytes.
+BODY_BYTES_MAX = 4_096  # The largest valid body has about 250 bytes.
 
-_NOT_LIVE = Refusal(Err.AUTH_FAILED, "the challenge is not one of this service to this public key, or it has expired")
+_NOT_LIVE = Refusal(
+    Err.AUTH_FAILED, "the challenge was not issued to this public key by this service, or it has expired"
+)
 _NOT_SIGNED = Refusal(
     Err.AUTH_FAILED, "the signature is not by this public key over the challenge's 64 characters as text"
 )
@@ -31,7 +32,7 @@ class VerifyRequest:
 
 
 def parse_challenge_request(body: bytes) -> bytes | Refusal:
-    """The 32 bytes of the public key that asks."""
+    """Return the 32 bytes of the public key in the request."""
     fields = _fields(body, ("pubkey",))
     if isinstance(fields, Refusal):
         return fields
@@ -49,7 +50,7 @@ def parse_verify_request(body: bytes) -> VerifyRequest | Refusal:
 
 
 def check_verify_request(request: VerifyRequest, secret: bytes, now: int, seconds: int) -> bytes | Refusal:
-    """The challenge's id, which is yet to be burned, when it is live and signed. The cheap check comes first."""
+    """Return the id of a valid and signed challenge, which the owner must still take. The cheap check comes first."""
     challenge_id = check_challenge(secret, request.challenge, request.pubkey, now, seconds)
     if challenge_id is None:
         return _NOT_LIVE
@@ -59,17 +60,13 @@ def check_verify_request(request: VerifyRequest, secret: bytes, now: int, second
 
 
 def parse_logout_request(body: bytes) -> Refusal | None:
-    """None: good. The body is `{}`, or nothing at all."""
+    """Return None for a valid body: `{}`, or empty."""
     fields = _fields(body or b"{}", ())
     return fields if isinstance(fields, Refusal) else None
 
 
 def challenge_reply(challenge: str, seconds: int) -> dict[str, Any]:
     return {"challenge": challenge, "expires_in": seconds}
-
-
-def session_reply(token: str, seconds: int) -> dict[str, Any]:
-    return {"token": token, "expires_in": seconds}
 
 
 def logout_reply() -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Which credential a request carries: from headers to a Proof, in the interface's order.
+"""Finds the credential of a request, in the interface's order, and turns it into a Proof.
 
 Implements: interface specification, "Priority and failure".
-Pure. Forms and wallet signatures are decided here; whether a key or a session is alive, and whether a nonce is
-fresh, the account's owner decides. prove() is on the path of every call: one pass over the headers, no patterns.
+Pure. This module checks forms and wallet signatures. The account's owner knows whether a key or a session is valid and
+whether a nonce is new. prove() is on the path of every call: one pass over the headers, no regular expressions.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ _URL_KEY_CHARACTERS_MAX = 3 * 64  # Every character of the longest key escaped.
 
 @unique
 class Accept(Enum):
-    """Which kinds of credential a path takes; others are passed over, and refused when they come alone."""
+    """The kinds of credential that a path accepts. Other kinds are ignored, and refused when they come alone."""
 
     ANY = "any"
-    WALLET = "wallet"  # POST /account/api-key: who holds the key may not replace it.
-    SESSION = "session"  # POST /auth/logout: revokes the very token that it is sent with.
+    WALLET = "wallet"  # POST /account/api-key: the holder of a key may not replace it.
+    SESSION = "session"  # POST /auth/logout: revokes the token that it is sent with.
 
 
 _DUPLICATE_HEADER = Refusal(Err.AUTH_FAILED, "a credential header was sent twice")
@@ -38,7 +38,7 @@ _DUPLICATE_URL_KEY = Refusal(Err.AUTH_FAILED, "the api-key parameter was sent tw
 _BAD_KEY = Refusal(Err.AUTH_FAILED, "the API key has neither of the two key formats")
 _BAD_SCHEME = Refusal(Err.AUTH_FAILED, "Authorization takes 'Bearer <session token>'")
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "the bearer token is not 64 hexadecimal characters")
-_KEY_AS_TOKEN = Refusal(Err.AUTH_FAILED, "an API key goes into X-Api-Key; Authorization takes a session token")
+_KEY_AS_TOKEN = Refusal(Err.AUTH_FAILED, "send an API key as X-Api-Key; Authorization takes a session token")
 _NO_PUBKEY = Refusal(Err.AUTH_FAILED, "X-Signature came without X-Pubkey")
 _ONLY_WALLET = Refusal(Err.AUTH_FAILED, "this path takes a wallet signature only (X-Pubkey and its headers)")
 _ONLY_SESSION = Refusal(Err.AUTH_FAILED, "this path takes a session token only (Authorization: Bearer)")
@@ -54,11 +54,11 @@ def prove(
     config: IdentityConfig,
     accept: Accept = Accept.ANY,
 ) -> Proof | Refusal | None:
-    """The request's credential: API key, else wallet signature, else bearer token. None: it carries none at all.
+    """Return the proof of the request's credential: API key, else wallet signature, else bearer token. None: none.
 
     headers: as ASGI gives them, names in lower case. raw_path: undecoded, without the query. now: Unix seconds.
-    The first kind that is present decides; a bad one is AUTH_FAILED and never falls through to the next.
-    A credential header that comes twice is AUTH_FAILED, as two readers could pick different ones.
+    Only the first kind that is present counts: if it is invalid, the request is AUTH_FAILED, whatever else it has.
+    A credential header that comes twice is AUTH_FAILED, because two programs could read different ones.
     """
     sent: dict[bytes, bytes] = {}
     for name, value in headers:
@@ -86,7 +86,7 @@ def prove(
 
 
 def url_keys(query_string: bytes) -> list[bytes]:
-    """Raw values of the api-key parameters. The name counts only as it is written, which is how logs know it."""
+    """Return the raw values of the api-key parameters. A percent-encoded name does not count."""
     if _URL_KEY not in query_string:
         return []
     pairs = (part.partition(b"=") for part in query_string.split(b"&"))
@@ -94,7 +94,7 @@ def url_keys(query_string: bytes) -> list[bytes]:
 
 
 def uses_url_key(headers: Headers, query_string: bytes) -> bool:
-    """Whether the API key that counts came in the URL, where logs and referrers can keep it: the reply then warns."""
+    """Return whether the API key came in the URL, where logs and referrers may record it. The reply then warns."""
     if not query_string or not url_keys(query_string):
         return False
     return all(name != b"x-api-key" for name, _ in headers)

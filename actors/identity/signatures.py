@@ -1,8 +1,8 @@
-"""Ed25519 signatures as this service accepts them.
+"""Parses and verifies Ed25519 signatures.
 
 Implements: interface specification, "Per-request wallet signature" and "Session token".
-Pure. Strict, so that one message has one signature and nobody holds a key that signs everything: libsodium refuses
-public keys and R of small order or in a second spelling, and S not below the group order; tests hold it to that.
+Pure. Strict: one message has one signature, and no key exists whose signature fits every message. libsodium refuses
+public keys and R of small order or in a non-canonical encoding, and S not below the group order; tests check that.
 """
 
 from nacl.bindings import crypto_sign_open
@@ -14,9 +14,9 @@ _SIGNATURE_TEXT_MIN, _SIGNATURE_TEXT_MAX = 64, 88  # Shortest and longest base58
 
 
 def parse_signature(text: str) -> bytes | None:
-    """The 64 bytes behind a base58 signature, or None when the text is not exactly that.
+    """Decode a base58 signature to its 64 bytes. None: the text is no such signature.
 
-    Longer text is refused before it is decoded: base58 takes time in the square of the length.
+    Longer text is refused before it is decoded, because the time of base58 grows with the square of the length.
     """
     if not _SIGNATURE_TEXT_MIN <= len(text) <= _SIGNATURE_TEXT_MAX:
         return None
@@ -27,7 +27,7 @@ def parse_signature(text: str) -> bytes | None:
 
 
 def is_signed(pubkey: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` (64 bytes) over `message` is by the holder of `pubkey` (32 bytes)."""
+    """Return whether `signature` (64 bytes) over `message` is valid for `pubkey` (32 bytes)."""
     assert len(signature) == SIGNATURE_BYTES, len(signature)
     try:
         crypto_sign_open(signature + message, pubkey)

@@ -1,17 +1,17 @@
-"""What must survive of identity: taken nonces, sessions, and the counts of client addresses.
+"""The durable state of identity: taken nonces, sessions, and the counts of client addresses.
 
 Implements: decisions, money rule 11; interface, "Session token"; design, "What must survive what".
-A port and its Redis store. Decides nothing: the account's owner says which nonce is fresh and
-which session lives, and calls this to remember it.
+A port and its Redis store. Decides nothing: the account's owner decides which nonce is new and which session is valid,
+and stores that here.
 
-Nonces are kept in one record for each virtual shard, and a record has one owner at a time. An owner claims its records
-with the epoch of its takeover, and gets what is in them. From then on Redis itself refuses every write of an earlier
-owner, also one that was on its way, so what the new owner has read is complete. A record that is gone, or that has lost
-some of its nonces, shows that by its epoch and its count.
+Each virtual shard has one record of nonces, and a record has one owner at a time. An owner claims its records with the
+epoch of its takeover, and reads their contents. From then on Redis refuses every write of an earlier owner, even one
+that was sent before, so the new owner has read all nonces. A record that was lost, or that has lost some of its nonces,
+is recognised by its epoch and its count.
 
-Redis 6.2 is enough. Lifetimes are given to Redis as durations from this process's clock, never as instants, so that
-a Redis whose clock is off keeps nothing too short. Sessions and counts expire by themselves. Nonces do not: a Redis
-whose clock is set ahead would forget them all at once. Their owner removes the old ones.
+Redis 6.2 is enough. Redis gets lifetimes as durations from this process's clock, never as points in time, so that a
+wrong clock of Redis shortens no lifetime. Sessions and counts expire by themselves. Nonces do not, because a Redis
+whose clock is set ahead would forget all of them; their owner removes the old ones.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from actors.units import PUBKEY_BYTES, VirtualShard
 _PREFIX = "identity:"
 _PUBKEY_HEX = 2 * PUBKEY_BYTES
 _COMMAND_SECONDS_MAX = 5.0  # A whole command with its retries; Redis answers in less than a millisecond.
-_COUNT_SECONDS_MAX = 1.0  # Without an answer a replica counts addresses by itself, so nobody waits long for it.
+_COUNT_SECONDS_MAX = 1.0  # Without an answer in this time a replica counts addresses by itself.
 _COUNT_SECONDS = 2 * WINDOW_SECONDS + 10  # A replica whose clock lags may still count in the minute before.
 
 
 class IdentityStoreUnavailable(Exception):
-    """The store did not do what was asked, or it is not known whether it did."""
+    """The store did not answer: the change may or may not have been made."""
 
 
 class NotTheOwner(Exception):
-    """A nonce record has another owner, or is gone. Nothing was written. epoch: of the owner; 0: not known."""
+    """A nonce record has another owner, or was lost. Nothing was written. epoch: of the owner; 0: not known."""
 
     def __init__(self, epoch: int = 0) -> None:
         super().__init__(f"the owner of the nonce record has epoch {epoch}" if epoch else "not the owner")
@@ -46,7 +46,7 @@ class NotTheOwner(Exception):
 
 
 class TakenNonce(NamedTuple):
-    """text: what the owner wants to read back (nonces.stored_form). good_until: Unix seconds, of the signed message."""
+    """text: the nonce in the owner's stored form (nonces.stored_form). good_until: Unix seconds, of the message."""
 
     shard: VirtualShard
     pubkey: bytes
@@ -55,11 +55,11 @@ class TakenNonce(NamedTuple):
 
 
 class ClaimedRecord(NamedTuple):
-    """The nonces of one virtual shard, as the claim found them.
+    """The nonces of one virtual shard, as the claim read them.
 
-    epoch_before: of the owner before; 0: there was no record. forgotten_until: nonces of messages that were good until
-    then at the latest have been removed. lost_until: the record was lost, and nonces that were used until then may be
-    missing.
+    epoch_before: of the previous owner; 0: there was no record. forgotten_until: nonces of messages that were valid
+    until then at the latest have been removed. lost_until: the record was lost, and nonces that were used until then
+    may be missing.
     """
 
     epoch_before: int
@@ -72,43 +72,43 @@ class IdentityStore(Protocol):
     async def claim_nonces(
         self, epoch: int, shards: Sequence[VirtualShard], *, expected: int | None, over: int, lost_until: int
     ) -> list[ClaimedRecord]:
-        """Become the owner of these records with this epoch, and read them, in one step; one answer for each shard.
+        """Claim these records with this epoch and read them, in one step. Returns one answer for each shard.
 
-        expected: epoch that the records must have to be whole; None: whatever they have. A record that has another,
-        or that is not there or has lost nonces, gets lost_until. Raises NotTheOwner when one of them has an epoch
-        above this one and above `over`.
+        expected: the epoch that complete records have; None: any. A record with another epoch, a missing record and one
+        that has lost nonces get lost_until. Raises NotTheOwner when a record has an epoch above this one and above
+        `over`.
         """
         ...
 
     async def take_nonces(self, epoch: int, entries: Sequence[TakenNonce]) -> None:
-        """Keep these nonces, in one round trip. Taking one again changes nothing. Raises NotTheOwner."""
+        """Store these nonces, in one round trip. Storing one again changes nothing. Raises NotTheOwner."""
         ...
 
     async def forget_nonces(self, epoch: int, shards: Sequence[VirtualShard], until: int) -> None:
-        """Remove the nonces whose messages were good until then at the latest. Raises NotTheOwner."""
+        """Remove the nonces whose messages were valid until then at the latest. Raises NotTheOwner."""
         ...
 
     async def put_session(self, token_hash: bytes, pubkey: bytes, expires_at: int) -> None: ...
 
     async def load_session(self, token_hash: bytes) -> tuple[bytes, int] | None:
-        """(pubkey, expires_at) of a session that is neither dropped nor expired."""
+        """Return (pubkey, expires_at) of a session. None: it was dropped or has expired."""
         ...
 
     async def slide_sessions(self, entries: Sequence[tuple[bytes, int]]) -> None:
-        """Move (token_hash, expires_at) later. Never earlier, and never brings a dropped session back."""
+        """Extend sessions, given as (token_hash, expires_at). Never shortens one, never restores a dropped one."""
         ...
 
     async def drop_session(self, token_hash: bytes) -> None: ...
 
     async def count_address(self, address: str, minute: int, amount: int) -> int:
-        """Total of that address in that minute, this amount included."""
+        """Add an amount to the count of an address in a minute, and return the total."""
         ...
 
 
-# A nonce record is a hash (epoch of its owner; count of its nonces; `forgotten` and `lost`, as ClaimedRecord has them)
-# and a sorted set of its nonces. KEYS has both of every record. Each script looks at all epochs before it writes.
+# A nonce record is a hash (epoch of its owner; count of its nonces; `forgotten` and `lost`, as in ClaimedRecord) and a
+# sorted set of its nonces. KEYS has both keys of every record. Each script checks all epochs before it writes.
 
-# ARGV: epoch, the epoch that whole records have ('' for any), the epoch that may be overwritten, lost_until.
+# ARGV: epoch, the epoch of complete records ('' for any), the epoch that may be overwritten, lost_until.
 # Returns the records, or a number: the epoch of another owner.
 _CLAIM_NONCES = """
 local epoch, over = tonumber(ARGV[1]), tonumber(ARGV[3])
@@ -176,10 +176,10 @@ end
 
 
 class RedisIdentityStore:
-    """All replicas and shards share one Redis. Every failure of it is IdentityStoreUnavailable."""
+    """In Redis, for all replicas and shards. Every failure of Redis raises IdentityStoreUnavailable."""
 
     def __init__(self, client: Redis, clock: Clock | None = None) -> None:
-        """client: with its own timeouts; answers in bytes or text, as it likes."""
+        """client: has its own timeouts, and may answer in bytes or text."""
         self._client = client
         self._clock: Clock = clock or SystemClock()
 

@@ -1,7 +1,7 @@
-"""The per-request wallet signature.
+"""Verifies the per-request wallet signature.
 
 Implements: interface specification, "Per-request wallet signature".
-Pure. Nonces are not taken here: the account's owner takes them after this check, so a bad signature burns none.
+Pure. The account's owner takes the nonce after this check, so an invalid signature uses up no nonce.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from actors.units import parse_pubkey
 
 SIGNING_TAG = b"ledger-svc:v2"
 NONCE_CHARACTERS_MAX = 128
-_TIMESTAMP_DIGITS_MAX = 12  # Year 33,658; keeps absurd numbers from being parsed at all.
+_TIMESTAMP_DIGITS_MAX = 12  # Year 33,658; longer numbers are not parsed.
 _NONCE_ALPHABET = (string.ascii_letters + string.digits + "-_:.,").encode()
 _PATH_ALPHABET = (string.ascii_letters + string.digits + "-_.~/").encode()
 
@@ -38,20 +38,20 @@ _BAD_PUBKEY = _failed("X-Pubkey is not the base58 text of a 32-byte public key")
 _BAD_SIGNATURE_TEXT = _failed("X-Signature is not the base58 text of a 64-byte signature")
 _BAD_TIMESTAMP = _failed("X-Timestamp is not Unix seconds in plain digits")
 _BAD_NONCE = _failed("X-Nonce is not 1 to 128 letters, digits or -_:.,")
-_BAD_PATH = _failed("the path has more than one spelling; send and sign it without escapes, empty or dot segments")
+_BAD_PATH = _failed("the path can be written in several ways; send and sign it without escapes, empty or dot segments")
 _BAD_SIGNATURE = _failed("the signature does not match this method, path, timestamp, nonce and body")
 
 
 def signing_message(method: str, raw_path: bytes, timestamp: bytes, nonce: bytes, body: bytes) -> bytes:
-    """What the wallet signs. body: the raw bytes as received; they are not part of the message of a GET."""
+    """Build the message that the wallet signs. body: raw bytes as received; not part of the message of a GET."""
     body_hash = b"" if method == "GET" else hashlib.sha256(body).hexdigest().encode()
     return b":".join((SIGNING_TAG, method.encode(), raw_path, timestamp, nonce, body_hash))
 
 
 def is_plain_path(raw_path: bytes) -> bool:
-    """Whether no middle box could read another path in these bytes.
+    """Return whether every proxy reads these bytes as the same path.
 
-    No escapes, no empty or dot segments, and no colon, which would let one signed message mean two requests.
+    It has no escapes, no empty or dot segments, and no colon: with a colon one signed message could mean two requests.
     """
     return (
         raw_path.startswith(b"/")
@@ -64,10 +64,10 @@ def is_plain_path(raw_path: bytes) -> bool:
 def verify_wallet(
     headers: WalletHeaders, method: str, raw_path: bytes, body: bytes, now: int, window_seconds: int = 60
 ) -> WalletProof | Refusal:
-    """Check forms and time first, which is cheap, and the signature last.
+    """Check the forms and the time first, which is cheap, and the signature last.
 
-    raw_path: as the client sent it, undecoded, without the query. now: Unix seconds. A time exactly window_seconds
-    off is still good. Refuses with AUTH_FAILED only.
+    raw_path: as the client sent it, undecoded, without the query. now: Unix seconds. A time that differs by exactly
+    window_seconds is valid. Refuses with AUTH_FAILED only.
     """
     for value, name in (
         (headers.signature, "X-Signature"),
@@ -78,7 +78,7 @@ def verify_wallet(
             return _failed(f"{name} is missing beside X-Pubkey")
     assert headers.signature is not None and headers.timestamp is not None and headers.nonce is not None
     timestamp, nonce = headers.timestamp, headers.nonce
-    # bytes.isdigit knows ASCII digits only: no sign, no space, no digits of other scripts.
+    # bytes.isdigit accepts ASCII digits only: no sign, no space, no digits of other scripts.
     if not (len(timestamp) <= _TIMESTAMP_DIGITS_MAX and timestamp.isdigit()):
         return _BAD_TIMESTAMP
     signed_at = int(timestamp)

@@ -1,10 +1,10 @@
-"""Connections to PostgreSQL and Redis.
+"""Opens connections to PostgreSQL and Redis.
 
-Implements: design, section 3 (storage) and section 5 (both may be away for a minute: everything here has a deadline).
-Not here: what is stored (each context's store.py), the tables (schema.py), the embedded servers (local_servers/).
+Implements: design, section 3 (storage) and section 5 (both may be away for a minute: every call here has a deadline).
+Not here: the data (each context's store.py), the tables (schema.py), the embedded servers (local_servers/).
 
-Every statement has a time limit on both sides, so that a lost server is an exception within seconds and never a call
-that hangs. Connections keep session state only at their start: a transaction-mode pooler in between is not supported.
+Every statement has a time limit on both sides, so a lost server causes an exception within seconds and no call hangs.
+Connections set session state when they are opened, so a pooler in transaction mode is not supported.
 """
 
 import asyncio
@@ -26,35 +26,35 @@ logger = logging.getLogger(__name__)
 
 POSTGRES_MAJOR_MIN = 14
 REDIS_VERSION_MIN = (6, 2)
-STATEMENT_SECONDS = 10.0  # Group commits take milliseconds; what takes longer than this has lost its server.
+STATEMENT_SECONDS = 10.0  # Group commits take milliseconds; after this time the server counts as lost.
 _CONNECT_SECONDS = 5.0
 _CONNECTION_IDLE_SECONDS = 300.0
-_STATEMENTS_CACHED = 256  # More than all contexts have together.
+_STATEMENTS_CACHED = 256  # More than all contexts together have.
 _REDIS_CONNECTIONS_MAX = 64
 _REDIS_SECONDS = 3.0
 _REDIS_RETRIES = 2
 _REDIS_CHECK_SECONDS = 15  # A connection unused for so long is probed before it is trusted.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
-# What asking again cannot change: credentials, rights, names.
+# Errors that a retry cannot change: credentials, rights, names.
 _POSTGRES_HOPELESS = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.InsufficientPrivilegeError,
 )
 _POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
-# Of a connection at work. InternalClientError: a dying server's last word reached one that was not waiting for any.
+# Errors of a connection in use. InternalClientError: a message of a server that ends came while none was expected.
 AWAY_AT_WORK = (*_POSTGRES_AWAY, asyncpg.InternalClientError)
 _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
 class StoreUnreachable(Exception):
-    """A store cannot be used. The text says which, why, and what to do; it never has a password in it."""
+    """A store cannot be used. The text names the store, the reason and the next step, and contains no password."""
 
 
 async def connect_postgres(
     url: str, *, connections_max: int, application: str, deadline_seconds: float = 30.0, clock: Clock | None = None
 ) -> asyncpg.Pool:
-    """A pool of connections to a server that has answered, trying until the deadline.
+    """Connect to PostgreSQL, trying until the deadline, and return the pool.
 
     application: shown in pg_stat_activity. Raises StoreUnreachable. Close it with `await pool.close()`.
     """
@@ -69,7 +69,7 @@ async def connect_postgres(
             raise StoreUnreachable(
                 f"PostgreSQL at {where}: {error}; check DATABASE_URL and the user's rights"
             ) from error
-        except ValueError as error:  # asyncpg's word for a URL it cannot read; the text may quote the password.
+        except ValueError as error:  # asyncpg's error for a malformed URL; its text may contain the password.
             raise StoreUnreachable(f"PostgreSQL at {where}: DATABASE_URL is not a PostgreSQL URL") from error
         except _POSTGRES_AWAY as error:
             pause_seconds = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
@@ -83,9 +83,9 @@ async def connect_postgres(
 
 
 async def checked_postgres(url: str, *, connections_max: int, application: str) -> asyncpg.Pool:
-    """A pool, after a look at the server when that answers at once; what is wrong with it is logged.
+    """Return a pool also while the server does not answer; the problem is logged.
 
-    For those who must start without it as well: a replica answers reads while PostgreSQL is away.
+    For processes that must start without PostgreSQL: a replica answers reads while it is away.
     """
     try:
         return await connect_postgres(
@@ -107,10 +107,10 @@ async def _open_pool(url: str, connections_max: int, application: str, where: st
 
 
 async def _make_pool(url: str, connections_max: int, application: str) -> asyncpg.Pool:
-    """Connects when first used."""
+    """Make a pool that connects when it is first used."""
     return await asyncpg.create_pool(
         url,
-        min_size=0,  # With a floor, the library complains at length all the while the server is away.
+        min_size=0,  # With a minimum, the library logs many errors while the server is away.
         max_size=connections_max,
         timeout=_CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
@@ -119,7 +119,7 @@ async def _make_pool(url: str, connections_max: int, application: str) -> asyncp
         reset=_reset,
         server_settings={
             "application_name": application[:63],
-            # The server gives up a little before we do, so that its own, clearer error is the one that is seen.
+            # The server ends a statement a little earlier than the client, because its error message is clearer.
             "statement_timeout": str(round((STATEMENT_SECONDS - 1) * 1000)),
             "idle_in_transaction_session_timeout": str(round(STATEMENT_SECONDS * 1000)),
             "jit": "off",
@@ -128,7 +128,8 @@ async def _make_pool(url: str, connections_max: int, application: str) -> asyncp
 
 
 async def _reset(connection: asyncpg.Connection) -> None:
-    """Nothing here leaves session state behind, so the usual reset, a round trip per use, is only for open ends."""
+    """Reset a connection only if its transaction is open; no other session state is ever left, and a reset costs a
+    round trip."""
     if connection.is_in_transaction():
         await connection.reset()
 
@@ -147,7 +148,7 @@ async def _check_server(pool: asyncpg.Pool, where: str) -> None:
 
 @contextmanager
 def away_as(unavailable: type[Exception]) -> Iterator[None]:
-    """What a database that is away makes of a statement becomes a store's own exception."""
+    """Turn errors of a database that is away into a store's own exception."""
     try:
         yield
     except AWAY_AT_WORK as error:
@@ -156,21 +157,21 @@ def away_as(unavailable: type[Exception]) -> Iterator[None]:
 
 @asynccontextmanager
 async def borrowed(pool: asyncpg.Pool, wait_seconds: float, unavailable: type[Exception]) -> AsyncIterator[Any]:
-    """A connection of the pool, which does not come back to it when the database went away meanwhile."""
+    """Lend a connection of the pool; one that lost its database is not returned to the pool."""
     with away_as(unavailable):
         async with pool.acquire(timeout=wait_seconds) as connection:
             try:
                 yield connection
             except AWAY_AT_WORK:
-                connection.terminate()  # It may be beyond use, and the pool cannot tell.
+                connection.terminate()  # It may be unusable, and the pool cannot know that.
                 raise
 
 
 def open_redis(url: str) -> redis.asyncio.Redis:
-    """A client that connects when first used; a lost connection is made again by the library.
+    """Return a client that connects when it is first used; the library replaces a lost connection.
 
-    A command may have been carried out although it raised, and the library tries twice more by itself: send only
-    commands that may be repeated, or whose second answer says that the first one counted.
+    The library tries a failed command twice more, and a command that raised may have been executed. So send only
+    commands that may be repeated, or whose second answer shows that the first one was executed.
     """
     return redis.asyncio.Redis.from_url(
         url,
@@ -184,7 +185,7 @@ def open_redis(url: str) -> redis.asyncio.Redis:
 
 
 async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Clock | None = None) -> redis.asyncio.Redis:
-    """A client of a server that has answered, trying until the deadline. Raises StoreUnreachable.
+    """Connect to Redis, trying until the deadline, and return the client. Raises StoreUnreachable.
 
     Close it with `await client.aclose()`.
     """
@@ -200,7 +201,7 @@ async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Cloc
         try:
             about = await client.info()
         except (redis.exceptions.RedisError, OSError) as error:
-            # While connecting, the library wraps a refused password into an ordinary ConnectionError.
+            # While it connects, the library reports a refused password as a ConnectionError.
             if isinstance(error, _REDIS_HOPELESS) or isinstance(error.__cause__, _REDIS_HOPELESS):
                 await client.aclose()
                 raise StoreUnreachable(
@@ -220,9 +221,9 @@ async def connect_redis(url: str, *, deadline_seconds: float = 30.0, clock: Cloc
 
 
 async def checked_redis(url: str) -> redis.asyncio.Redis:
-    """A client, after a look at the server when that answers at once; what is wrong with it is logged.
+    """Return a client also while the server does not answer; the problem is logged.
 
-    For those who must start without it as well: calls by API key go on while Redis is away.
+    For processes that must start without Redis: calls by API key continue while it is away.
     """
     try:
         return await connect_redis(url, deadline_seconds=_REDIS_SECONDS)
@@ -250,7 +251,7 @@ async def _checked_redis(client: redis.asyncio.Redis, about: dict[str, object], 
 
 
 def describe_url(url: str) -> str:
-    """A store's URL without its password, for messages."""
+    """Return a store's URL without its password, for messages."""
     try:
         parts = urlsplit(url)
         user = f"{parts.username}@" if parts.username else ""
@@ -259,7 +260,7 @@ def describe_url(url: str) -> str:
         return "an unreadable URL"
     if parts.scheme == "unix":
         return parts.path
-    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]  # asyncpg takes a socket's folder there.
+    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]  # asyncpg expects a socket's folder there.
     return f"{user}{host}{port}{parts.path}"
 
 

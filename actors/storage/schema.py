@@ -1,10 +1,10 @@
-"""The tables, functions and rights of each context, and bringing a database to them.
+"""Brings a database to the tables, functions and rights of each context.
 
 Implements: design, section 3 (storage). A context has three files beside its store: `schema.sql` (tables, applied
 once), `functions.sql` (applied at every start, so each function stands in the project once) and `grants.sql` (rights of
-the product's role, applied at every start). The role that owns the tables applies them; the product itself runs with a
-role that has only the rights in `grants.sql`.
-Not here: connections (connections.py), which contexts there are and which roles (launch/migrations.py).
+the product's role, applied at every start). The role that owns the tables applies them. The product runs with a role
+that has only the rights in `grants.sql`.
+Not here: connections (connections.py), the list of contexts and the roles (launch/migrations.py).
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from actors.storage.connections import StoreUnreachable
 
 logger = logging.getLogger(__name__)
 
-_LOCK = 0x6C65_6467_6572  # "ledger"; any fixed number that nothing else in the database uses.
+_LOCK = 0x6C65_6467_6572  # "ledger"; any fixed number that no other program uses in this database.
 _LOCK_WAIT_SECONDS = 120.0
 _COMMENTS_AND_SPACES = re.compile(r"--[^\n]*|\s+")
-# As psql writes a variable, so that an operator can apply grants.sql by hand too.
+# The form of a psql variable, so that an operator can apply grants.sql by hand.
 _PRODUCT = ':"product"'
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS schema_version ("
@@ -42,7 +42,7 @@ _OTHER_VERSION = (
 
 
 class SchemaMismatch(Exception):
-    """The database's tables are not those of this version; the text says what to do."""
+    """The database's tables differ from those of this version; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Layout:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Of the tables and of the functions. Comments and spaces do not count."""
+        """Return the checksums of the tables and of the functions. Comments and spaces do not count."""
         return _checksum(self.schema), _checksum(self.functions)
 
 
@@ -65,12 +65,12 @@ def _checksum(sql: str) -> str:
 
 
 def _bare(sql: str) -> str:
-    """Without comments and with single spaces."""
+    """Remove comments, and make all spaces single."""
     return _COMMENTS_AND_SPACES.sub(" ", sql).strip()
 
 
 def read_layout(package: str) -> Layout:
-    """package: such as "actors.accounts". A file that is missing counts as empty."""
+    """Read the SQL files of a context. package: such as "actors.accounts". A missing file counts as empty."""
     folder = resources.files(package)
 
     def text(name: str) -> str:
@@ -81,7 +81,7 @@ def read_layout(package: str) -> Layout:
 
 
 async def check_schema(pool: asyncpg.Pool, layouts: Sequence[Layout]) -> None:
-    """Raises SchemaMismatch unless the database has these layouts. Needs the product's rights only."""
+    """Raise SchemaMismatch unless the database has these layouts. Needs only the product's rights."""
     async with pool.acquire() as connection:
         await _refuse_older(connection)
         found = await _found(connection)
@@ -101,16 +101,15 @@ async def check_schema(pool: asyncpg.Pool, layouts: Sequence[Layout]) -> None:
 
 
 async def migrate(pool: asyncpg.Pool, layouts: Sequence[Layout], product: str | None = None) -> tuple[str, ...]:
-    """Bring the database to these layouts; gives the contexts whose tables were made now. Many processes may call it
-    at once.
+    """Bring the database to these layouts, and return the contexts whose tables were made now.
 
-    pool: of the role that owns the tables. product: the role that gets the rights in grants.sql and loses all others;
-    None: the product runs with the owner's own role. Each context is brought over whole or not at all.
-    Raises SchemaMismatch when the tables are of another version.
+    Many processes may call it at once. pool: of the role that owns the tables. product: the role that gets the rights
+    in grants.sql and loses all others; None: the product runs with the owner's role. Each context is migrated in one
+    transaction. Raises SchemaMismatch when the tables are of another version.
     """
     assert len({layout.context for layout in layouts}) == len(layouts), "a context is listed twice"
     async with pool.acquire() as connection:
-        await connection.execute("SET statement_timeout = 0")  # Another process may hold the lock for long.
+        await connection.execute("SET statement_timeout = 0")  # Another process may hold the lock for a long time.
         try:
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK, timeout=_LOCK_WAIT_SECONDS)
             try:
@@ -152,7 +151,7 @@ async def _migrate_locked(
 
 
 async def _found(connection: asyncpg.pool.PoolConnectionProxy) -> dict[str, tuple[str, str]]:
-    """Context to the version of its tables and functions."""
+    """Return the versions of tables and functions in the database, by context."""
     if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
         return {}
     rows = await connection.fetch("SELECT context, tables, functions FROM schema_version")
@@ -160,7 +159,7 @@ async def _found(connection: asyncpg.pool.PoolConnectionProxy) -> dict[str, tupl
 
 
 async def _refuse_older(connection: asyncpg.pool.PoolConnectionProxy) -> None:
-    """Databases of versions before 0.1.0 kept a list of applied files."""
+    """Raise SchemaMismatch for a database of a version before 0.1.0, which has a table of applied files."""
     if await connection.fetchval("SELECT to_regclass('schema_files')") is not None:
         raise SchemaMismatch(f"this database {_OTHER_VERSION}")
 
@@ -171,5 +170,5 @@ def _refuse_other(layout: Layout, version: tuple[str, str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """A role's name as SQL writes it."""
+    """Quote a role's name for SQL."""
     return '"' + name.replace('"', '""') + '"'

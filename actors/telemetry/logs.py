@@ -1,16 +1,14 @@
-"""Logs without secrets, and request ids.
+"""Writes logs without secrets.
 
-Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no caller makes a log line of
-its own). Not here: figures (metrics.py).
+Implements: house rules on logs; hostile inputs 9 (a key in a URL is in no log) and 13 (no caller can forge a log line).
+Not here: metrics (metrics.py).
 """
 
-import itertools
 import logging
 import logging.handlers
 import re
-import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +20,10 @@ from actors.config import TelemetryConfig
 REDACTED: Final = "[redacted]"
 _LOG_BYTES_MAX = 16 << 20
 _LOG_FILES_KEPT = 3
-_TEXT_MAX = 8_192  # Of one log line; a caller's megabyte-long method name is not kept.
+_TEXT_MAX = 8_192  # For each value of a log line, such as a caller's long method name.
 
-# Each pattern keeps its group 1 and loses the rest. The values stop at quotes and separators, so that what surrounds
-# a secret stays readable.
+# Of each match only group 1 is kept. A value ends at a quote or separator, so that the text around a secret stays
+# readable.
 _VALUE = r"[^\s&\"'\\,;<>]+"
 _SECRETS = tuple(
     re.compile(pattern)
@@ -33,7 +31,7 @@ _SECRETS = tuple(
         r"(?i)(srpc(?:_|%5f)live(?:_|%5f))[A-Za-z0-9_%\-=]+",
         r"(whsec_)[A-Za-z0-9+/_\-=]+",
         r"(?i)(\bbearer(?:\s|%20)+)" + _VALUE,
-        # In a URL the name itself may be written with percent signs, and still work.
+        # In a URL the name may be percent-encoded.
         r"(?i)(\bapi(?:-|_|%2d|%5f)?key[\"']?\s*(?:=|:|%3d)\s*[\"']?)" + _VALUE,
         r"(?i)(\b(?:x-token|token|secret|password|passwd|x-signature|payment-signature)[\"']?\s*[=:]\s*[\"']?)"
         + _VALUE,
@@ -43,13 +41,13 @@ _SECRETS = tuple(
         r"()\[(?:\s*\d{1,3}\s*,){31,}\s*\d{1,3}\s*\]",  # A key file of the chain: 32 or 64 numbers.
     )
 )
-# One look for any of these decides whether the patterns above are worth running: most lines have none.
+# Most lines match none of these, and then the patterns above are not tried.
 _SUSPICIOUS = re.compile(r"(?i)srpc|whsec_|bearer|key|token|secret|passw|signature|auth\.|://|[0-9a-f]{64}|\d\s*,\s*\d")
 _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
 def redact(text: str) -> str:
-    """The text without API keys, tokens, passwords and secret keys. Cheap where there are none; repeatable."""
+    """Remove API keys, tokens, passwords and secret keys from a text. Cheap where there are none; repeatable."""
     if _SUSPICIOUS.search(text) is None:
         return text
     for pattern in _SECRETS:
@@ -60,13 +58,13 @@ def redact(text: str) -> str:
 def _clean(value: Any) -> Any:
     if isinstance(value, bool | float) or value is None or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
-    # Text of callers may hold halves of characters, which no encoding takes.
+    # A caller's text may contain lone surrogates, which cannot be encoded.
     text = redact(str(value)).encode(errors="backslashreplace").decode()
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... ({len(text)} characters)"
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra=`; what libraries add for themselves begins with an underscore."""
+    """Return the fields given as `extra=`. Fields of libraries begin with an underscore and are left out."""
     return {
         name: _clean(value)
         for name, value in vars(record).items()
@@ -75,7 +73,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: at, level, process, pid, logger, message, then whatever `extra=` gave."""
+    """One JSON object a line: at, level, process, pid, logger, message, then the fields of `extra=`."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -97,7 +95,7 @@ class JsonLines(logging.Formatter):
 
 
 class KeyValueLines(logging.Formatter):
-    """For people: time, level, logger, message, then key=value. Control characters are escaped: a line is a line."""
+    """For people: time, level, logger, message, then key=value. Control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
@@ -117,8 +115,8 @@ def _one_line(text: str) -> str:
 def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = None, console: bool = True) -> None:
     """Send every logger of this process to the console, and as JSON lines to `<json_folder>/<process>.jsonl`.
 
-    process: a name that no other process on this machine has, such as "account-shard-0". Calling it again replaces
-    what the last call set up. Other libraries' records lose their secrets too, whichever handlers those have.
+    process: a name that no other process on this machine has, such as "account-shard-0". A second call replaces the
+    first. Secrets are removed from the records of other libraries too, whatever handlers these use.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -149,13 +147,13 @@ def set_up(config: TelemetryConfig, process: str, json_folder: Path | None = Non
 
 
 def _redacting(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
-    """Around the factory that is there already: Ray has one of its own."""
+    """Wrap the existing factory of log records, which may be Ray's."""
 
     def make_redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
         record = make_record(*arguments, **named)
         try:
             message = record.getMessage()
-        except Exception:  # noqa: BLE001 - a broken log call is reported by the handler, as logging does.
+        except Exception:  # noqa: BLE001 - the handler reports a broken log call.
             return record
         cleaned = redact(message)
         if cleaned != message:
@@ -164,27 +162,3 @@ def _redacting(make_record: Callable[..., logging.LogRecord]) -> Callable[..., l
 
     make_redacted_record._of_telemetry = True  # type: ignore[attr-defined]
     return make_redacted_record
-
-
-class RequestIds:
-    """Ids of requests: eight random characters of the process, then a counter. Unique without asking anybody."""
-
-    def __init__(self, process_prefix: str | None = None) -> None:
-        self._prefix = process_prefix or secrets.token_hex(4)
-        self._numbers = itertools.count(1)
-
-    def next(self) -> str:
-        return f"{self._prefix}-{next(self._numbers):x}"
-
-
-def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers for a log line: those that carry credentials keep only their name."""
-    return {name: REDACTED if name.lower() in _SECRET_HEADERS else redact(value) for name, value in headers.items()}
-
-
-_SECRET_HEADERS = frozenset(
-    {
-        *("authorization", "proxy-authorization", "x-api-key", "x-token", "x-signature", "cookie", "set-cookie"),
-        *("sec-websocket-protocol", "payment-signature", "x-payment"),
-    }
-)

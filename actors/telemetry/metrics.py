@@ -1,10 +1,9 @@
-"""The figures of one process: what is counted, in which unit, under which labels.
+"""The metrics of one process: their names, units and labels.
 
-Implements: hostile input 13. Callers cannot make new series: every label comes from a list of the product's own, such
-as the catalog's methods, the error table's constants and the outcomes of calls.
-The registry and the format are prometheus_client's. Counts and histograms are plain numbers until somebody asks for
-them: the library's own cost 4.4 µs of processor time for each call, these 0.6 µs.
-Not here: where figures are served (metrics_page.py).
+Implements: hostile input 13. Callers cannot create new series: every label comes from a fixed list, such as the
+catalog's methods, the error table's constants and the outcomes of calls. The registry and the format are
+prometheus_client's. Counters and histograms here are plain numbers until the page is built: those of the library cost
+4.4 µs of processor time for each call, these 0.6 µs. Not here: the page (metrics_page.py).
 """
 
 from bisect import bisect_left
@@ -92,7 +91,7 @@ class Calls(Collector):
 
 
 class Metrics:
-    """One process's figures; tests and tools make as many as they like."""
+    """The metrics of one process. Tests and tools may make several."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -111,21 +110,24 @@ class Metrics:
         )
         self.commit_seconds = self._spread("commit_seconds", "One group commit to PostgreSQL.", _SECONDS_BUCKETS)
         self.commit_rows = self._spread("commit_rows", "Ledger entries in one group commit.", _ROWS_BUCKETS)
-        self._gauges = Gauge("now", "A present number.", ("of",), namespace=NAMESPACE, registry=self.registry)
+        self._gauges = Gauge("now", "A current number.", ("of",), namespace=NAMESPACE, registry=self.registry)
 
     def call_ended(self, method: str, outcome: int, charged: int, seconds: float | None) -> None:
-        """method: of the catalog or a bulk path; outcome: a calls.Outcome; charged: credits; seconds: None where nobody
-        waited for the end."""
+        """Count the end of an admitted call.
+
+        method: of the catalog, or a bulk path; outcome: a calls.Outcome; charged: credits; seconds: None where no
+        caller waited for the end.
+        """
         self._calls.ended(method, outcome, charged)
         if seconds is not None:
             self.call_seconds.observe(seconds)
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Report a present number, such as a queue's length, by reading it when somebody asks."""
+        """Report a current number, such as a queue's length; it is read when the page is built."""
         self._gauges.labels(name).set_function(read)
 
     def families(self) -> list[Metric]:
-        """All figures as they are now; they travel between processes."""
+        """Return the current values of all metrics, in a form that can be sent to another process."""
         return list(self.registry.collect())
 
     def _tally(self, name: str, text: str, *labels: str) -> Tally:

@@ -1,9 +1,9 @@
-"""GET /metrics: the figures of every process of the cluster on one page, for Prometheus.
+"""Serves GET /metrics: the metrics of every process of the cluster on one page, for Prometheus.
 
-One Ray actor holds what the others last reported, each under a label `process`, and serves it by prometheus_client's
-own HTTP server on a private port. A replica, an account's owner and the deposit watcher report every two seconds, which
-costs each a thousandth of a core; a process that has not reported for thirty seconds leaves the page. Losing the actor
-loses no figure: it starts again empty, and the next reports fill it.
+One Ray actor keeps the latest report of each process, under a label `process`, and serves the page by
+prometheus_client's HTTP server on a private port. Replicas, account owners and the deposit watcher report every two
+seconds, which costs each a thousandth of a core. A process that has not reported for thirty seconds leaves the page.
+When the actor is lost, it starts again empty, and the next reports fill it.
 """
 
 import asyncio
@@ -29,8 +29,7 @@ _PROCESSES_MAX = 4_096  # Far above any cluster; a process beyond it is left out
 
 
 class Reports(Collector):
-    """The latest report of each process, merged. now: steady seconds; unix_seconds: the same moment by the wall clock,
-    for readers."""
+    """The latest report of each process, merged. now: monotonic seconds; unix_seconds: the same moment, for readers."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[float, float, list[Metric]]] = {}
@@ -61,7 +60,7 @@ def _of(process: str, sample: Sample) -> Sample:
 
 
 class MetricsPageActor:
-    """Ray actor. Begins to listen when it is made."""
+    """The Ray actor. It listens from its construction on."""
 
     def __init__(self, host: str, port: int, fingerprint: str) -> None:
         self._fingerprint = fingerprint
@@ -80,22 +79,22 @@ class MetricsPageActor:
 
 
 def metrics_port(config: Config) -> int | None:
-    """None: the page is switched off."""
+    """Return the port of the page. None: the page is switched off."""
     port = config.telemetry.metrics_port
     return (config.serve.internal_port_first + 4 if port is None else port) or None
 
 
 def metrics_url(config: Config) -> str | None:
-    """Where the page of a local run is."""
+    """Return the URL of the page of a local run."""
     port, host = metrics_port(config), config.telemetry.metrics_host
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
     return None if port is None else f"http://{host}:{port}/metrics"
 
 
 def place_metrics_page(config: Config) -> None:
-    """Start the page where there is none yet. Needs a connected Ray; blocks while a process starts.
+    """Start the page where it does not run. Needs a connected Ray; blocks while a process starts.
 
-    The product runs without a page, so one that cannot be placed is a line in the log.
+    The product runs without the page, so a page that cannot be started is only logged.
     """
     port = metrics_port(config)
     if port is not None:
@@ -104,24 +103,24 @@ def place_metrics_page(config: Config) -> None:
         try:
             hosting.place(MetricsPageActor, METRICS_ACTOR_NAME, fingerprint, host, port, fingerprint)
         except hosting.ActorUnreachable as error:
-            logger.warning("there is no page of figures: %s", error)
+            logger.warning("GET /metrics is not available: %s", error)
 
 
 async def report_for_ever(config: Config, process: str, metrics: Metrics) -> None:
-    """Report this process's figures until cancelled. A page that is away is looked up again the next time."""
+    """Report this process's metrics until cancelled. A page that does not answer is looked up again the next time."""
     if metrics_port(config) is None:
         return
     page, told = None, False
     while True:
         try:
             if page is None:
-                # In a thread: it blocks for as long as Ray's own processes are away.
+                # In a thread: the call blocks for as long as Ray's own processes do not answer.
                 page = await asyncio.to_thread(hosting.find, METRICS_ACTOR_NAME)
             await hosting.ask(page, "report", process, metrics.families())
             told = False
-        except Exception as error:  # noqa: BLE001 - figures must never end what they are about.
+        except Exception as error:  # noqa: BLE001 - reporting must never end this process.
             page = None
             if not told:
-                logger.warning("figures are not reported: %s: %s", type(error).__name__, error)
+                logger.warning("metrics are not reported: %s: %s", type(error).__name__, error)
             told = True
         await asyncio.sleep(REPORT_SECONDS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actors.config import TelemetryConfig
 from actors.telemetry import logs as telemetry
-from actors.telemetry.logs import JsonLines, KeyValueLines, RequestIds, redact
+from actors.telemetry.logs import JsonLines, KeyValueLines, redact
 
 KEY = "srpc_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 TOKEN = "00ffa1b2" * 8
@@ -162,17 +162,3 @@ def test_a_lone_surrogate_is_logged() -> None:
     row = orjson.loads(JsonLines("tests").format(record("\ud800 half", id=1 << 70)))
     assert row["message"] == "\\ud800 half"
     assert row["id"] == str(1 << 70)
-
-
-def test_request_ids_differ_within_and_between_processes() -> None:
-    """Two lines with one id belong to one request."""
-    ids, others = RequestIds(), RequestIds()
-    made = {ids.next() for _ in range(1000)} | {others.next() for _ in range(1000)}
-    assert len(made) == 2000
-    assert RequestIds("edge").next() == "edge-1"
-
-
-def test_headers_are_logged_without_credentials() -> None:
-    """Only the names of those that carry one."""
-    shown = telemetry.safe_headers({"X-Api-Key": "legacy", "Accept": "*/*", "Referer": f"https://x/?api-key={KEY}"})
-    assert shown == {"X-Api-Key": "[redacted]", "Accept": "*/*", "Referer": "https://x/?api-key=[redacted]"}
