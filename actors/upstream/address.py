@@ -1,4 +1,4 @@
-"""Where a node is: its URL, taken apart once into what every request to it carries.
+"""Parses a node's URL once, into the parts that every request needs.
 
 Pure. Not here: connecting (kept_connections.py, single_connections.py).
 """
@@ -17,13 +17,13 @@ class NodeAddress:
     headers: dict[str, str]
 
     def request_head(self) -> bytes:
-        """An HTTP/1.1 request up to the number of bytes of its body: constant, so it is made once for each node."""
+        """Build an HTTP/1.1 request up to the length of its body. It is constant, so it is made once for each node."""
         lines = [f"POST {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers.items())]
         return ("\r\n".join(lines) + "\r\nContent-Length: ").encode("ascii")
 
 
 def node_address(url: str) -> NodeAddress:
-    """Raises ValueError for a URL that names no HTTP server."""
+    """Parse a node's URL. Raises ValueError for a URL that names no HTTP server."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the node's URL must start with http:// or https://, not {parts.scheme or 'nothing'}")

@@ -1,6 +1,6 @@
-"""The nodes behind a replica, as those who ask them hold them: one thing to call, however many there are.
+"""The client of all configured nodes, for replicas and for the deposit watcher.
 
-Implements: node pool, shared reads and cache, put together from the settings. Wiring: every rule is in the modules.
+Implements: node pool, coalesced reads and cache, assembled from the settings. Wiring: every rule is in the modules.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Heard = Callable[[str, Probe, int | None], None]  # Name of a node, a look at it
 
 
 class Nodes:
-    """Belongs to one event loop. `heard` is told every probe, once it counts."""
+    """All nodes, for one event loop. `heard` is called after each probe."""
 
     def __init__(self, config: UpstreamConfig, clock: Clock, heard: Heard) -> None:
         nodes = config.settled_nodes
@@ -44,16 +44,16 @@ class Nodes:
         ]
 
     def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
-        """Ask the chain. params: the bytes of a JSON array. Every way it can go wrong is a kind of answer."""
+        """Make one call. params: the bytes of a JSON array. Raises nothing: a failure is a kind of answer."""
         return self._shared.call(method, params, timeout_ms)
 
     @property
     def singly(self) -> Sequence[NodeClient]:
-        """Each node by itself, past pool and cache: for whoever must know that two answers are of the same one."""
+        """Return each node's client, without pool and cache, for callers that need two answers of the same node."""
         return tuple(self._clients)
 
     async def probe(self) -> None:
-        """One look at every node."""
+        """Probe every node once."""
         await asyncio.gather(*(prober.probe() for prober in self._probers))
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""A circuit breaker: whether one node is asked for one class of methods, by how it answered lately.
+"""A circuit breaker for one node and one class of methods, by the outcomes of its recent calls.
 
 Implements: node pool (circuit breaker per node and method class).
 Pure: milliseconds of a steady clock arrive as arguments. What counts as a failure is the pool's to say.
@@ -42,7 +42,7 @@ class Breaker:
     trying: bool = False
 
     def admits(self, now_ms: int) -> bool:
-        """Whether a call may begin now. Moves from open to half-open when its time has come."""
+        """Return whether a call may begin now. Moves from open to half-open when its time is over."""
         if self.phase is Phase.CLOSED:
             return True
         if self.phase is Phase.OPEN:
@@ -73,12 +73,12 @@ class Breaker:
             self._open(now_ms)
 
     def abandoned(self, ticket: int) -> None:
-        """The caller left: the call says nothing about the node, and another may try."""
+        """Record that the caller left: the call does not count, and another one may try."""
         if ticket == self.generation:
             self.trying = False
 
     def node_is_back(self) -> None:
-        """Its probes are good again after they had failed: no need to sit out the time."""
+        """Half-open early, because the node's probes succeed again."""
         if self.phase is Phase.OPEN:
             self._enter(Phase.HALF_OPEN)
 

@@ -1,10 +1,10 @@
-"""Answers that are kept, bounded by their bytes; the longest unused goes first.
+"""A cache of answers, limited by their bytes; the least recently used is removed first.
 
 Implements: the slot-pinned cache: what is kept and when it may be given again.
-Pure: seconds of a steady clock arrive as arguments. What a question asks is reads.py, who waits for whom coalescing.py.
+Pure: seconds of a monotonic clock arrive as arguments. reads.py describes a read, coalescing.py shares it.
 
-A pinned answer is the state of one slot. It may be given to somebody who asks now only if the chain has not moved past
-that slot at the commitment asked for; coalescing.py asks a node about that before every such hit.
+A pinned answer is the state at one slot. It may be used again only while that slot is the newest at the requested
+commitment; coalescing.py asks a node about that before every such hit.
 """
 
 from collections import OrderedDict
@@ -41,7 +41,7 @@ class Cache:
     slots: dict[Commitment, int] = field(default_factory=dict)  # The highest known, by commitment.
 
     def saw_slot(self, commitment: Commitment, slot: int) -> None:
-        """Somebody named this slot. What is final is confirmed too."""
+        """Record a slot that a node reported. A finalized slot is confirmed too."""
         for level in Commitment:
             if level <= commitment and slot > self.slots.get(level, -1):
                 self.slots[level] = slot
@@ -66,7 +66,7 @@ class Cache:
         return entry.slot >= self.slots.get(read.commitment, -1)
 
     def keep(self, read: Read, answer: NodeAnswer, asked_at: float, finalized_slot: int | None = None) -> None:
-        """Take in the answer to a read, if it may be given to others later.
+        """Store the answer to a read, if it may be used again.
 
         finalized_slot: as it was known when the read was sent; what became final since may be another fork.
         """

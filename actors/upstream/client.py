@@ -1,4 +1,4 @@
-"""Calls to one node: each under an id of its own, and what comes back, judged.
+"""Calls one node, each call with its own id, and judges the answers.
 
 Implements: design, section 4, step 4; hostile inputs 15 and 47 (hangs, resets, endless and compressed answers, late and
 second answers, doors that say no); decisions 3.5 (one call per request, never a batch).
@@ -70,13 +70,13 @@ class NodeClient:
         return replies.UNREACHABLE if answer is None else answer
 
     async def close(self) -> None:
-        """Drop all connections; calls under way end as UNREACHABLE."""
+        """Close all connections; calls in flight end as UNREACHABLE."""
         self._is_closed = True
         if self._connections is not None:
             await self._connections.close()
 
     async def _ask(self, method: str, params: bytes) -> NodeAnswer | None:
-        """None: the connection was closed before an answer began."""
+        """Send the request and read its answer. None: the connection was closed before an answer began."""
         if self._is_closed:
             return replies.UNREACHABLE
         if self._connections is None:
@@ -163,7 +163,7 @@ class NodeClient:
 
 
 class _Wait:
-    """One caller's waiting for room."""
+    """One caller that waits for memory."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,25 +1,25 @@
-"""Identical reads share one request, and answers that are still true are given again.
+"""Lets identical reads share one request, and answers from the cache where that is still correct.
 
 Implements: "one upstream request for identical reads in flight", the slot-pinned cache and `X-Cache`.
-The shell: what is the same and how long it stays true is reads.py, what is kept cache.py, who is asked pool.py.
+The shell: reads.py decides which reads are equal and how long an answer is valid, cache.py stores answers, pool.py
+sends requests.
 
-Nobody gets an answer that is older than his question, unless it cannot change:
+No caller gets an answer that was read before it asked, unless that answer cannot change:
 
-- A read of state joins only a request that is not sent yet. While one is under way, those who ask the same gather, and
-  the first of them asks for all once it is back. So a thousand at once make two requests.
-- A read of what cannot change (a block, a transaction) joins the request under way; if that brings nothing lasting (an
-  error, null), whoever came after it was sent asks again with the others.
-- An answer pinned to a slot is given again after a node said, asked since, that the slot is still the newest at that
-  commitment. That question is shared in the same way.
+- A read of state joins only a request that has not been sent yet. Callers that come while a request is unanswered wait
+  for the next one, which the first of them sends for all. So a thousand callers at once cause two requests.
+- A read of immutable data (a block, a transaction) joins the unanswered request. If that brings an error or null,
+  callers that came after it was sent ask again, together.
+- An answer pinned to a slot is used again after a node confirmed, asked later, that this slot is still the newest at
+  that commitment. That request is shared in the same way.
 
-The first caller of each request does the work in its own task, so sharing costs nothing while nobody shares. When it
-leaves, the others ask anew. When its node fails, all have the failure, but those with time left after a timeout ask
-again.
+The first caller of each request does the work in its own task, so an unshared read costs nothing more. When that caller
+leaves, the others ask again. When its node fails, all callers get the failure, except that after a timeout those with
+time left ask again.
 
-Callers who mean the same may write it differently, and the node sees the first caller's bytes alone. An error may be
-about those bytes (a node refuses `-0` where it takes `0`), so it is given only to callers who wrote the same; the
-others ask again, together with those of the same bytes. Else one caller could have the others' reads refused, at their
-expense.
+Callers may write equal reads in different bytes, and the node gets those of the first caller. An error may be about
+these bytes (a node refuses `-0` where it accepts `0`), so only callers with the same bytes get it; the others ask
+again. Otherwise one caller could make the reads of others fail, at their expense.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _SLOT_PARAMS = {Commitment.CONFIRMED: b'[{"commitment":"confirmed"}]', Commitmen
 
 
 class _Outcome:
-    """The answer to a request, for all who wait for it: each by itself, as one who leaves must end nobody's waiting."""
+    """The answer to a request, with a future for each waiting caller, so that one that leaves affects no other."""
 
     __slots__ = ("_loop", "_waiters", "params")
 
@@ -45,7 +45,7 @@ class _Outcome:
         self._waiters: list[asyncio.Future[NodeAnswer | None]] = []
 
     async def wait(self, give_up_at: float) -> NodeAnswer | None:
-        """None: whoever asked for all has left; ask anew."""
+        """Wait for the answer. None: the caller that sent the request has left; ask again."""
         waiter: asyncio.Future[NodeAnswer | None] = self._loop.create_future()
         self._waiters.append(waiter)
         expiry = self._loop.call_at(give_up_at, _tell, waiter, replies.TIMED_OUT)  # A third of asyncio.timeout's cost.
@@ -66,7 +66,7 @@ def _tell(waiter: "asyncio.Future[NodeAnswer | None]", answer: NodeAnswer | None
 
 
 class _Flight:
-    """Of one key: the request under way, and who gathers for the next."""
+    """The state of one key: its unanswered request, and the callers that wait for the next one."""
 
     __slots__ = ("finalized_slot", "gathering", "is_under_way", "number", "outcome", "turn")
 
@@ -80,7 +80,7 @@ class _Flight:
 
 
 class SharedReads:
-    """Belongs to one event loop. Itself a node to whoever calls it."""
+    """Coalesces reads in one event loop. It is itself a Node for its callers."""
 
     def __init__(self, node: Node, kept: Cache) -> None:
         self._node, self._cache = node, kept
@@ -89,7 +89,7 @@ class SharedReads:
         self._loop = asyncio.get_running_loop()
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """As NodeClient.call; the answer also says how it came about."""
+        """Do as NodeClient.call; the answer also says whether it is a hit, a miss or coalesced."""
         read = reads.read_of(method, params)
         if read is None:
             return await self._node.call(method, params, timeout_ms)
@@ -149,14 +149,14 @@ class SharedReads:
     async def _own(
         self, answer: NodeAnswer, outcome: _Outcome, method: str, params: bytes, give_up_at: float
     ) -> NodeAnswer:
-        """The shared answer; where an error may be about another caller's bytes, one shared by the same bytes alone."""
+        """Return the shared answer; of an error, only one that was caused by the same bytes."""
         if answer.kind is not AnswerKind.ERROR or outcome.params == params:
             return answer
         same_bytes = Read(b"= %b %b" % (method.encode(), params), Kept.IN_FLIGHT, None)
         return await self._shared(same_bytes, method, params, give_up_at)
 
     async def _lead(self, flight: _Flight, read: Read, method: str, params: bytes, give_up_at: float) -> NodeAnswer:
-        """Ask, for all who gathered too."""
+        """Send the request, also for the callers that wait for it."""
         self._sent += 1
         flight.number = self._sent
         flight.finalized_slot = self._cache.slots.get(Commitment.FINALIZED)
@@ -170,7 +170,7 @@ class SharedReads:
             self._land(flight, read, params, answer)
 
     def _land(self, flight: _Flight, read: Read, params: bytes, answer: NodeAnswer | None) -> None:
-        """The request is over; None: its caller has left before the answer came."""
+        """End the request. None: its caller left before the answer came."""
         flight.is_under_way = False
         if flight.outcome is not None:
             flight.outcome.tell(None if answer is None else cache.marked(answer, COALESCED), params)
@@ -181,7 +181,10 @@ class SharedReads:
             flight.turn.set_result(None)
 
     async def _take_turn(self, flight: _Flight, read: Read, give_up_at: float) -> bool:
-        """The first to gather waits until the request under way is over, then leads. False: its time was over first."""
+        """Wait until the unanswered request is over, then send the next one.
+
+        False: the caller's time was over first.
+        """
         flight.gathering = _Outcome(self._loop)
         flight.turn = self._loop.create_future()
         try:
@@ -197,7 +200,7 @@ class SharedReads:
         return True
 
     def _step_aside(self, flight: _Flight, read: Read) -> None:
-        """Those who gathered find another to ask for them."""
+        """Let another of the waiting callers send the request."""
         assert flight.gathering is not None
         flight.gathering.tell(None)
         flight.gathering = flight.turn = None
@@ -205,7 +208,7 @@ class SharedReads:
             del self._flights[read.key]
 
     def _came_too_early(self, answer: NodeAnswer, give_up_at: float) -> bool:
-        """A timeout is of the one who asked; who came later may have time left."""
+        """Return whether a timeout counts for the first caller only: callers that joined later may have time left."""
         return answer.kind is AnswerKind.TIMED_OUT and (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
 
 

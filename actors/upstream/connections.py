@@ -14,7 +14,7 @@ CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=2.0)
 
 
 class NotAsKnown(Exception):
-    """aiohttp does not do what kept_connections.py relies on; nothing of the request at hand has been sent."""
+    """aiohttp does not do what kept_connections.py relies on; no byte of the request has been sent."""
 
 
 class ReadAnswer(Protocol):
@@ -26,7 +26,7 @@ class ReadAnswer(Protocol):
 
 
 class Connections(Protocol):
-    """Belongs to one event loop."""
+    """Connections to one node, for one event loop."""
 
     async def exchange(self, body: bytes, request_id: bytes, read: ReadAnswer) -> NodeAnswer | None:
         """Send one request, and have its answer read. None: the connection was closed before an answer began.
@@ -36,4 +36,4 @@ class Connections(Protocol):
         """
 
     async def close(self) -> None:
-        """Drop all connections; exchanges under way end as UNREACHABLE."""
+        """Close all connections; exchanges in flight end as UNREACHABLE."""

@@ -1,4 +1,4 @@
-"""When a slow read is asked of a second node, and how often that may be.
+"""Decides when a slow read is sent to a second node, within a budget.
 
 Implements: node pool (hedged reads after a p95-based delay, with a budget, so that an overload is not doubled).
 Pure. Latencies are told in microseconds of calls that were answered; who asks whom is pool.py.
@@ -16,7 +16,7 @@ _SAVED_MAX = 10 * _HEDGE_COSTS  # Ten at once, so that a node that begins to han
 
 @dataclass(slots=True)
 class Latency:
-    """Of one method."""
+    """The recent latencies of one method."""
 
     samples_us: list[int] = field(default_factory=list)
     count: int = 0
@@ -47,7 +47,7 @@ class Hedges:
             self.saved = 0
 
     def delay_ms(self, method: str) -> int:
-        """How long the first node has for itself: what 95 of 100 answered calls took."""
+        """Return the time before a second request: the 95th percentile of answered calls."""
         latency = self.latencies.get(method)
         if latency is None or latency.p95_us is None:
             return max(_BEGIN_MS, self.delay_ms_min)
@@ -57,7 +57,7 @@ class Hedges:
         self.saved = min(self.saved + self.percent_max, _SAVED_MAX)
 
     def affords(self) -> bool:
-        """Whether one more read may be asked twice now."""
+        """Return whether the budget allows one more second request."""
         return self.saved >= _HEDGE_COSTS
 
     def take(self) -> None:

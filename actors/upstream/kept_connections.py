@@ -1,4 +1,4 @@
-"""Requests to one node over connections that are kept from call to call: aiohttp's pool and parser, used directly.
+"""Sends requests to one node over connections that are reused, with aiohttp's pool and parser used directly.
 
 Implements: hostile inputs 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: no rule about what an
 answer means (replies.py).

@@ -1,10 +1,10 @@
-"""Room for large answers: how many bytes of them may be in this process at once.
+"""The memory budget of large answers: how many bytes of them this process may hold at once.
 
-Implements: large answers (memory is bounded, whatever is asked at once).
-Pure: nothing waits here. Who finds no room is called when there is some; client.py reads no further until then.
+Implements: large answers (memory is bounded, however many are requested at once).
+Pure: nothing waits here. A claim without room is called back when there is room; client.py reads no further until then.
 
-An answer takes its room when its length is known and gives it back when the last holder has let it go, after the
-client has the last byte. First come, first served: a large one is not passed by smaller ones for ever.
+An answer claims its bytes when its length is known, and returns them when its last holder drops it, after the client
+has the last byte. Claims are served in their order, so that small answers cannot delay a large one for ever.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ class Room:
         self._queue: deque[tuple[int, Granted]] = deque()
 
     def claim(self, size: int, granted: Granted) -> bool:
-        """True: it is yours. False: `granted` is called when it is, unless withdrawn before."""
+        """Claim bytes. True: granted. False: `granted` is called later, unless the claim is withdrawn before."""
         assert 0 < size <= self.bytes_max, size
         if not self._queue and size <= self.bytes_free:
             self.bytes_free -= size

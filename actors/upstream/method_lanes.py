@@ -1,9 +1,9 @@
-"""What a method is to the nodes: which class its failures count for, who is asked, and whether it may be asked twice.
+"""Classes of methods: which circuit breaker counts a failure, which nodes are asked, and whether a retry is safe.
 
 Implements: node pool (roles; retries of reads only, never of sends; a circuit breaker per node and method class).
-Pure data. Prices and timeouts are catalog.py's; here only what a second request would do matters.
+Pure data. Prices and timeouts are in catalog.py; this table is about the effect of a second request.
 
-A method that is not known to only read is taken for a send: asking a stranger twice could act twice.
+A method that is not known to only read counts as a send: a second request could act twice.
 """
 
 from enum import IntEnum, unique
@@ -13,7 +13,7 @@ from actors.catalog import METHODS, MethodClass
 
 @unique
 class Lane(IntEnum):
-    """Classes of methods that fail together; each node has a circuit breaker for each."""
+    """A class of methods that fail together; each node has a circuit breaker for each class."""
 
     CHEAP = 0
     MEDIUM = 1
@@ -45,7 +45,7 @@ def lane_of(method: str) -> Lane:
 
 
 def may_repeat(method: str) -> bool:
-    """Whether it may be sent again when nobody knows what became of it."""
+    """Return whether a call with an unknown outcome may be sent again."""
     return lane_of(method) is not Lane.SEND
 
 

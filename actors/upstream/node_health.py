@@ -1,4 +1,4 @@
-"""How well a node does: what its probes say, in a row and on average.
+"""The health score of a node, from its probes in a row and their average latency.
 
 Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
 Pure. One score per node; who is asked is node_selection.py, what the scores mean for the public health page is
@@ -24,7 +24,7 @@ class Commitment(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look at a node. answered: it gave its slot. None: it did not say.
+    """One probe of a node. answered: it reported its slot. None: it did not report this.
 
     slot: finalized, the chain's own default. behind: the node itself says that it is behind its cluster.
     """
@@ -50,7 +50,7 @@ class NodeScore:
     below_best_in_a_row: int = 0
 
     def after(self, probe: Probe) -> "NodeScore":
-        """The score once this probe is taken in. What a failed probe cannot say stays as it was known last."""
+        """Return the score after this probe. Figures that a failed probe lacks keep their last values."""
         if not probe.answered:
             return replace(self, failures_in_a_row=self.failures_in_a_row + 1, successes_in_a_row=0, last=probe)
         latency_ms = self.latency_ms
@@ -72,7 +72,7 @@ class NodeScore:
         )
 
     def _best_after(self, slot: int | None) -> tuple[int | None, int]:
-        """The best slot once this one was named, and for how many probes in a row it has not been reached again."""
+        """Return the best slot after this one, and for how many probes in a row it was not reached again."""
         if slot is None:
             return self.best_slot, self.below_best_in_a_row
         if self.best_slot is None or slot >= self.best_slot or self.below_best_in_a_row + 1 >= _BELOW_BEST_MAX:
@@ -81,7 +81,7 @@ class NodeScore:
 
 
 def lag_slots(score: NodeScore, scores: Sequence[NodeScore]) -> int:
-    """How far this node's last named slot is behind the best slot that any node named."""
+    """Return how far this node's last slot is behind the best slot of any node."""
     known = [other.best_slot for other in scores if other.best_slot is not None]
     if not known or score.last is None or score.last.slot is None:
         return 0
@@ -89,7 +89,7 @@ def lag_slots(score: NodeScore, scores: Sequence[NodeScore]) -> int:
 
 
 def slot_at(probe: Probe | None, commitment: Commitment) -> int | None:
-    """The slot that a probe saw at a commitment; what it did not ask is at least what is final."""
+    """Return the slot of a probe at a commitment; where it did not ask, the finalized slot, which is a lower bound."""
     if probe is None:
         return None
     asked = (probe.processed_slot, probe.confirmed_slot, probe.slot)[commitment]

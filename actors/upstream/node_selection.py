@@ -1,4 +1,4 @@
-"""The nodes of a pool: what is known of each, and which of them is asked next.
+"""Chooses the node for a call, from the state of all nodes of a pool.
 
 Implements: node pool (weights and roles; slot and health probes; `minContextSlot`; what lags or fails is passed over).
 Pure: milliseconds of a steady clock arrive as arguments. Asking is pool.py; what /health says of it is status/core.py.
@@ -10,8 +10,8 @@ A call goes to the best group of nodes that has one left, and within the group b
 | state        | well; then lagging or behind by its own word; then failing (its last probe or its breaker says so)   |
 | role, weight | reads: `read`, then `archive`; history: `archive`, then `read`; weight 0 after all others of a role  |
 
-Sends go to nodes with the role `send` alone. Failing nodes are asked where there is nobody else: a refusal without
-having asked helps nobody.
+Sends go only to nodes with the role `send`. Failing nodes are asked when no other node is left, because they may answer
+all the same.
 """
 
 from collections.abc import Collection, Sequence
@@ -76,7 +76,7 @@ class Members:
         return Member(node.name, node.weight, frozenset(node.roles), NodeScore(node.name), breakers)
 
     def probed(self, index: int, probe: Probe) -> NodeScore:
-        """Take in a look at one node; gives its score after it."""
+        """Record a probe of one node, and return the node's new score."""
         member = self.all[index]
         member.score = member.score.after(probe)
         if member.score.successes_in_a_row == _BACK_AFTER:
@@ -90,7 +90,7 @@ class Members:
         return member.score
 
     def best_slot(self) -> int | None:
-        """The highest slot that any node has named: where the chain is."""
+        """Return the highest slot that any node has reported."""
         slots = [member.score.best_slot for member in self.all if member.score.best_slot is not None]
         return max(slots, default=None)
 
@@ -113,7 +113,7 @@ class Members:
         need: Need | None = None,
         worst: State = State.FAILING,
     ) -> int | None:
-        """The node to ask; None: all that may be asked were tried, or are in a worse state than `worst`."""
+        """Choose the node to ask. None: every allowed node was tried, or is in a worse state than `worst`."""
         best: tuple[int, int] | None = None
         group: list[int] = []
         groups: dict[tuple[int, int], list[int]] = {}

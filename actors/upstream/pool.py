@@ -1,14 +1,14 @@
-"""Several nodes as one: asks the best one, and another where that is safe.
+"""Sends each call to the best of several nodes, and to another one where that is safe.
 
 Implements: node pool (weighted choice, hedged reads, retry of reads only within the class's timeout, never of sends).
-The shell: who may be asked is node_selection.py, how often twice is hedging.py, one node is client.py.
+The shell: node_selection.py chooses the node, hedging.py limits second requests, client.py calls one node.
 
-A read that fails is asked of the next node. A read that is late is asked of a second one as well, and the first answer
-wins; the loser's connection is dropped. A send goes to one node, once: another is tried only where not one byte of it
-has left. JSON-RPC answers are answers, errors included; only "this node is behind" makes a read look elsewhere first.
+A read that fails is sent to the next node. A read that is late is also sent to a second node; the first answer is used,
+and the connection of the other request is closed. A send goes to one node, once: another node is tried only when no
+byte of it has been sent. A JSON-RPC error is an answer too; only "this node is behind" makes a read try another node
+first.
 
-One node alone takes none of this: its calls go straight to its client, and no task is made for any call until it is
-late.
+With a single node, calls go directly to its client. No call has a task of its own until it is late.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LATER = 2  # Each look at a late call comes twice as late as the one before.
 
 
 class NodePool:
-    """Belongs to one event loop. members: what is known of the nodes; clients: one for each, in the same order."""
+    """A pool for one event loop. members: the state of the nodes; clients: one for each node, in the same order."""
 
     def __init__(self, members: Members, clients: Sequence[NodeClient], hedges: Hedges) -> None:
         assert len(members.all) == len(clients)
@@ -71,7 +71,7 @@ class NodePool:
         return answer if question.is_settled_by(answer) else question.second_best or answer
 
     async def ask_from(self, index: int | None, question: "_Question", worst: State) -> NodeAnswer:
-        """Ask this node, and until something settles the question the next that is not in a worse state."""
+        """Ask this node, then each next one that is in no worse state, until an answer settles the read."""
         answer = replies.UNREACHABLE
         while index is not None:
             answer = await self._ask_watched(index, question)
@@ -81,7 +81,7 @@ class NodePool:
         return answer
 
     async def _ask_watched(self, index: int, question: "_Question") -> NodeAnswer:
-        """Ask one node; when it is late, another as well. The first answer that settles the question wins."""
+        """Ask one node, and a second one when it is late. The first answer that settles the read is used."""
         ticket = self._members.begin(index, question.lane)
         rescue = _Rescue(self, question, index)
         try:
@@ -105,7 +105,7 @@ class NodePool:
     async def _ask(
         self, index: int, lane: Lane, ticket: int, method: str, params: bytes, timeout_ms: int
     ) -> NodeAnswer:
-        """One call to one node, and what its breaker learns from it."""
+        """Call one node, and report the outcome to its circuit breaker."""
         began = self._loop.time()
         try:
             answer = await self._clients[index].call(method, params, timeout_ms)
@@ -135,7 +135,7 @@ class NodePool:
 
 
 class _Question:
-    """One read, and whom it was put to."""
+    """One read, and the nodes that it was sent to."""
 
     __slots__ = (
         *("lane", "method", "params", "of_history", "need"),
@@ -159,7 +159,7 @@ class _Question:
         return index
 
     def is_settled_by(self, answer: NodeAnswer) -> bool:
-        """Whether no other node needs to be asked."""
+        """Return whether no other node needs to be asked."""
         if answer.kind is AnswerKind.RESULT or answer.kind is AnswerKind.OVERSIZED:
             return True
         if answer.kind is not AnswerKind.ERROR:
@@ -190,7 +190,7 @@ class _Rescue:
         self._timer = self._loop.call_later(self._delay, self._look)
 
     def stop(self) -> None:
-        """The first node has answered, or nobody waits any more."""
+        """End the second request: the first node has answered, or the caller has left."""
         self._is_over = True
         self._timer.cancel()
         if self.running is not None:

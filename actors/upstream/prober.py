@@ -1,4 +1,4 @@
-"""Looks at a node again and again.
+"""Probes a node at regular intervals.
 
 Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell; how a probe changes
 a score is core.py, what it means for calls node_selection.py.
@@ -30,7 +30,7 @@ class _Version(msgspec.Struct):
 
 
 class Prober:
-    """`listener` hears every probe, in the prober's own task. one_of_several: what only a choice needs is asked too."""
+    """Probes one node; `listener` gets every probe. one_of_several: also asks for slots that only a choice needs."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Prober:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def probe(self) -> Probe:
-        """One look: slots, height and health at once."""
+        """Probe once: slots, height and health at the same time."""
         started = self._clock.monotonic()
         health, slot, height, confirmed, processed = await asyncio.gather(
             self._ask("getHealth"),
@@ -94,7 +94,7 @@ class Prober:
         return await self._client.call(method, params, self._timeout_ms) if wanted else None
 
     async def _run(self) -> None:
-        """A node that hangs is looked at as often as one that answers, so that both are told in the same time."""
+        """Probe until stopped. A node that hangs is probed as often as others, so its state is known as early."""
         loop = asyncio.get_running_loop()
         while True:
             next_at = loop.time() + self._period_seconds

@@ -1,7 +1,7 @@
-"""What a read asks for: the same question in the same bytes, its commitment, and how long its answer stays true.
+"""Describes a read: a key that is equal for equal reads, its commitment, and how long its answer stays valid.
 
 Implements: "one upstream request for identical reads in flight" and the slot-pinned cache: the rules.
-Pure. Sharing is coalescing.py, keeping is cache.py.
+Pure. coalescing.py shares reads, cache.py stores answers.
 
 | Kept     | What                                                                                             |
 |----------|--------------------------------------------------------------------------------------------------|
@@ -77,7 +77,7 @@ _remembered: dict[tuple[str, bytes], Read] = {}
 
 
 def read_of(method: str, params: bytes) -> Read | None:
-    """None: not to be shared. params: the bytes of a JSON array, as the door has checked them."""
+    """Describe a read. None: it must not be shared. params: the bytes of a JSON array, checked by the gateway."""
     known = _remembered.get((method, params))
     if known is not None:
         return known
@@ -93,7 +93,7 @@ def read_of(method: str, params: bytes) -> Read | None:
 
 
 def need_of(params: bytes) -> Need | None:
-    """The slot that a question insists on. Cheap for the many that do not."""
+    """Return the minimum slot that a read demands (`minContextSlot`). Cheap for reads without one."""
     if _MIN_SLOT not in params:
         return None
     config = _config(_decoded(params))
@@ -104,13 +104,13 @@ def need_of(params: bytes) -> Need | None:
 
 
 def context_slot(answer: NodeAnswer) -> int | None:
-    """The slot of the bank that answered, where the result says so."""
+    """Return the slot of the bank that answered, where the result has it."""
     found = _CONTEXT.search(answer.body, 0, _CONTEXT_WITHIN)
     return int(found[1]) if found else None
 
 
 def is_final(read: Read, answer: NodeAnswer, finalized_slot: int | None) -> bool:
-    """Whether this answer to a FOREVER question is its last word. finalized_slot: the highest that is known."""
+    """Return whether this answer to a FOREVER read can no longer change. finalized_slot: the highest known one."""
     if answer.kind is not AnswerKind.RESULT or is_null(answer):
         return False
     if read.commitment is Commitment.FINALIZED:
@@ -122,12 +122,12 @@ def is_final(read: Read, answer: NodeAnswer, finalized_slot: int | None) -> bool
 
 
 def is_null(answer: NodeAnswer) -> bool:
-    """Whether the result is null: not there yet, or not any more."""
+    """Return whether the result is null: the node does not have it yet, or no longer."""
     return len(answer.body) < 128 and answer.value() == b"null"
 
 
 def slot_result(answer: NodeAnswer) -> int | None:
-    """The number that getSlot gives."""
+    """Return the slot in an answer to getSlot."""
     if answer.kind is not AnswerKind.RESULT:
         return None
     value = answer.value()
@@ -169,7 +169,7 @@ def _config(arguments: list[Any]) -> dict[str, Any]:
 
 
 def _canonical(arguments: list[Any]) -> bytes:
-    """Without spaces, names in order, and without saying what goes without saying."""
+    """Rewrite parameters without spaces and defaults, and with names in order."""
     if arguments and type(arguments[-1]) is dict:
         kept = {
             name: value

@@ -1,4 +1,4 @@
-"""Requests to one node over aiohttp's public ClientSession, a connection for each.
+"""Sends requests to one node over aiohttp's public ClientSession, one connection for each request.
 
 Implements: hostile inputs 15 and 47 where aiohttp is not as kept_connections.py knows it. The shell: no rule about
 what an answer means (replies.py).

@@ -1,0 +1,29 @@
+"""Every method that is sold as composed has somebody who answers it."""
+
+from actors.catalog import METHODS, Availability
+from actors.config import Config
+from actors.launch.replica import with_own_methods
+from actors.method_requests import AssetsQuestion, BulkQuestion, EstimateQuestion, FeeQuestion, HistoryQuestion, encoded
+from actors.upstream import replies
+from tests.ported_node import PortedNode
+
+QUESTIONS = {
+    "getAssetsByOwner": AssetsQuestion("owner", 1, 1),
+    "getPriorityFeeEstimate": EstimateQuestion((), 50, False, False, 150),
+    "getTransactionHistory": HistoryQuestion("address", 1, "confirmed"),
+    "suggestPriorityFee": FeeQuestion("low", ()),
+    "bulk/getBalances": BulkQuestion(("a",)),
+    "bulk/getTokenBalances": BulkQuestion(("a",)),
+    "bulk/getTransactions": BulkQuestion(("a",)),
+}
+
+
+async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
+    """A node would answer "Method not found", and the call would have been sold for nothing."""
+    composed = {row.name for row in METHODS.values() if row.availability is Availability.COMPOSED}
+    assert composed == {name for name in QUESTIONS if not name.startswith("bulk/")}
+    for method, question in QUESTIONS.items():
+        node = PortedNode(interfere=lambda *_: replies.UNREACHABLE)
+        await with_own_methods(node, Config()).call(method, encoded(question), 1_000)
+        assert node.calls
+        assert not any(asked == method for asked, _, _ in node.calls)
