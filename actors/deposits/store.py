@@ -6,6 +6,7 @@ its PostgreSQL store. Decides nothing; every method may be repeated.
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import astuple
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
@@ -193,7 +194,7 @@ class PostgresDepositStore:
                     " reason = EXCLUDED.reason, slot = EXCLUDED.slot, block_time = EXCLUDED.block_time,"
                     " amount = EXCLUDED.amount, pubkey = EXCLUDED.pubkey, credits = EXCLUDED.credits"
                     f" WHERE d.status NOT IN ({FindingStatus.CREDITED:d}, {FindingStatus.ASSIGNED:d})",
-                    [(account, *_row(finding), now_ms) for finding in findings],
+                    [(account, *astuple(finding), now_ms) for finding in findings],
                 )
             if done:
                 await connection.execute(
@@ -256,23 +257,6 @@ class PostgresDepositStore:
 
     def _connection(self) -> AbstractAsyncContextManager[Any]:
         return borrowed(self._pool, _SECONDS, DepositStoreUnavailable)
-
-
-def _row(finding: Finding) -> tuple[Any, ...]:
-    return (
-        finding.signature,
-        finding.index,
-        finding.slot,
-        finding.block_time,
-        finding.status,
-        finding.reason,
-        finding.amount,
-        finding.source,
-        finding.authority,
-        finding.pubkey,
-        finding.credits,
-        finding.note,
-    )
 
 
 def _finding(row: Any) -> Finding:

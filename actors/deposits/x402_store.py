@@ -6,6 +6,7 @@ A port and its PostgreSQL store. Decides nothing. All replicas use one database,
 for all of them and survives each of them.
 """
 
+from dataclasses import astuple
 from typing import Any, Protocol
 
 import asyncpg
@@ -89,21 +90,7 @@ class PostgresPaymentStore:
                 f"INSERT INTO x402_payments ({_COLUMNS}, look_at_ms) "  # noqa: S608 - our own names.
                 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) "
                 "ON CONFLICT DO NOTHING RETURNING true",
-                record.message_hash,
-                record.kind.value,
-                record.state.value,
-                record.payer,
-                record.amount_base_units,
-                record.transaction,
-                record.signature,
-                record.last_valid_height,
-                record.created_at_ms,
-                record.slot,
-                record.reason,
-                record.fee_lost,
-                record.source,
-                record.newcomer,
-                record.brought_by,
+                *astuple(record),
                 look_at_ms,
             )
         return claimed is True

@@ -70,11 +70,6 @@ def new_session_token(pubkey: bytes, randomness: bytes) -> str:
     return (routing_bytes(pubkey) + randomness).hex()
 
 
-def parse_session_token(text: str) -> SessionProof | None:
-    """Parse a session token. None: the text is not 64 hexadecimal characters."""
-    return parse_session_token_bytes(text.encode()) if len(text) == TOKEN_CHARACTERS else None
-
-
 def parse_session_token_bytes(raw: bytes) -> SessionProof | None:
     """Parse a session token from a header's bytes. None: they are not 64 hexadecimal characters."""
     if len(raw) != TOKEN_CHARACTERS:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
+from http import HTTPStatus
 from pathlib import Path
 
 import orjson
@@ -46,10 +47,6 @@ _ROWS = {
     503: (Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the gateway is starting, or overloaded"),
     504: (Err.TIMEOUT, "the gateway did not answer in time; an unanswered call is not charged"),
 }
-_REASONS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout"}
-_REASONS |= {410: "Gone", 413: "Content Too Large", 425: "Too Early", 429: "Too Many Requests"}
-_REASONS |= {500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable"}
-_REASONS |= {504: "Gateway Timeout"}
 
 
 class FrontUnusable(Exception):
@@ -140,7 +137,11 @@ def page(code: int) -> bytes:
     """Return an answer that HAProxy itself gives, as HTTP bytes with the interface's error body."""
     err, detail = _ROWS.get(code, (Err.INVALID_REQUEST, ""))
     body = orjson.dumps(_body(code, err, detail))
-    lines = [f"HTTP/1.1 {code} {_REASONS[code]}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    lines = [
+        f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
     lines += ["Cache-Control: no-store", "Connection: close"]
     lines += [f"{name.decode()}: {value.decode()}" for name, value in CORS]
     if code in (429, 502, 503, 504):

@@ -18,13 +18,17 @@ from actors.accounts.client import ShardedAccounts, place_shards
 from actors.calls import EDGE_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
+from actors.fees.endpoints import FeeMethods
 from actors.gateway import outcomes
 from actors.gateway.door_http import Dependencies, build_app
+from actors.gateway.own_methods import OwnMethods
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
-from actors.launch.own_methods import with_own_methods
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.watching import watch_deposits
+from actors.lookups.bulk import BulkLookups
+from actors.lookups.endpoints import LookupMethods
+from actors.lookups.fan_out import Asker
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
@@ -34,6 +38,7 @@ from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe
+from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +110,13 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     return door, close
 
 
+def with_own_methods(node: Node, config: Config) -> Node:
+    """Return the node together with the methods and bulk look-ups that are composed of several of its answers."""
+    asker = Asker(node, config.lookups.node_calls_max)
+    handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
+    return OwnMethods(node, handlers)
+
+
 class LivePages:
     """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
 
@@ -131,10 +143,10 @@ class LivePages:
         self._take_in(self._health.after_probe(probe, best_known_slot, name))
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        document = endpoints.health_document(self._health, self._clock.now(), self._started_at, _DOORS)
-        document |= endpoints.clock_fields(self._accounts.clocks_disagree)
-        if self.payments is not None:
-            document |= endpoints.sponsor_fields(self.payments.recovery.sponsor_low)
+        sponsor_low = None if self.payments is None else self.payments.recovery.sponsor_low
+        document = endpoints.health_document(
+            *(self._health, self._clock.now(), self._started_at, _DOORS, self._accounts.clocks_disagree, sponsor_low)
+        )
         return endpoints.health_http_status(self._health), document
 
     def pricing(self) -> dict[str, Any]:

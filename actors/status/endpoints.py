@@ -23,8 +23,20 @@ def health_http_status(health: Health) -> int:
     return 503 if health.status is Status.STARTING else 200
 
 
-def health_document(health: Health, now: int, started_at: int, doors: Doors) -> dict[str, Any]:
-    """now, started_at: Unix seconds; started_at is when the service started."""
+def health_document(
+    health: Health,
+    now: int,
+    started_at: int,
+    doors: Doors,
+    clocks_disagree: bool = False,
+    sponsor_low: bool | None = None,
+) -> dict[str, Any]:
+    """Build the health document.
+
+    now, started_at: Unix seconds; started_at is when the service started. clocks_disagree: the clock of an account
+    owner and the database's differ, so no credits expire. sponsor_low: the x402 sponsor lacks money; None: x402 is off.
+    Calls continue in both cases, so the status depends on neither.
+    """
     flags = products.services(doors)
     del flags["archive_history"]  # Interface: in the capabilities document only.
     document: dict[str, Any] = {
@@ -44,21 +56,11 @@ def health_document(health: Health, now: int, started_at: int, doors: Doors) -> 
             "nodeVersion": health.figures.version,
         }
         document |= {name: value for name, value in figures.items() if value is not None}
+    if clocks_disagree:
+        document["clocks_disagree"] = True
+    if sponsor_low is not None:
+        document["sponsor_balance_low"] = sponsor_low
     return document
-
-
-def sponsor_fields(low: bool) -> dict[str, Any]:
-    """Further fields of the health document, where x402 payments are taken.
-
-    A sponsor without money stops only the payments that come with calls, so the status does not depend on it.
-    """
-    return {"sponsor_balance_low": low}
-
-
-def clock_fields(disagree: bool) -> dict[str, Any]:
-    """Of the health document, while the clock of an account owner and the database's differ: no credits expire until an
-    operator has set them right. Calls are not touched by it, so the status is not either."""
-    return {"clocks_disagree": True} if disagree else {}
 
 
 def capabilities_document(doors: Doors) -> dict[str, Any]:
