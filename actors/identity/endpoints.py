@@ -69,6 +69,10 @@ def challenge_reply(challenge: str, seconds: int) -> dict[str, Any]:
     return {"challenge": challenge, "expires_in": seconds}
 
 
+def session_reply(token: str, seconds: int) -> dict[str, Any]:
+    return {"token": token, "expires_in": seconds}
+
+
 def logout_reply() -> dict[str, Any]:
     return {"status": "ok"}
 

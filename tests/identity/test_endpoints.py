@@ -106,4 +106,5 @@ def test_logout_takes_an_empty_object_or_nothing() -> None:
 
 def test_the_replies_are_the_interfaces() -> None:
     assert endpoints.challenge_reply("c", 300) == {"challenge": "c", "expires_in": 300}
+    assert endpoints.session_reply("t", 3_600) == {"token": "t", "expires_in": 3_600}
     assert endpoints.logout_reply() == {"status": "ok"}
