@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from actors.gateway import replies
 from actors.gateway.headers import HeaderList
+from actors.gateway.payment_terms import Terms
 from actors.gateway.pipeline import Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import Send
-from actors.gateway.terms import Terms
 from actors.upstream.replies import NodeAnswer
 
 logger = logging.getLogger(__name__)

@@ -13,14 +13,14 @@ from actors.errors import Refusal
 from actors.gateway import bulk_requests, headers, jsonrpc, replies
 from actors.gateway.admission import AdmittedCall
 from actors.gateway.answers import served_by
-from actors.gateway.departures import while_there
-from actors.gateway.entrance import Entrance
+from actors.gateway.authentication import Entrance
+from actors.gateway.disconnects import while_there
 from actors.gateway.paid_requests import within
+from actors.gateway.payment_terms import Terms
 from actors.gateway.payments import Paid
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import Response
 from actors.gateway.requests import AsgiCaller, Looks, Receive, Scope, peer_of, read_body
-from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 
 Pay = Callable[[Scope, bytes, str], Awaitable[Paid | Response | None]]

@@ -20,12 +20,13 @@ from actors.calls import EDGE_BYTES, SettleRequest
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import answers, bulk_requests, headers, jsonrpc, replies, terms
-from actors.gateway.departures import while_there
+from actors.gateway import answers, bulk_requests, headers, jsonrpc, payment_terms, replies
+from actors.gateway.authentication import Entrance
+from actors.gateway.disconnects import while_there
 from actors.gateway.door_bulk import BulkDoor
-from actors.gateway.entrance import Entrance
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.paid_requests import refused_for_free, within
+from actors.gateway.payment_terms import Terms
 from actors.gateway.payments import Paid, PaymentDoor, Refuse
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.refusal_limits import RefusalLimits
@@ -48,7 +49,6 @@ from actors.gateway.requests import (
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
-from actors.gateway.terms import Terms
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
@@ -380,7 +380,7 @@ class HttpDoor:
         hint = None if self._desk is None else self._desk.hint()
         known, page = self._terms_by_path.get(path, (None, None))
         if page is None or known != hint:
-            page = terms.build(self._payments, self._public_url, path.decode("ascii"), hint)
+            page = payment_terms.build(self._payments, self._public_url, path.decode("ascii"), hint)
             self._terms_by_path[path] = (hint, page)
         return page
 

@@ -26,8 +26,8 @@ from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.headers import HeaderList
+from actors.gateway.payment_terms import Terms
 from actors.gateway.replies import Response
-from actors.gateway.terms import Terms
 from actors.telemetry.metrics import Metrics
 from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
 

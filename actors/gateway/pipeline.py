@@ -6,7 +6,8 @@ suffice is the account owner's.
 
 Two promises are kept here and nowhere else. A node's answer leaves only when the ledger has its charge: if that stays
 unknown, the answer is withheld, the caller gets 503, and the charge is voided. A hold that this replica was granted is
-ended by it whatever happens to the caller; a request that is cancelled ends call by call, by abandoned.py's rules.
+ended by it whatever happens to the caller; a request that is cancelled ends call by call, by the rules of
+cancelled_requests.py.
 """
 
 import asyncio
@@ -31,12 +32,12 @@ from actors.calls import (
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
-from actors.gateway.abandoned import Abandoned, ended
 from actors.gateway.admission import AdmittedCall, admit
-from actors.gateway.batches import BatchRun, Granted
+from actors.gateway.cancelled_requests import Abandoned, ended
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Caller
+from actors.gateway.rpc_batches import BatchRun, Granted
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import Node, NodeAnswer
 
@@ -88,7 +89,7 @@ class Replies(msgspec.Struct):
 class Pipeline:
     """Belongs to one event loop. edge: random bytes of this process, which make its operation ids unique.
 
-    limits: told of every refusal, and of credentials that are good; entrance.py asks them who has to wait.
+    limits: told of every refusal, and of credentials that are good; authentication.py asks them who has to wait.
     caller, of a request: None where a cancelled request always means that its client left.
     """
 

@@ -1,7 +1,7 @@
 """How many refused calls one account, and one client address, may cause in a second before it is told to wait.
 
 Implements: hostile inputs 35 and 50; decisions, "rate limit shape" (fixed windows of one second).
-Pure: time is an argument; doors and pipeline count here, entrance.py turns callers away.
+Pure: time is an argument; doors and pipeline count here, authentication.py turns callers away.
 
 A refused call is free, so neither credits nor the account's rate limit bounds it. It is counted here, in the replica,
 and not by the account's owner: a caller over its limit is then refused without a message to the owner, which is the one

@@ -17,7 +17,7 @@ from actors.calls import SettleRequest
 from actors.errors import Err, ErrorRow, Refusal
 from actors.gateway import admission, headers
 from actors.gateway.headers import HeaderList
-from actors.gateway.terms import Terms
+from actors.gateway.payment_terms import Terms
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _METHOD_NOT_FOUND_CODE = -32601

@@ -55,7 +55,7 @@ class Caller(Sender, Protocol):
 
 
 class AsgiCaller(msgspec.Struct):
-    """A Caller whose departure departures.py notices."""
+    """A Caller whose departure disconnects.py notices."""
 
     headers: list[tuple[bytes, bytes]]
     peer: str | None

@@ -29,12 +29,12 @@ from actors.calls import Figures, Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import account_pages, headers, replies, terms
+from actors.gateway import account_pages, headers, payment_terms, replies
+from actors.gateway.payment_terms import Terms
 from actors.gateway.payments import HEADERS, PaymentDoor
 from actors.gateway.replies import Response
 from actors.gateway.requests import Request, Sender, carries_credentials, counted_address
 from actors.gateway.sign_in import SignIn
-from actors.gateway.terms import Terms
 from actors.identity import challenge, endpoints
 from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, allowances, front_token, judge, minute_of
 from actors.identity.proofs import Accept, prove
@@ -262,7 +262,7 @@ class Routes:
         return await self._payments.settle(request.body, self.address_of(request))
 
     async def _discovery(self, request: Request) -> Response:
-        return _json(terms.discovery(self._payment_settings, self._public_url, _PAYABLE))
+        return _json(payment_terms.discovery(self._payment_settings, self._public_url, _PAYABLE))
 
     # --- public pages
 

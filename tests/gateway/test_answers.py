@@ -7,8 +7,8 @@ import pytest
 
 from actors.gateway import answers
 from actors.gateway.answers import LARGE_BYTES
+from actors.gateway.payment_terms import Terms
 from actors.gateway.pipeline import Reply
-from actors.gateway.terms import Terms
 from actors.upstream import replies
 from actors.upstream.replies import Lease, NodeAnswer
 

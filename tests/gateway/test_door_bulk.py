@@ -174,7 +174,7 @@ async def test_an_owner_that_cannot_record_is_503():
 
 async def test_a_client_that_leaves_early_pays_nothing(monkeypatch):
     """Hostile input 36: what was not answered is released."""
-    monkeypatch.setattr("actors.gateway.departures.LOOK_AFTER_SECONDS", 0)
+    monkeypatch.setattr("actors.gateway.disconnects.LOOK_AFTER_SECONDS", 0)
     node = failing(0)
     node.gate = asyncio.Event()
     async with a_world(node) as world:

@@ -3,10 +3,10 @@ import pytest
 
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
-from actors.gateway import admission, replies, terms
+from actors.gateway import admission, payment_terms, replies
 
 WALLET, SPONSOR = "So11111111111111111111111111111111111111112", "11111111111111111111111111111111"
-PAGE = terms.build(
+PAGE = payment_terms.build(
     PaymentsConfig(network="devnet", deposit_wallet=WALLET, sponsor_pubkey=SPONSOR), "https://rpc.example", "/rpc"
 )
 

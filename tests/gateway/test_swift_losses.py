@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.gateway import answers, departures, swift_http
+from actors.gateway import answers, disconnects, swift_http
 from actors.gateway.answers import LARGE_BYTES
 from actors.upstream import replies
 
@@ -37,7 +37,7 @@ async def test_row_36_a_connection_lost_with_requests_behind_pays_for_none_of_th
 @both_ways
 async def test_row_54_leaving_a_batch_half_way_is_decided_at_once(swift, monkeypatch: pytest.MonkeyPatch):
     """Hostile input 54: the call that was answered stays charged and its owner is told so; the other one is free."""
-    monkeypatch.setattr(departures, "LOOK_AFTER_SECONDS", 0)
+    monkeypatch.setattr(disconnects, "LOOK_AFTER_SECONDS", 0)
     node = ScriptedNode(lambda method, params: RESULT)
     slow, answer = asyncio.Event(), node.call
 

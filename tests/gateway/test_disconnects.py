@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from actors.gateway import departures
-from actors.gateway.departures import Departure
+from actors.gateway import disconnects
+from actors.gateway.disconnects import Departure
 from actors.gateway.requests import AsgiCaller, ClientLeftError
 
 from .world import a_world, call
@@ -25,7 +25,7 @@ class Client:
 @pytest.fixture
 def at_once(monkeypatch):
     """Looking begins in the next turn of the loop."""
-    monkeypatch.setattr(departures, "LOOK_AFTER_SECONDS", 0)
+    monkeypatch.setattr(disconnects, "LOOK_AFTER_SECONDS", 0)
 
 
 async def test_the_task_of_a_client_that_left_is_cancelled(at_once):
@@ -102,9 +102,9 @@ async def test_work_is_done_while_its_client_is_there():
     async def fail():
         raise RuntimeError
 
-    assert await departures.while_there(Client().receive, asyncio.sleep(0, "done")) == "done"
+    assert await disconnects.while_there(Client().receive, asyncio.sleep(0, "done")) == "done"
     with pytest.raises(RuntimeError):
-        await departures.while_there(Client().receive, fail())
+        await disconnects.while_there(Client().receive, fail())
 
 
 async def test_work_ends_when_its_client_has_left(at_once):
@@ -112,7 +112,7 @@ async def test_work_ends_when_its_client_has_left(at_once):
     client, caller = Client(), AsgiCaller([], None)
     client.gone.set()
     with pytest.raises(ClientLeftError):
-        await departures.while_there(client.receive, asyncio.Event().wait(), caller)
+        await disconnects.while_there(client.receive, asyncio.Event().wait(), caller)
     assert caller.disconnected
     assert asyncio.current_task().cancelling() == 0
 
@@ -120,7 +120,7 @@ async def test_work_ends_when_its_client_has_left(at_once):
 async def test_a_cancellation_from_elsewhere_is_passed_on(at_once):
     """A replica that shuts down is no client that left."""
     caller = AsgiCaller([], None)
-    task = asyncio.ensure_future(departures.while_there(Client().receive, asyncio.Event().wait(), caller))
+    task = asyncio.ensure_future(disconnects.while_there(Client().receive, asyncio.Event().wait(), caller))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
