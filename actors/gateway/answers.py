@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from actors.gateway import replies
 from actors.gateway.headers import HeaderList
-from actors.gateway.payment_terms import Terms
 from actors.gateway.pipeline import Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import Send
@@ -37,18 +36,18 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     return Response(200, b"", served_by((answer,)), charges, answer.reply_parts(raw_id), (answer,))
 
 
-def batch(items: Sequence[Reply], request_id: str, page: Terms) -> Response:
-    """Answers and refusals of a batch, in order."""
+def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> Response:
+    """Answers and refusals of a batch, in order. deposit: where to deposit, for calls that lack credits."""
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
-        body = b"[" + b",".join(_item(reply, request_id, page) for reply in items) + b"]"
+        body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
         return Response(200, body, served_by(answers), charges, refused=refused)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")
-        parts += (_item(reply, request_id, page),) if reply.answer is None else reply.answer.reply_parts(reply.id)
+        parts += (_item(reply, request_id, deposit),) if reply.answer is None else reply.answer.reply_parts(reply.id)
     return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused)
 
 
@@ -99,8 +98,8 @@ async def send_parts(
     return True
 
 
-def _item(reply: Reply, request_id: str, page: Terms) -> bytes:
+def _item(reply: Reply, request_id: str, deposit: dict[str, str]) -> bytes:
     if reply.answer is not None:
         return reply.answer.reply(reply.id)
     assert reply.refusal is not None
-    return replies.error_object(reply.refusal, reply.id, request_id, page)
+    return replies.error_object(reply.refusal, reply.id, request_id, deposit)

@@ -1,56 +1,85 @@
-"""Who may put calls to the pipeline: the credential is proven, and callers with too many refusals are told to wait.
+"""Authenticates requests: from a request to the caller whose account it names, or to a refusal.
 
-Implements: interface specification, "Priority and failure"; hostile inputs 35 and 50.
-Synchronous: neither the account's owner nor a store is asked. Every door for calls asks here first; limits on refusals
-are refusal_limits.py's.
+Implements: interface specification, "Authentication" and "Priority and failure"; hostile inputs 35, 50 and 51.
+Every door asks here, and only here. `authenticate` is synchronous: neither the account's owner nor a store is asked.
+`authenticate_payment` takes time, as it moves money.
 """
 
-from actors.calls import Proof
+from collections.abc import Iterable
+
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
-from actors.gateway.headers import HeaderList
-from actors.gateway.pipeline import Replies
+from actors.gateway.address_limits import AddressLimits
+from actors.gateway.payments import PaymentDoor
 from actors.gateway.refusal_limits import RefusalLimits, Wait
-from actors.gateway.requests import Caller
+from actors.gateway.requests import Caller, Client, RefusedCaller, Request
 from actors.gateway.sign_in import SignIn
-from actors.identity.proofs import prove
+from actors.identity.proofs import Accept, prove
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
-_TOO_MANY = Refusal(
-    Err.RATE_LIMITED, hint="too many refused calls in one second; correct them and go on after Retry-After"
-)
+_HINT = "too many refused calls in one second; correct them and go on after Retry-After"
 
 
-class Entrance:
-    def __init__(self, identity: IdentityConfig, clock: Clock, sign_in: SignIn, limits: RefusalLimits) -> None:
+class Authenticator:
+    def __init__(
+        self,
+        identity: IdentityConfig,
+        clock: Clock,
+        sign_in: SignIn,
+        limits: RefusalLimits,
+        addresses: AddressLimits,
+        payments: PaymentDoor,
+    ) -> None:
         self._identity, self._clock, self._sign_in, self._limits = identity, clock, sign_in, limits
+        self._addresses, self._payments = addresses, payments
 
-    def enter(self, sent: HeaderList, query: bytes, path: bytes, body: bytes, caller: Caller) -> Proof | Replies:
-        """The proof under which a POST goes on; or the replies to one that goes no further.
+    def authenticate(
+        self, request: Request, accept: Accept = Accept.ANY, counts_refusals: bool = True
+    ) -> Caller | Refusal:
+        """Name the caller of a request by its credential.
 
-        Not asked about a request that was paid for: its money has moved, so it goes on in any case.
+        counts_refusals: whether a caller with too many refused calls is told to wait, and a refusal counts for that.
+        False for pages, as their requests are limited by address.
         """
-        proof = prove(sent, query, "POST", path, body, self._clock.now(), self._identity)
+        now = self._clock.now()
+        proof = prove(
+            request.headers, request.query, request.method, request.path, request.body, now, self._identity, accept
+        )
         if proof is None:
-            proof = self._sign_in.proof(sent, self._clock.now()) or _NO_CREDENTIALS
+            signed_in = self._sign_in.proof(request.headers, now) if accept is Accept.ANY else None
+            proof = signed_in or _NO_CREDENTIALS
         if isinstance(proof, Refusal):
-            return self.refuse(Replies((), proof, None), caller)
-        if self._limits.waiting:
-            wait = self._limits.wait(proof, caller, self._clock.now())
+            return (counts_refusals and self.count_refusals((proof.err,), request.client)) or proof
+        if self._limits.waiting and counts_refusals:
+            wait = self._limits.wait(proof, request.client, now)
             if wait is not None:
                 return _told_to_wait(wait)
-        return proof
+        return Caller(proof)
 
-    def refuse(self, refused: Replies, caller: Caller) -> Replies:
-        """These refusals of a caller who has proven nothing; in their place a wait, when there were too many."""
+    @property
+    def takes_payments(self) -> bool:
+        """Whether an x402 payment decides, in place of credentials, whose account pays. Else its header is ignored."""
+        return self._payments.takes_payments
+
+    async def authenticate_payment(self, request: Request) -> Caller | Refusal:
+        """Settle the payment of a request, and name its payer as the caller.
+
+        The money moves, so only a request that is not refused for free may ask; its caller is never told to wait.
+        """
+        too_many = await self._addresses.refusal(request)
+        address = self._addresses.name_of(request.client)
+        return too_many or await self._payments.take(request, address, self._clock.now())
+
+    def count_refusals(self, errs: Iterable[Err], client: Client) -> Refusal | None:
+        """Count refusals of a client that has proven nothing. A refusal in their place when there were too many."""
         now = self._clock.now()
-        wait = self._limits.wait(None, caller, now) if self._limits.waiting else None
+        wait = self._limits.wait(None, client, now) if self._limits.waiting else None
         if wait is not None:
             return _told_to_wait(wait)
-        self._limits.count(None, caller, refused.errs(), None, 0, now)
-        return refused
+        self._limits.count(None, client, errs, None, 0, now)
+        return None
 
 
-def _told_to_wait(wait: Wait) -> Replies:
-    return Replies((), _TOO_MANY, wait.figures, wait.credits_remaining)
+def _told_to_wait(wait: Wait) -> RefusedCaller:
+    return RefusedCaller(Err.RATE_LIMITED, hint=_HINT, figures=wait.figures, credits_remaining=wait.credits_remaining)

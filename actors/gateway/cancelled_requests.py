@@ -25,7 +25,7 @@ from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import HoldRequest, Outcome, SettleRequest, operation_at
 from actors.clock import Clock
 from actors.gateway import outcomes
-from actors.gateway.requests import Caller
+from actors.gateway.requests import Client
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import NodeAnswer
 
@@ -36,7 +36,7 @@ _GONE = int(Outcome.CLIENT_GONE)
 
 
 class Abandoned:
-    """caller, of a request: None where a cancelled request always means that its client left."""
+    """client, of a request: None where a cancelled request always means that its client left."""
 
     def __init__(self, accounts: AccountsClient, clock: Clock, metrics: Metrics) -> None:
         self._accounts, self._clock, self._metrics = accounts, clock, metrics
@@ -59,18 +59,18 @@ class Abandoned:
         """The node has this send; its answer decides."""
         self._in_background(self._settle_send(answer, ceiling, release))
 
-    def post(self, settle: SettleRequest, caller: Caller | None) -> None:
+    def post(self, settle: SettleRequest, client: Client | None) -> None:
         """Answered by the node; the owner was asked to post the charge, and has not answered."""
-        if has_left(caller):
+        if has_left(client):
             # The request to post may be on its way already; asked again it changes nothing.
             self._in_background(self._settle(ended(settle, settle.charged, _GONE)))
         else:
             self._accounts.void(settle)
 
-    def answers(self, charges: Sequence[SettleRequest], caller: Caller | None) -> None:
+    def answers(self, charges: Sequence[SettleRequest], client: Client | None) -> None:
         """Posted, and not delivered."""
         for charge in charges:
-            if has_left(caller):
+            if has_left(client):
                 self._accounts.delivered(charge.pubkey, charge.operation)
             else:
                 self._accounts.void(charge)
@@ -113,9 +113,9 @@ class Abandoned:
         task.add_done_callback(self._tasks.discard)
 
 
-def has_left(caller: Caller | None) -> bool:
+def has_left(client: Client | None) -> bool:
     """Whether a request was cancelled because its client left, and not because this server gives it up."""
-    return caller is None or caller.disconnected
+    return client is None or client.disconnected
 
 
 def ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:

@@ -1,69 +1,65 @@
-"""Notices that a client has left while its call is being worked on.
+"""Cancels the work on a request whose client has disconnected.
 
-Implements: hostile input 36 (what a caller who leaves early pays is pipeline.py's).
-A shell. Looking costs a task, so it begins only when a call takes long enough for anybody to leave: most never pay it.
+Implements: hostile input 36. cancelled_requests.py says what such a request costs.
+A shell for the requests that come by way of ASGI. Waiting for the disconnection takes a task, so that task starts only
+when a call takes longer than most do.
 """
 
 import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from actors.gateway.requests import AsgiCaller, ClientLeftError, Receive
+from actors.gateway.requests import AsgiClient, ClientLeftError
 
 LOOK_AFTER_SECONDS = 0.1
 
 _Result = TypeVar("_Result")
 
 
-class Departure:
-    """Watches for the task that makes it, from LOOK_AFTER_SECONDS on; cancels that task when its client is gone.
+class DisconnectWatch:
+    """Cancels the task that made it when the client disconnects; waits for that from LOOK_AFTER_SECONDS on.
 
-    The body must have been read whole: from then on the only thing left to receive is the disconnect.
+    The request's body must have been read whole: the disconnection is then all that is left to receive.
     """
 
-    def __init__(self, receive: Receive, caller: AsgiCaller | None = None) -> None:
-        self.noticed = False
-        self._receive, self._caller = receive, caller
+    def __init__(self, client: AsgiClient) -> None:
+        self._client = client
         self._task = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER_SECONDS, self._begin)
         self._watcher: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Must be called, in the task's own turn, before it answers."""
+        """Must be called by the task itself, before it answers."""
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
 
     def absorb(self) -> None:
-        """The cancellation that this asked for has been dealt with; the task is as if never cancelled."""
-        assert self.noticed and self._task is not None
+        """Make the task as if it had never been cancelled, once the disconnection has been dealt with."""
+        assert self._client.disconnected and self._task is not None
         self._task.uncancel()
 
     def _begin(self) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._look())
+        self._watcher = asyncio.get_running_loop().create_task(self._wait())
 
-    async def _look(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def _wait(self) -> None:
+        assert self._client.receive is not None
+        while (await self._client.receive())["type"] != "http.disconnect":
             pass
-        self.noticed = True
-        if self._caller is not None:
-            self._caller.disconnected = True
+        self._client.disconnected = True
         assert self._task is not None
         self._task.cancel()
 
 
-async def while_there(receive: Receive, work: Awaitable[_Result], caller: AsgiCaller | None = None) -> _Result:
-    """The result of the work. Raises ClientLeftError when the client leaves first, with the work cancelled.
-
-    receive: of a request whose body was read whole. caller: is marked as disconnected before the work is cancelled.
-    """
-    departure = Departure(receive, caller)
+async def unless_disconnected(client: AsgiClient, work: Awaitable[_Result]) -> _Result:
+    """Give the result of the work. Raises ClientLeftError when the client disconnects first; the work is cancelled."""
+    watch = DisconnectWatch(client)
     try:
         return await work
     except asyncio.CancelledError:
-        if not departure.noticed:
+        if not client.disconnected:
             raise
-        departure.absorb()
+        watch.absorb()
         raise ClientLeftError from None
     finally:
-        departure.stop()
+        watch.stop()

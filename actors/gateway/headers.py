@@ -11,7 +11,8 @@ import functools
 from actors.calls import Figures
 from actors.events import LOW_BALANCE_CREDITS
 
-HeaderList = list[tuple[bytes, bytes]]
+Header = tuple[bytes, bytes]
+HeaderList = list[Header]
 
 JSON_CONTENT = (b"content-type", b"application/json")
 _LOW = (b"x-credits-low", b"true")

@@ -42,7 +42,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class BadCall(msgspec.Struct, frozen=True):
-    """What stands where a call should; in a batch it has its own error object."""
+    """A refused item of a batch, which has its own error object, or a body that is refused whole."""
 
     id: bytes
     refusal: Refusal
@@ -79,30 +79,29 @@ _BAD_PARAMS = _invalid('"params" must be an array')
 _OBJECT_PARAMS = Refusal(Err.INVALID_PARAMS, '"params" must be an array')
 
 
-def parse(body: bytes) -> Call | BadCall | list[Call | BadCall] | Refusal:
-    """A single call, a batch in order, or the refusal of the whole body (no JSON, no calls, empty, too long)."""
+def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
+    """A single call, or a batch in order. A body that is refused whole (no JSON, no calls, empty, too long) is one
+    BadCall."""
     try:
         value = orjson.loads(body)
         if type(value) is dict:
             return _read(body, value, _effort(body))
         if type(value) is not list:
-            return _NOT_CALLS
+            return BadCall(NO_ID, _NOT_CALLS)
         if not value:
-            return _EMPTY_BATCH
+            return BadCall(NO_ID, _EMPTY_BATCH)
         if len(value) > BATCH_CALLS_MAX:
-            return _LONG_BATCH
+            return BadCall(NO_ID, _LONG_BATCH)
         effort = _effort(body)
         return [_read(bytes(raw), item, effort) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
-        return _NOT_JSON
+        return BadCall(NO_ID, _NOT_JSON)
 
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
     """The id that a request is refused with before it is worked on. None: it is a batch, or longer than bytes_max."""
     parsed = parse(body) if len(body) <= bytes_max else []
-    if isinstance(parsed, list):
-        return None
-    return NO_ID if isinstance(parsed, Refusal) else parsed.id
+    return None if isinstance(parsed, list) else parsed.id
 
 
 def _effort(body: bytes) -> tuple[bool, bool]:

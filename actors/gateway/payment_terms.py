@@ -1,8 +1,8 @@
-"""What a caller without credits is told: where to deposit, and the same for x402 clients in both their dialects.
+"""The payment terms of a 402: where to deposit, and the same as an offer for x402 clients of both versions.
 
 Implements: interface specification, "HTTP statuses and bodies" (402); x402 protocol versions 1 and 2, scheme `exact`
 on SVM; decisions 1 (network ids) and 3.6.
-Pure: made per path from configuration and the newest blockhash. Reading payments is payments.py's.
+Terms are made per path from configuration and the newest blockhash. Reading payments is payments.py's.
 
 Version 2 clients read the PAYMENT-REQUIRED header (standard base64, padded) and nothing else; version 1 clients read
 `x402Version: 1` and `accepts` at the top of the body. Both are always sent together: one current client chokes on
@@ -10,13 +10,14 @@ the body without the header.
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from actors.config import PaymentsConfig
+from actors.gateway.sign_in import EXTENSION, NONCE_BYTES, SignIn
 from actors.units import usdc_text
 from actors.x402_types import BlockhashHint, Network, mint_of, network_of
 
@@ -49,7 +50,7 @@ def build(payments: PaymentsConfig, public_url: str, path: str, hint: BlockhashH
     """public_url: origin that clients see, without a slash at its end; path: starts with one.
 
     payments.network None means mainnet. Without a sponsor no x402 client could pay, so no x402 terms are offered.
-    hint: saves payers of version 2 a question to a node; it is another one every few seconds.
+    hint: saves payers of version 2 a question to a node. It changes every few seconds.
     """
     network = network_of(payments)
     mint = mint_of(payments)
@@ -100,6 +101,39 @@ def discovery(payments: PaymentsConfig, public_url: str, resources: Iterable[tup
         "pricing": f"{base}/pricing",
         "deposit": build(payments, public_url, "/").deposit,
     }
+
+
+class TermsByPath:
+    """The terms of the paths that take credentials, made again only when the blockhash in them is a new one.
+
+    public_url: see build(). hint: gives the newest blockhash, or None. deposit: where to deposit, on every path.
+    """
+
+    def __init__(
+        self,
+        payments: PaymentsConfig,
+        public_url: str,
+        sign_in: SignIn,
+        randomness: Callable[[int], bytes],
+        hint: Callable[[], BlockhashHint | None],
+    ) -> None:
+        self._payments, self._public_url, self._sign_in = payments, public_url, sign_in
+        self._randomness, self._hint = randomness, hint
+        self._known: dict[bytes, tuple[BlockhashHint | None, Terms]] = {}  # Only paths that are served: few.
+        self.deposit = build(payments, public_url, "/").deposit
+
+    def of(self, path: bytes, now: int) -> Terms:
+        """The terms for one 402: with a nonce to sign in with, a new one each time."""
+        hint = self._hint()
+        known, terms = self._known.get(path, (None, None))
+        if terms is None or known != hint:
+            terms = build(self._payments, self._public_url, path.decode("ascii"), hint)
+            self._known[path] = (hint, terms)
+        if not terms.v2:
+            return terms
+        url = terms.v2["resource"]["url"]
+        offered = self._sign_in.offer(url, now, self._randomness(NONCE_BYTES))
+        return terms if offered is None else terms.with_extension(EXTENSION, offered)
 
 
 def _hinted(accept: dict[str, Any], hint: BlockhashHint | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ credits. Payers reach their accounts by their wallet's signature, such as sign_i
 
 import base64
 import binascii
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,19 +24,17 @@ from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
-from actors.gateway.headers import HeaderList
-from actors.gateway.payment_terms import Terms
+from actors.gateway.headers import Header, HeaderList
+from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.replies import Response
+from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2, Caller, RefusedCaller, Request
 from actors.telemetry.metrics import Metrics
 from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
 
-HEADER_V2, HEADER_V1 = b"payment-signature", b"x-payment"
-HEADERS = frozenset((HEADER_V2, HEADER_V1))
 _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
 _PRIVATE = (b"cache-control", b"private, no-store")  # A receipt tells the payer's balance.
 _TRANSACTION_BYTES_MAX = 1_232
-Refuse = Callable[[Refusal, Terms], Response]
 # HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
 
@@ -50,44 +47,34 @@ class Offered(msgspec.Struct, frozen=True):
     least_base_units: int
 
 
-class Paid(msgspec.Struct, frozen=True):
-    """A payment that was settled for this request, which is the only one it is good for.
-
-    proof: of the payer's account. credits: the most that the calls of this request may cost together. headers: the
-    receipt, for whatever answer the calls get.
-    """
-
-    proof: ProvenProof
-    credits: int
-    headers: HeaderList
-
-
 class PaymentDoor:
     """desk None: no payments are taken, and their headers are not looked at."""
 
-    def __init__(self, payments: PaymentsConfig, desk: PaymentDesk | None, metrics: Metrics) -> None:
-        self._payments, self._desk, self._metrics = payments, desk, metrics
+    def __init__(
+        self, payments: PaymentsConfig, desk: PaymentDesk | None, terms: TermsByPath, metrics: Metrics
+    ) -> None:
+        self._payments, self._desk, self._terms, self._metrics = payments, desk, terms, metrics
         self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
 
     @property
     def takes_payments(self) -> bool:
         return self._desk is not None and self._payments.sponsor_pubkey is not None
 
-    async def take(self, sent: list[tuple[bytes, bytes]], address: str, page: Terms, refuse: Refuse) -> Paid | Response:
-        """Settle what the headers of this request offer. A response when the call cannot be made under it.
+    async def take(self, request: Request, address: str, now: int) -> Caller | RefusedCaller:
+        """Settle the payment that a request came with. Its payer is the caller, with the credits that it brought.
 
-        address: of the client. refuse: gives a refusal the body that the route's clients expect, with these terms.
+        address: of the client, in the form that request limits use.
         """
         assert self._desk is not None, "asked without payments"
-        offered = read_offer(sent, self._payments)
+        offered = read_offer(request.headers, self._payments)
         if isinstance(offered, Refusal):
-            response = refuse(offered, page)
-            if response.status == 400 and page.header:
-                response.headers.append((b"payment-required", page.header))
-            return response
+            header = self._terms.of(request.path, now).header if offered.err is Err.INVALID_REQUEST else b""
+            return RefusedCaller(
+                offered.err, offered.detail, headers=((b"payment-required", header),) if header else ()
+            )
         settled = self._counted(await self._desk.pay(offered.transaction, offered.least_base_units, address))
         if isinstance(settled, NotSettled):
-            return self._refused(offered.version, settled, page, refuse)
+            return self._refused(offered.version, settled)
         receipt = {
             "success": True,
             "transaction": settled.signature,
@@ -100,9 +87,10 @@ class PaymentDoor:
                 "balance": settled.balance,
             },
         }
-        return Paid(ProvenProof(settled.pubkey), settled.worth, self._receipt(offered.version, receipt))
+        sent = (_receipt(offered.version, receipt), _PRIVATE)
+        return Caller(ProvenProof(settled.pubkey), settled.worth, sent)
 
-    def _refused(self, version: int, lack: NotSettled, page: Terms, refuse: Refuse) -> Response:
+    def _refused(self, version: int, lack: NotSettled) -> RefusedCaller:
         receipt: dict[str, Any] = {
             "success": False,
             "transaction": lack.signature,
@@ -114,20 +102,15 @@ class PaymentDoor:
             receipt["payer"] = lack.payer
         status = _STATUS.get(lack.lack, 402)
         err = {503: Err.SERVICE_TEMPORARILY_UNAVAILABLE, 429: Err.RATE_LIMITED}.get(status, Err.PAYMENT_REQUIRED)
-        # Fresh terms would ask for the same money again while the first payment may still land.
-        no_offer = lack.may_land or lack.lack is Lack.NOT_SPONSORED  # A new payment would be refused as this one was.
-        response = refuse(Refusal(err, lack.message), page.bare() if no_offer else page)
-        response.headers += self._receipt(version, receipt, private=False)
-        return response
+        # An offer would ask for the same money again while the first payment may still land; and a new payment of a
+        # payer that is not sponsored would be refused as this one was.
+        offers = not lack.may_land and lack.lack is not Lack.NOT_SPONSORED
+        return RefusedCaller(err, lack.message, headers=(_receipt(version, receipt),), offers_payment=offers)
 
     def _counted(self, settled: Settled | NotSettled) -> Settled | NotSettled:
         """The same, counted by its result: settled, or the name of what it lacked."""
         self._metrics.payments.add(("settled" if isinstance(settled, Settled) else settled.lack.name.lower(),))
         return settled
-
-    def _receipt(self, version: int, receipt: dict[str, Any], private: bool = True) -> HeaderList:
-        found: HeaderList = [(_RECEIPTS[version], base64.b64encode(orjson.dumps(receipt)))]
-        return [*found, _PRIVATE] if private else found
 
     # --- POST /x402/settle
 
@@ -178,9 +161,13 @@ class PaymentDoor:
         return Response(status, orjson.dumps(document), added)
 
 
-def read_offer(sent: list[tuple[bytes, bytes]], payments: PaymentsConfig) -> Offered | Refusal:
+def _receipt(version: int, receipt: dict[str, Any]) -> Header:
+    return _RECEIPTS[version], base64.b64encode(orjson.dumps(receipt))
+
+
+def read_offer(sent: HeaderList, payments: PaymentsConfig) -> Offered | Refusal:
     """The payment of the version 2 header, else of the version 1 one; wallets that send both send the same twice."""
-    for name, version in ((HEADER_V2, 2), (HEADER_V1, 1)):
+    for name, version in ((PAYMENT_V2, 2), (PAYMENT_V1, 1)):
         values = [value for header, value in sent if header == name]
         if len(values) > 1:
             return _invalid("the payment header came more than once")

@@ -36,7 +36,7 @@ from actors.gateway.admission import AdmittedCall, admit
 from actors.gateway.cancelled_requests import Abandoned, ended
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
-from actors.gateway.requests import Caller
+from actors.gateway.requests import Client
 from actors.gateway.rpc_batches import BatchRun, Granted
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import Node, NodeAnswer
@@ -90,7 +90,7 @@ class Pipeline:
     """Belongs to one event loop. edge: random bytes of this process, which make its operation ids unique.
 
     limits: told of every refusal, and of credentials that are good; authentication.py asks them who has to wait.
-    caller, of a request: None where a cancelled request always means that its client left.
+    client, of a request: None where a cancelled request always means that its client left.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Pipeline:
         self._metrics = metrics or Metrics()
         self._abandoned = Abandoned(accounts, clock, self._metrics)
 
-    async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, caller: Caller | None = None) -> Replies:
+    async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, client: Client | None = None) -> Replies:
         """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
 
         call: also admitted already, by a door whose work is not in the catalog and has a price of its own.
@@ -123,7 +123,7 @@ class Pipeline:
         else:
             admitted = admit(call) if type(call) is Call else call.refusal  # type: ignore[union-attr]
         if isinstance(admitted, Refusal):
-            return self._counted(proof, caller, await self._refuse(proof, [Reply(call.id, None, admitted)]))
+            return self._counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
         if self._in_flight >= self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += 1
@@ -132,22 +132,22 @@ class Pipeline:
             held_at = self._clock.now()
             held = await self._hold(HoldRequest(operation, proof, admitted.plan.items))
             if held.refusal is not None:
-                return self._counted(proof, caller, _whole(held))
+                return self._counted(proof, client, _whole(held))
             verdict = held.verdicts[0]
             if verdict is not None:
                 assert held.figures is not None
                 reply = Reply(call.id, None, Refusal(Err[verdict]))
                 done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
-                return self._counted(proof, caller, done)
+                return self._counted(proof, client, done)
             self._limits.confirmed(proof)
-            reply = await self._carry_out(admitted, operation, held, held_at, caller)
+            reply = await self._carry_out(admitted, operation, held, held_at, client)
             return Replies((reply,), None, held.figures, reply.credits_remaining)
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
             self._in_flight -= 1
 
-    async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], caller: Caller | None = None) -> Replies:
+    async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], client: Client | None = None) -> Replies:
         """All calls under one hold, worked on at once, each with its own verdict and charge; replies in order."""
         verdicts = [admit(call) if isinstance(call, Call) else call.refusal for call in calls]
         admitted = [verdict for verdict in verdicts if isinstance(verdict, AdmittedCall)]
@@ -157,12 +157,12 @@ class Pipeline:
         ]
         if not admitted:
             refused = [reply for reply in replies if reply is not None]
-            return self._counted(proof, caller, await self._refuse(proof, refused))
+            return self._counted(proof, client, await self._refuse(proof, refused))
         if self._in_flight + len(admitted) > self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += len(admitted)
         try:
-            done = await self._carry_out_all(proof, admitted, caller)
+            done = await self._carry_out_all(proof, admitted, client)
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
@@ -170,7 +170,7 @@ class Pipeline:
         if done.refusal is None:
             ends = iter(done.items)
             done.items = [reply if reply is not None else next(ends) for reply in replies]
-        return self._counted(proof, caller, done)
+        return self._counted(proof, client, done)
 
     def start_over(self, edge: bytes) -> None:
         """Name operations by this edge id from now on: an owner has given up the one before."""
@@ -203,10 +203,10 @@ class Pipeline:
 
     # --- the steps
 
-    def _counted(self, proof: Proof, caller: Caller | None, done: Replies) -> Replies:
+    def _counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """The same replies, with what they refuse counted against the caller."""
         credits_remaining = done.credits_remaining or 0
-        self._limits.count(proof, caller, done.errs(), done.figures, credits_remaining, self._clock.now())
+        self._limits.count(proof, client, done.errs(), done.figures, credits_remaining, self._clock.now())
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
@@ -233,7 +233,7 @@ class Pipeline:
             self._abandoned.hold(request)
             raise
 
-    async def _carry_out_all(self, proof: Proof, admitted: Sequence[AdmittedCall], caller: Caller | None) -> Replies:
+    async def _carry_out_all(self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None) -> Replies:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
 
         async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
@@ -247,7 +247,7 @@ class Pipeline:
 
         async def carry_out(item: AdmittedCall, granted: Granted, index: int) -> Reply:
             operation = operation_at(granted.operation, index)
-            return await self._carry_out(item, operation, granted.held, granted.held_at, caller)
+            return await self._carry_out(item, operation, granted.held, granted.held_at, client)
 
         def give_up(item: AdmittedCall, granted: Granted, index: int) -> None:
             operation = operation_at(granted.operation, index)
@@ -258,7 +258,7 @@ class Pipeline:
             held = await batch.run()
         except asyncio.CancelledError:
             posted = [end.charge for end in batch.ends if isinstance(end, Reply) and end.charge is not None]
-            self._abandoned.answers(posted, caller)
+            self._abandoned.answers(posted, client)
             raise
         if held.refusal is not None:
             return _whole(held)
@@ -273,7 +273,7 @@ class Pipeline:
         return Replies(ends, None, newest, max(known)[1])
 
     async def _carry_out(
-        self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, caller: Caller | None
+        self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None
     ) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan, began = admitted.plan, self._clock.monotonic()
@@ -293,7 +293,7 @@ class Pipeline:
             reply = await self._release(admitted.id, answer, ending.refusal, settle, held)
         else:
             settle = ended(settle, ending.charged, ending.outcome)
-            reply = await self._post(admitted.id, answer, settle, caller)
+            reply = await self._post(admitted.id, answer, settle, client)
         posted = reply.charge is not None
         seconds = self._clock.monotonic() - began
         self._metrics.call_ended(
@@ -301,14 +301,14 @@ class Pipeline:
         )
         return reply
 
-    async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, caller: Caller | None) -> Reply:
+    async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, client: Client | None) -> Reply:
         self._messages = message = self._messages + 1
         try:
             settled = await self._accounts.settle(settle)
         except OwnerUnavailable:
             settled = SettleReply(False, 0)
         except asyncio.CancelledError:
-            self._abandoned.post(settle, caller)
+            self._abandoned.post(settle, client)
             raise
         if settled.ok:
             return Reply(raw_id, answer, None, settled.credits_remaining, settle, message)

@@ -23,7 +23,7 @@ import msgspec
 
 from actors.calls import Figures, KeyProof, Proof, SessionProof
 from actors.errors import Err
-from actors.gateway.requests import Caller
+from actors.gateway.requests import Client
 from actors.identity.addresses import UNKNOWN
 from actors.units import routing_bytes
 
@@ -56,7 +56,7 @@ class RefusalLimits:
     Addresses that cannot be known share one name and are not limited: one of them must not lock out the others.
     """
 
-    def __init__(self, per_account: int, per_address: int, address_of: Callable[[Caller], str]) -> None:
+    def __init__(self, per_account: int, per_address: int, address_of: Callable[[Client], str]) -> None:
         self._per_account, self._per_address, self._address_of = per_account, per_address, address_of
         self.waiting: dict[
             bytes | str, Wait
@@ -66,7 +66,7 @@ class RefusalLimits:
         self._confirmed: set[bytes] = set()
         self._confirmed_before: set[bytes] = set()
 
-    def wait(self, proof: Proof | None, caller: Caller | None, now: int) -> Wait | None:
+    def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
         """What this caller is told when it has to wait; None: it may go on. proof None: it has shown no credential."""
         self._turn(now)
         if not self.waiting:
@@ -79,7 +79,7 @@ class RefusalLimits:
                     return found
             if confirmed:
                 return None
-        return None if caller is None else self.waiting.get(self._address_of(caller))
+        return None if client is None else self.waiting.get(self._address_of(client))
 
     def confirmed(self, proof: Proof) -> None:
         """The owner of the account took this credential. On the path of every admitted call."""
@@ -90,7 +90,7 @@ class RefusalLimits:
     def count(
         self,
         proof: Proof | None,
-        caller: Caller | None,
+        client: Client | None,
         errs: Iterable[Err],
         figures: Figures | None,
         credits_remaining: int,
@@ -105,7 +105,7 @@ class RefusalLimits:
             return
         self._turn(now)
         if proof is None or figures is None or Err.NONCE_REUSED in found:
-            self._count_stranger(proof, caller, found)
+            self._count_stranger(proof, client, found)
             return
         self._confirm(_credential(proof))
         told = Figures(credits_remaining, figures.rate_limit, 0, now + 1)
@@ -113,7 +113,7 @@ class RefusalLimits:
             _account(proof), len(found), max(self._per_account, figures.rate_limit), Wait(told, credits_remaining)
         )
 
-    def _count_stranger(self, proof: Proof | None, caller: Caller | None, found: list[Err]) -> None:
+    def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err]) -> None:
         if proof is not None and not _DISPROVED.isdisjoint(found):
             credential = _credential(proof)
             self._confirmed.discard(credential)
@@ -121,7 +121,7 @@ class RefusalLimits:
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
                 self._add(_account(proof), len(found), self._per_account, self._strangers_wait(self._per_account))
-        address = UNKNOWN if caller is None else self._address_of(caller)
+        address = UNKNOWN if client is None else self._address_of(client)
         if address != UNKNOWN:
             self._add(address, len(found), self._per_address, self._strangers_wait(self._per_address))
 

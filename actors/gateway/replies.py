@@ -1,12 +1,12 @@
-"""Bodies and statuses of everything that is not a node's own answer.
+"""HTTP answers of our own: refusals as bodies and statuses.
 
 Implements: interface specification, "Proxy error codes" and "HTTP statuses and bodies"; decisions 3.2 (`data.source`,
 `data.constant`) and "batch replies".
-Pure. Rows of the error table with a code become JSON-RPC errors where the request was JSON-RPC; rows without one, and
+Rows of the error table with a code become JSON-RPC errors where the request was JSON-RPC. Rows without one, and
 refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from actors.calls import SettleRequest
 from actors.errors import Err, ErrorRow, Refusal
 from actors.gateway import admission, headers
 from actors.gateway.headers import HeaderList
-from actors.gateway.payment_terms import Terms
+from actors.gateway.payment_terms import Terms, TermsByPath
+from actors.gateway.requests import RefusedCaller, Request
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _METHOD_NOT_FOUND_CODE = -32601
@@ -28,9 +29,9 @@ _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has 
 class Response(msgspec.Struct):
     """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
 
-    refused: constants of the error table that the body tells, for the figures. charges: what was posted for what is in
-    the body. parts: a body too large to be one text, in place of `body`;
-    kept: what must live until those have been sent. id: of the request, as the logs know it; set by the door.
+    charges: posted for the node's answers in the body. parts: a body too large to be one text, in place of `body`.
+    kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
+    door. refused: constants of the error table that the body names, for the metrics.
     """
 
     status: int
@@ -43,30 +44,43 @@ class Response(msgspec.Struct):
     refused: Sequence[str] = ()
 
 
-def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms) -> Response:
-    """The answer to a single JSON-RPC call that was refused."""
-    row = refusal.err.row
+class ErrorReplies:
+    """Makes the answers to refused requests, with the payment terms of their path where they have to pay."""
+
+    def __init__(self, terms: TermsByPath, now: Callable[[], int]) -> None:
+        self._terms, self._now = terms, now
+        self.deposit = terms.deposit
+
+    def reply(self, refusal: Refusal, request: Request, raw_id: bytes | None = None) -> Response:
+        """The answer to a request that is refused whole. raw_id: of its single JSON-RPC call; None: it has none."""
+        terms = self._terms.of(request.path, self._now()) if refusal.err.row.http == 402 else None
+        more = refusal if isinstance(refusal, RefusedCaller) else RefusedCaller(refusal.err)
+        if terms is not None and not more.offers_payment:
+            terms = terms.bare()
+        response = plain(refusal, request.id, terms) if raw_id is None else single(refusal, raw_id, request.id, terms)
+        response.headers += more.headers
+        if more.figures is not None:
+            headers.add_figures(response.headers, more.figures, more.credits_remaining, self._now())
+        return response
+
+
+def single(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms | None) -> Response:
+    """The answer to a single JSON-RPC call that was refused. terms: of the path, for a 402."""
     if code_of(refusal) is None:
         return plain(refusal, request_id, terms)
-    is_402 = refusal.err in _WITH_TERMS
-    body = error_object(refusal, raw_id, request_id, terms, alone=True)
-    if is_402 and terms.v1_accepts:
-        body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
+    row = _row(refusal)
+    if terms is None or refusal.err not in _WITH_TERMS:
+        body = error_object(refusal, raw_id, request_id, {})
+    else:
+        body = error_object(refusal, raw_id, request_id, terms.deposit | ({"x402": terms.v2} if terms.v2 else {}))
+        if terms.v1_accepts:
+            body = b'%b,"x402Version":1,"accepts":%b}' % (body[:-1], orjson.dumps(terms.v1_accepts))
     return Response(row.http, body, _headers(row, terms), refused=(refusal.err.name,))
 
 
-def plain(
-    refusal: Refusal,
-    request_id: str,
-    terms: Terms | None = None,
-    http: int | None = None,
-    retry_seconds: int | None = None,
-) -> Response:
-    """A plain HTTP error. terms: of the path, where it takes credentials. http, retry_seconds: where the table's status
-    or its time to wait is not right for this one."""
-    row = refusal.err.row
-    if retry_seconds is not None:
-        row = replace(row, retry_seconds=retry_seconds)
+def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: int | None = None) -> Response:
+    """A plain HTTP error. terms: of the path, for a 402. http: where the table's status is not right for this one."""
+    row = _row(refusal)
     hint = refusal.hint or row.hint
     message = refusal.message + (f" ({hint})" if hint and not refusal.detail else "")
     name = _PLAIN_NAMES.get(refusal.err, refusal.err.name)
@@ -80,30 +94,42 @@ def plain(
     return Response(http or row.http, orjson.dumps(body), _headers(row, terms), refused=(refusal.err.name,))
 
 
-def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Terms, alone: bool = False) -> bytes:
-    """The whole JSON-RPC error response. alone: not one of a batch, where a hundred x402 terms would be no help."""
-    row = refusal.err.row
+def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Mapping[str, Any]) -> bytes:
+    """The whole JSON-RPC error response. terms: fields of error.data where the caller has to pay."""
+    row = _row(refusal)
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
     if hint := refusal.hint or row.hint:
         data["hint"] = hint
     if row.retry_seconds is not None:
         data["retry_after_secs"] = row.retry_seconds
     if refusal.err in _WITH_TERMS:
-        data |= terms.deposit
-        if alone and terms.v2:
-            data["x402"] = terms.v2
+        data |= terms
     code = code_of(refusal)
     error = {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}
     return b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error), raw_id)
 
 
+def _row(refusal: Refusal) -> ErrorRow:
+    row = refusal.err.row
+    if isinstance(refusal, RefusedCaller) and refusal.retry_seconds is not None:
+        return replace(row, retry_seconds=refusal.retry_seconds)
+    return row
+
+
 def code_of(refusal: Refusal) -> int | None:
-    """The table's code, but for the one denied method that has two rows of the interface for itself."""
+    """The JSON-RPC code of the error table, except for the one denied method that has two rows in the interface."""
     return _METHOD_NOT_FOUND_CODE if refusal == admission.FORBIDDEN else refusal.err.row.code
 
 
+def closing(refusal: Refusal, request_id: str) -> Response:
+    """The answer to a request of which not everything is read; its connection is closed."""
+    response = plain(refusal, request_id)
+    response.headers.append(headers.CLOSE)
+    return response
+
+
 def internal(request_id: str) -> Response:
-    """Something broke that is nobody's request's fault. The log has the rest under the same id."""
+    """The answer when this service has a fault of its own. The log has the rest under the same request id."""
     return plain(Refusal(Err.INTERNAL_ERROR), request_id, http=500)
 
 

@@ -1,16 +1,18 @@
-"""One HTTP request as the doors see it: its body in full, its shape checked, whose address it came from.
+"""One HTTP request as the doors see it: the request, the client that sent it, the caller whose account it names.
 
-Implements: hostile inputs 6 (one canonical path), 7 (compressed bodies, ambiguous framing) and 35 (address limits).
-The framing checks are pure; read_body awaits the server. Nothing here knows what a body means.
+Implements: hostile inputs 6 (one canonical path) and 7 (compressed bodies, ambiguous framing).
+The framing checks are pure; read_body awaits the server. Nothing here knows the meaning of a body.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
+from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
-from actors.identity.addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, allowance_name, client_address
+from actors.gateway.headers import Header, HeaderList
 from actors.identity.proofs import url_keys
 
 Scope = MutableMapping[str, Any]
@@ -18,35 +20,24 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_PAYMENTS = frozenset((b"payment-signature", b"x-payment"))
+PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
+_PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
 _CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
 _WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
 
-class Request(msgspec.Struct):
-    method: str
-    path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    id: str
-    peer: str | None
-
-
-class Sender(Protocol):
-    """Where a request came from: its headers, and the address of the peer that sent it (None: it has none)."""
+class Client(Protocol):
+    """The other end of the connection that a request came over, as the server sees it while it works on the request."""
 
     @property
-    def headers(self) -> list[tuple[bytes, bytes]]: ...
+    def headers(self) -> HeaderList: ...
 
     @property
-    def peer(self) -> str | None: ...
-
-
-class Caller(Sender, Protocol):
-    """The client of a request, as the server sees it while the request is worked on."""
+    def peer(self) -> str | None:
+        """The address of the connection's other end; None where it has none."""
+        ...
 
     @property
     def disconnected(self) -> bool:
@@ -54,12 +45,54 @@ class Caller(Sender, Protocol):
         ...
 
 
-class AsgiCaller(msgspec.Struct):
-    """A Caller whose departure disconnects.py notices."""
+class AsgiClient(msgspec.Struct):
+    """A Client behind an ASGI server. disconnects.py waits for its disconnection by `receive`."""
 
-    headers: list[tuple[bytes, bytes]]
+    headers: HeaderList
     peer: str | None
+    receive: Receive | None = None
     disconnected: bool = False
+
+
+class Request(msgspec.Struct, gc=False):
+    """pays: it came with an x402 payment, of either version."""
+
+    method: str
+    path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
+    query: bytes
+    headers: HeaderList
+    body: bytes
+    id: str
+    client: Client
+    pays: bool = False
+
+
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """The account whose credential, or whose payment, a request carries.
+
+    proof: its owner still has to confirm that a key or a session is alive, and that a nonce is new.
+    credits_max: the most that the calls of this request may cost together; None: only the balance limits them.
+    headers: for the answer, whatever it is: the receipt of a payment.
+    """
+
+    proof: Proof
+    credits_max: int | None = None
+    headers: Sequence[Header] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCaller(Refusal):
+    """A refusal with more to tell than the table has.
+
+    headers: for the answer. offers_payment: whether a 402 may ask for an x402 payment. figures, credits_remaining: of
+    a caller that is over its limit of refused calls; None: not known. retry_seconds: in place of the table's.
+    """
+
+    headers: Sequence[Header] = ()
+    offers_payment: bool = True
+    figures: Figures | None = None
+    credits_remaining: int | None = None
+    retry_seconds: int | None = None
 
 
 class ClientLeftError(Exception):
@@ -131,12 +164,6 @@ def too_long(bytes_max: int) -> Refusal:
     return Refusal(Err.INVALID_REQUEST, f"the body is longer than {bytes_max} bytes")
 
 
-def request_of(scope: Scope, path: bytes, request_id: str) -> Request:
-    """The request without its body, which is read later."""
-    sent, query = scope["headers"], scope["query_string"]
-    return Request(scope["method"], path, query, sent, b"", request_id, peer_of(scope))
-
-
 def peer_of(scope: Scope) -> str | None:
     """The address of the peer that sent this request."""
     return scope["client"][0] if scope.get("client") else None
@@ -145,14 +172,6 @@ def peer_of(scope: Scope) -> str | None:
 def carries_credentials(request: Request) -> bool:
     """Whether the request carries a credential, a payment or a sign-in, good or not."""
     return any(name in _CREDENTIALS for name, _ in request.headers) or bool(url_keys(request.query))
-
-
-def counted_address(request: Sender, trusted: TrustedProxies) -> str:
-    """The name under which this request counts against the limit of its address; addresses.UNKNOWN has no limit."""
-    front_says = [value for name, value in request.headers if name == FRONT_HEADER]
-    forwarded = [value for name, value in request.headers if name == b"x-forwarded-for"]
-    address = client_address(trusted.peer(request.peer, front_says), forwarded, trusted)
-    return UNKNOWN if trusted.names_no_client(address) else allowance_name(address)
 
 
 async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:

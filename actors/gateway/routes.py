@@ -1,16 +1,17 @@
-"""The paths beside JSON-RPC: account, session and public pages.
+"""The door for account, session and public pages, and for POST /x402/settle.
 
 Implements: interface specification, "Account endpoints", "Session endpoints", "Public endpoints"; decisions
 (address limits; `offset` and `limit`).
-The shell: shapes of session bodies are identity's, of account bodies the account owner's, of public pages status's.
+A shell. A handler gives a response or a refusal; bodies are shaped by account_pages.py, identity/ (sessions) and
+status/ (public pages).
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from actors import catalog
 from actors.accounts.api import (
     CloseSession,
     DepositConfirmation,
@@ -25,37 +26,32 @@ from actors.accounts.api import (
     ReadLedger,
     Value,
 )
-from actors.calls import Figures, Proof, ProvenProof
+from actors.calls import Figures, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import account_pages, headers, payment_terms, replies
-from actors.gateway.payment_terms import Terms
-from actors.gateway.payments import HEADERS, PaymentDoor
-from actors.gateway.replies import Response
-from actors.gateway.requests import Request, Sender, carries_credentials, counted_address
-from actors.gateway.sign_in import SignIn
+from actors.gateway import account_pages, headers
+from actors.gateway.address_limits import AddressLimits
+from actors.gateway.authentication import Authenticator
+from actors.gateway.headers import Header
+from actors.gateway.payments import PaymentDoor
+from actors.gateway.replies import ErrorReplies, Response
+from actors.gateway.requests import Caller, RefusedCaller, Request
 from actors.identity import challenge, endpoints
-from actors.identity.addresses import AddressVerdict, Counts, TrustedProxies, allowances, front_token, judge, minute_of
-from actors.identity.proofs import Accept, prove
-from actors.identity.store import IdentityStore, IdentityStoreUnavailable
+from actors.identity.proofs import Accept
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-_WITHOUT_CREDENTIALS = "without credentials "  # Before the name of an address: a count of its own.
-# What /.well-known/x402.json lists: where a call can be paid for as it is made.
-_PAYABLE = (("POST", "/"), ("POST", "/rpc"), *(("POST", f"/{row.name}") for row in catalog.BULK))
-_NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED, "no credentials were sent")
-_NOT_BY_PAYMENT = Refusal(
+_NO_CREDENTIALS = "no credentials were sent"
+_NOT_BY_PAYMENT = RefusedCaller(
     Err.PAYMENT_REQUIRED,
     "a payment does not open its payer's account, and this one was not taken; sign in with the wallet (sign-in-with-x, "
     "/auth/challenge or a signed request)",
+    offers_payment=False,
 )
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
-# What the owner says against the credential itself; it goes before what is wrong with the rest of the request.
+# The owner's refusals of the credential itself; they come before faults of the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
-# Interface, "Limits": these carry neither credit nor rate headers nor X-Request-Id, whatever is sent along.
+# Interface, "Limits": these pages carry neither credit nor rate headers nor X-Request-Id, with credentials or without.
 PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/.well-known/x402.json"))
 
 
@@ -72,7 +68,7 @@ class StatusPages(Protocol):
 
 
 class DepositDesk(Protocol):
-    """Looks up what was paid in on the chain; the watcher of deposits."""
+    """The watcher of deposits: looks up a transfer on the chain."""
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
         """pubkey, balance: of the caller; None where it has no account."""
@@ -80,189 +76,142 @@ class DepositDesk(Protocol):
 
 
 class Routes:
+    """payments: settles POST /x402/settle. discovery: the document of /.well-known/x402.json."""
+
     def __init__(
         self,
         config: Config,
         accounts: OwnersClient,
-        identity_store: IdentityStore,
         status: StatusPages,
         clock: Clock,
         randomness: Callable[[int], bytes],
-        terms_of: Callable[[bytes], Terms],
+        authenticator: Authenticator,
+        errors: ErrorReplies,
         payments: PaymentDoor,
-        sign_in: SignIn,
+        addresses: AddressLimits,
         deposits: DepositDesk | None,
-        peers_are_clients: bool = True,
+        discovery: dict[str, Any],
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
-        self._identity = config.identity
-        self._accounts, self._store, self._status = accounts, identity_store, status
-        self._clock, self._randomness, self._terms = clock, randomness, terms_of
-        self._payments, self._payment_settings, self._sign_in = payments, config.payments, sign_in
-        self._deposits = deposits
-        self._public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
-        self._trusted = TrustedProxies(config.identity.trusted_proxies, front_token(self._secret), peers_are_clients)
-        self._counts = Counts()  # Of this process alone, for while the shared store is away.
-        self._table: dict[bytes, tuple[str, Handler]] = {
-            b"/account/info": ("GET", self._info),
-            b"/account/ledger": ("GET", self._ledger),
-            b"/account/history": ("GET", self._history),
-            b"/account/api-key": ("POST", self._api_key),
-            b"/account/confirm-deposit": ("POST", self._confirm_deposit),
-            b"/auth/challenge": ("POST", self._challenge),
-            b"/auth/verify": ("POST", self._verify),
-            b"/auth/logout": ("POST", self._logout),
-            b"/x402/settle": ("POST", self._settle),
-            b"/.well-known/x402.json": ("GET", self._discovery),
-            b"/health": ("GET", self._health),
-            b"/pricing": ("GET", self._pricing),
-            b"/capabilities": ("GET", self._capabilities),
-        }
+        self._identity, self._payment_settings = config.identity, config.payments
+        self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
+        self._authenticator, self._errors, self._addresses = authenticator, errors, addresses
+        self._payments, self._deposits, self._discovered = payments, deposits, discovery
 
     def serves(self, path: bytes) -> str | None:
         """The HTTP method of this path; None: no such path."""
-        entry = self._table.get(path)
-        return None if entry is None else entry[0]
-
-    @staticmethod
-    def is_limited(path: bytes) -> bool:
-        """Whether requests for this path, where it is served, count against the limit of their address."""
-        return path.startswith((b"/account/", b"/auth/", b"/x402/"))
+        page = _PAGES.get(path)
+        return None if page is None else page.method
 
     async def answer(self, request: Request) -> Response:
         """The answer to a request whose path and method serves() confirmed."""
+        page = _PAGES[request.path]
+        answered: Response | Refusal
         try:
-            return await self._table[request.path][1](request)
+            if page.accept is None:
+                answered = await page.handler(self, request)
+            else:
+                caller = self._caller(request, page.accept)
+                answered = caller if isinstance(caller, Refusal) else await page.handler(self, request, caller)
         except OwnerUnavailable:
-            return replies.plain(_OWNER_GONE, request.id)
+            answered = _OWNER_GONE
+        return self._errors.reply(answered, request) if isinstance(answered, Refusal) else answered
 
-    def address_of(self, request: Sender) -> str:
-        """The name under which requests of this client address are counted."""
-        return counted_address(request, self._trusted)
-
-    async def over_limit(self, request: Request) -> Response | None:
-        """Count this request against its address. A response when there were too many, else None.
-
-        Requests for /account/* without any credential are counted apart: they get the 402 whoever sends them, and must
-        not use up the allowance of customers behind the same address.
-        """
-        now = self._clock.now()
-        limit = self._identity.address_requests_per_minute
-        is_bare = request.path.startswith(b"/account/") and not carries_credentials(request)
-        apart = _WITHOUT_CREDENTIALS if is_bare else ""
-        for name, share in allowances(self.address_of(request)):
-            verdict = judge(await self._count(apart + name, minute_of(now)), limit * share, now)
-            if not verdict.allowed:
-                return _too_many(verdict, request.id)
-        return None
-
-    async def _count(self, name: str, minute: int) -> int:
-        try:
-            return await self._store.count_address(name, minute, 1)
-        except IdentityStoreUnavailable:
-            return self._counts.add(name, minute, 1)
+    def _caller(self, request: Request, accept: Accept) -> Caller | Refusal:
+        caller = self._authenticator.authenticate(request, accept, counts_refusals=False)
+        if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
+            return caller
+        if request.pays:
+            return _NOT_BY_PAYMENT
+        # The offer carries the sign-in. A path that takes no sign-in has no offer either.
+        return RefusedCaller(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS, offers_payment=accept is Accept.ANY)
 
     # --- account
 
-    async def _info(self, request: Request) -> Response:
-        proof = self._prove(request)
-        if isinstance(proof, Response):
-            return proof
-        reply = await self._accounts.ask(ReadAccount(proof))
-        return self._shaped(reply, request, lambda account: account_pages.account_body(account, self._payment_settings))
+    async def _info(self, request: Request, caller: Caller) -> Response | Refusal:
+        reply = await self._accounts.ask(ReadAccount(caller.proof))
+        return self._shaped(reply, lambda account: account_pages.account_body(account, self._payment_settings))
 
-    async def _ledger(self, request: Request) -> Response:
-        return await self._page(request, account_pages.ledger_body, debits_only=False)
+    async def _ledger(self, request: Request, caller: Caller) -> Response | Refusal:
+        return await self._page(request, caller, account_pages.ledger_body, debits_only=False)
 
-    async def _history(self, request: Request) -> Response:
-        return await self._page(request, account_pages.history_body, debits_only=True)
+    async def _history(self, request: Request, caller: Caller) -> Response | Refusal:
+        return await self._page(request, caller, account_pages.history_body, debits_only=True)
 
     async def _page(
-        self, request: Request, shape: Callable[[tuple[LedgerLine, ...]], dict[str, Any]], debits_only: bool
-    ) -> Response:
-        proof = self._prove(request)
-        if isinstance(proof, Response):
-            return proof
+        self,
+        request: Request,
+        caller: Caller,
+        shape: Callable[[tuple[LedgerLine, ...]], dict[str, Any]],
+        debits_only: bool,
+    ) -> Response | Refusal:
         window = account_pages.parse_window(request.query)
         if isinstance(window, Refusal):
-            return await self._refused(proof, window, request)
-        return self._shaped(await self._accounts.ask(ReadLedger(proof, *window, debits_only)), request, shape)
+            return await self._identified(caller, window)
+        return self._shaped(await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only)), shape)
 
-    async def _api_key(self, request: Request) -> Response:
-        proof = self._prove(request, Accept.WALLET)
-        if isinstance(proof, Response):
-            return proof
+    async def _api_key(self, request: Request, caller: Caller) -> Response | Refusal:
         ref_code = account_pages.parse_ref_code(request.body)
         if isinstance(ref_code, Refusal):
-            return await self._refused(proof, ref_code, request)
-        response = self._shaped(await self._accounts.ask(IssueKey(proof, ref_code)), request, account_pages.key_body)
-        response.headers.append(headers.NO_STORE)
-        return response
+            return await self._identified(caller, ref_code)
+        reply = await self._accounts.ask(IssueKey(caller.proof, ref_code))
+        return self._shaped(reply, account_pages.key_body, [headers.NO_STORE])
 
-    async def _confirm_deposit(self, request: Request) -> Response:
-        """Who asks is known before the chain is looked at, and may be a wallet without an account."""
-        proof = self._prove(request)
-        if isinstance(proof, Response):
-            return proof
+    async def _confirm_deposit(self, request: Request, caller: Caller) -> Response | Refusal:
+        """Credit a transfer. The caller is known before the chain is asked, and may be a wallet without an account."""
         signature = account_pages.parse_deposit_signature(request.body)
         if isinstance(signature, Refusal):
-            return await self._refused(proof, signature, request)
+            return await self._identified(caller, signature)
         if self._deposits is None:
-            return await self._refused(proof, _NO_DEPOSITS, request)
-        caller = await self._accounts.ask(Identify(proof))
-        if caller.value is None:
-            return self._refusal(caller, caller.figures, request)
-        pubkey = caller.value.pubkey
-        confirmed = await self._deposits.confirm(signature, pubkey, caller.value.balance)
+            return await self._identified(caller, _NO_DEPOSITS)
+        account = await self._accounts.ask(Identify(caller.proof))
+        if account.value is None:
+            return _refused(account)
+        pubkey = account.value.pubkey
+        confirmed = await self._deposits.confirm(signature, pubkey, account.value.balance)
         if isinstance(confirmed, Refusal):
-            return self._refusal(confirmed, caller.figures, request)
+            return _with_figures(confirmed, account.figures)
         # Credits may have been added: the figures are those after it.
-        caller = await self._accounts.ask(Identify(ProvenProof(pubkey)))
-        reply = OwnerReply(confirmed, figures=caller.figures)
-        return self._shaped(reply, request, account_pages.confirmation_body)
+        account = await self._accounts.ask(Identify(ProvenProof(pubkey)))
+        return self._shaped(OwnerReply(confirmed, figures=account.figures), account_pages.confirmation_body)
 
     # --- sessions
 
-    async def _challenge(self, request: Request) -> Response:
+    async def _challenge(self, request: Request) -> Response | Refusal:
         pubkey = endpoints.parse_challenge_request(request.body)
         if isinstance(pubkey, Refusal):
-            return replies.plain(pubkey, request.id)
+            return pubkey
         randomness = self._randomness(challenge.RANDOM_BYTES)
         text = challenge.new_challenge(self._secret, pubkey, self._clock.now(), randomness)
         return _json(endpoints.challenge_reply(text, self._identity.challenge_seconds))
 
-    async def _verify(self, request: Request) -> Response:
+    async def _verify(self, request: Request) -> Response | Refusal:
         asked = endpoints.parse_verify_request(request.body)
         if isinstance(asked, Refusal):
-            return replies.plain(asked, request.id)
+            return asked
         seconds = self._identity.challenge_seconds
         challenge_id = endpoints.check_verify_request(asked, self._secret, self._clock.now(), seconds)
         if isinstance(challenge_id, Refusal):
-            return replies.plain(challenge_id, request.id)
+            return challenge_id
         issued_at = challenge.issued_at(asked.challenge)
         reply = await self._accounts.ask(OpenSession(asked.pubkey, challenge_id, issued_at))
         seconds = self._identity.session_seconds
-        response = self._shaped(reply, request, lambda token: endpoints.session_reply(token, seconds))
-        response.headers.append(headers.NO_STORE)
-        return response
+        return self._shaped(reply, lambda token: endpoints.session_reply(token, seconds), [headers.NO_STORE])
 
-    async def _logout(self, request: Request) -> Response:
-        proof = self._prove(request, Accept.SESSION)
-        if isinstance(proof, Response):
-            return proof
+    async def _logout(self, request: Request, caller: Caller) -> Response | Refusal:
         fault = endpoints.parse_logout_request(request.body)
         if fault is not None:
-            return await self._refused(proof, fault, request)
-        return self._shaped(await self._accounts.ask(CloseSession(proof)), request, lambda _: endpoints.logout_reply())
+            return await self._identified(caller, fault)
+        return self._shaped(await self._accounts.ask(CloseSession(caller.proof)), lambda _: endpoints.logout_reply())
 
     # --- payments
 
     async def _settle(self, request: Request) -> Response:
-        return await self._payments.settle(request.body, self.address_of(request))
+        return await self._payments.settle(request.body, self._addresses.name_of(request.client))
 
     async def _discovery(self, request: Request) -> Response:
-        return _json(payment_terms.discovery(self._payment_settings, self._public_url, _PAYABLE))
+        return _json(self._discovered)
 
     # --- public pages
 
@@ -284,69 +233,67 @@ class Routes:
 
     # --- shared
 
-    def _prove(self, request: Request, accept: Accept = Accept.ANY) -> Proof | Response:
-        proof = prove(
-            request.headers,
-            request.query,
-            request.method,
-            request.path,
-            request.body,
-            self._clock.now(),
-            self._identity,
-            accept,
-        )
-        if proof is None and accept is Accept.ANY:
-            proof = self._sign_in.proof(request.headers, self._clock.now())
-        if isinstance(proof, Refusal):
-            return replies.plain(proof, request.id)
-        if proof is not None:
-            return proof
-        page = self._terms(request.path)
-        if any(name in HEADERS for name, _ in request.headers):
-            return replies.plain(_NOT_BY_PAYMENT, request.id, page.bare())
-        # The offer is there for the sign-in that it carries. Where that is not taken either, there is no offer.
-        return replies.plain(_NO_CREDENTIALS, request.id, page if accept is Accept.ANY else page.bare())
-
-    async def _refused(self, proof: Proof, refusal: Refusal, request: Request) -> Response:
-        """The answer to a request whose form is refused. As for a call that is refused for free, its credential has to
-        be good all the same, its nonce is taken, and the answer carries the account's figures."""
+    async def _identified(self, caller: Caller, refusal: Refusal) -> Refusal:
+        """Refuse a request for its form. As for a call that is refused for free, its credential has to be good all the
+        same, its nonce is taken, and the answer carries the account's figures."""
         try:
-            caller = await self._accounts.ask(Identify(proof))
+            account = await self._accounts.ask(Identify(caller.proof))
         except OwnerUnavailable:
-            return replies.plain(refusal, request.id)
-        if caller.refusal in _CREDENTIAL_REFUSALS:
-            return self._refusal(caller, caller.figures, request)
-        return self._refusal(refusal, caller.figures, request)
+            return refusal
+        return _refused(account) if account.refusal in _CREDENTIAL_REFUSALS else _with_figures(refusal, account.figures)
 
-    def _shaped(self, reply: OwnerReply[Value], request: Request, shape: Callable[[Value], dict[str, Any]]) -> Response:
+    def _shaped(
+        self, reply: OwnerReply[Value], shape: Callable[[Value], dict[str, Any]], added: Sequence[Header] = ()
+    ) -> Response | Refusal:
+        """The answer made of an owner's reply. added: headers of the answer, refused or not."""
         if reply.value is None:
-            return self._refusal(reply, reply.figures, request)
+            return _refused(reply, added)
         response = _json(shape(reply.value))
+        response.headers += added
         if reply.figures is not None:
             headers.add_figures(response.headers, reply.figures, reply.figures.credits_remaining, self._clock.now())
         return response
 
-    def _refusal(self, said: Refusal | OwnerReply[Any], figures: Figures | None, request: Request) -> Response:
-        """figures: of the caller, where it has an account."""
-        if isinstance(said, OwnerReply):
-            assert said.refusal is not None, said
-            said = Refusal(Err[said.refusal], said.detail)
-        response = replies.plain(said, request.id, self._terms(request.path))
-        if figures is not None:
-            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
-        return response
+
+class _Page(NamedTuple):
+    """accept: the credentials that it takes, and its handler then gets their Caller; None: it takes none."""
+
+    method: str
+    handler: Callable[..., Awaitable[Response | Refusal]]
+    accept: Accept | None = None
+
+
+# Every path of this door. GET /capabilities lists them.
+_PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
+    {
+        b"/account/info": _Page("GET", Routes._info, Accept.ANY),
+        b"/account/ledger": _Page("GET", Routes._ledger, Accept.ANY),
+        b"/account/history": _Page("GET", Routes._history, Accept.ANY),
+        b"/account/api-key": _Page("POST", Routes._api_key, Accept.WALLET),
+        b"/account/confirm-deposit": _Page("POST", Routes._confirm_deposit, Accept.ANY),
+        b"/auth/challenge": _Page("POST", Routes._challenge),
+        b"/auth/verify": _Page("POST", Routes._verify),
+        b"/auth/logout": _Page("POST", Routes._logout, Accept.SESSION),
+        b"/x402/settle": _Page("POST", Routes._settle),
+        b"/.well-known/x402.json": _Page("GET", Routes._discovery),
+        b"/health": _Page("GET", Routes._health),
+        b"/pricing": _Page("GET", Routes._pricing),
+        b"/capabilities": _Page("GET", Routes._capabilities),
+    }
+)
+ENDPOINTS = tuple(f"{page.method} {path.decode()}" for path, page in _PAGES.items())
+
+
+def _refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
+    """The refusal of an owner's reply, with the figures of the account where there is one."""
+    assert reply.refusal is not None, reply
+    return _with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
+
+
+def _with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
+    remaining = None if figures is None else figures.credits_remaining
+    return RefusedCaller(refusal.err, refusal.detail, refusal.hint, added, figures=figures, credits_remaining=remaining)
 
 
 def _json(body: Any, http: int = 200) -> Response:
     return Response(http, orjson.dumps(body), [])
-
-
-def _too_many(verdict: AddressVerdict, request_id: str) -> Response:
-    refusal = Refusal(Err.RATE_LIMITED, "too many requests from this address in one minute")
-    response = replies.plain(refusal, request_id, retry_seconds=verdict.retry_after_seconds)
-    response.headers += [
-        (b"x-ratelimit-limit", b"%d" % verdict.limit),
-        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
-        (b"x-ratelimit-reset", b"%d" % verdict.reset),
-    ]
-    return response

@@ -26,7 +26,7 @@ from actors.gateway import answers
 from actors.gateway.headers import CLOSE, HeaderList
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.replies import Response
-from actors.gateway.requests import Caller, Looks, look, too_long
+from actors.gateway.requests import Client, Looks, look, too_long
 from actors.http_server import SealedHttp
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class SwiftDoor(Protocol):
         ...
 
     async def answer_calls(
-        self, target: bytes, sent: HeaderList, body: bytes, looks: Looks, caller: Caller
+        self, target: bytes, sent: HeaderList, body: bytes, looks: Looks, client: Client
     ) -> Response:
         """The whole answer, headers included. Raises nothing but the cancellation of one whose client left."""
         ...
@@ -75,7 +75,7 @@ def open_to(door: SwiftDoor | None) -> None:
 class _Exchange:
     """One request on the short way, with what uvicorn wants to know of whatever it calls a cycle.
 
-    It is the door's Caller too. client: host and port of the peer, where it has them.
+    It is the door's Client too. client: host and port of the peer, where it has them.
     """
 
     __slots__ = (

@@ -3,8 +3,9 @@
 import pytest
 
 from actors.errors import Err
-from actors.gateway.routes import Routes
-from actors.identity.addresses import FRONT_HEADER, front_token
+from actors.gateway.address_limits import counted_address, is_limited
+from actors.gateway.requests import AsgiClient
+from actors.identity.addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, front_token
 from actors.identity.store import IdentityStoreUnavailable
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -133,8 +134,28 @@ async def test_row_35_challenges_for_a_flood_of_keys_take_no_memory():
 
 def test_which_paths_are_limited():
     """Below /account/ and /auth/; nothing else."""
-    assert Routes.is_limited(b"/account/x")
-    assert Routes.is_limited(b"/auth/verify")
-    assert not Routes.is_limited(b"/health")
-    assert not Routes.is_limited(b"/")
+    assert is_limited(b"/account/x")
+    assert is_limited(b"/auth/verify")
+    assert not is_limited(b"/health")
+    assert not is_limited(b"/")
     assert Err.RATE_LIMITED.row.http == 429
+
+
+def test_the_counted_address_follows_trusted_proxies_only():
+    """Decisions: the peer, or the last untrusted hop when the peer is a trusted proxy."""
+    headers = [(b"x-forwarded-for", b"203.0.113.9, 10.0.0.1")]
+    client = AsgiClient(headers, "10.0.0.2")
+    assert counted_address(client, TrustedProxies(["10.0.0.0/8"])) == "203.0.113.9"
+    assert counted_address(client, TrustedProxies([])) == "10.0.0.2"
+
+
+def test_the_counted_address_follows_the_front_and_the_proxy_before_it():
+    """Decisions: the front's peer is the peer; when that is a trusted proxy, its last untrusted hop."""
+    token = front_token(b"secret")
+    says = [(b"x-front-peer", token + b" 192.0.2.7"), (b"x-forwarded-for", b"198.51.100.1, 203.0.113.9")]
+    client = AsgiClient(says, "127.0.0.1")
+    assert counted_address(client, TrustedProxies([], token)) == "192.0.2.7"
+    assert counted_address(client, TrustedProxies(["192.0.2.7"], token)) == "203.0.113.9"
+    assert counted_address(client, TrustedProxies(["192.0.2.7"])) == "127.0.0.1"
+    client.headers = says[:1]
+    assert counted_address(client, TrustedProxies(["192.0.2.7"], token)) == UNKNOWN

@@ -7,7 +7,6 @@ import pytest
 
 from actors.gateway import answers
 from actors.gateway.answers import LARGE_BYTES
-from actors.gateway.payment_terms import Terms
 from actors.gateway.pipeline import Reply
 from actors.upstream import replies
 from actors.upstream.replies import Lease, NodeAnswer
@@ -16,8 +15,6 @@ from ..upstream.nodes import Exchange, RawNode
 from .doubles import RESULT, ScriptedNode
 from .test_wire import a_world_with_a_node, listening, post, speak
 from .world import a_world, call
-
-PAGE: Terms = None  # type: ignore[assignment]  # Of refusals, which are not in these batches.
 
 
 def large(size: int = LARGE_BYTES, node: str = "a", lease: Lease | None = None) -> NodeAnswer:
@@ -41,9 +38,9 @@ def test_a_large_answer_is_sent_without_a_copy_of_it():
 def test_a_batch_with_large_answers_is_the_same_batch():
     """In order, with commas between, whichever of them are large."""
     items = [Reply(b"%d" % number, answer, None) for number, answer in enumerate((RESULT, large(), RESULT, large()))]
-    shaped = answers.batch(items, "r", PAGE)
+    shaped = answers.batch(items, "r", {})
     assert body_of(shaped) == b"[" + b",".join(item.answer.reply(item.id) for item in items) + b"]"
-    small = answers.batch(items[:1], "r", PAGE)
+    small = answers.batch(items[:1], "r", {})
     assert small.body == b"[" + RESULT.reply(b"0") + b"]"
 
 

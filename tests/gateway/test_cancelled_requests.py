@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.calls import Outcome
-from actors.gateway.requests import AsgiCaller
+from actors.gateway.requests import AsgiClient
 from actors.telemetry.metrics import Metrics
 from actors.upstream import replies
 
@@ -15,8 +15,8 @@ from .doubles import PROOF, RESULT, OneAccount, ScriptedNode, a_call, a_send, co
 class HalfWay:
     """A batch of which two calls are posted, one is being posted, one is a send and one a read that the node has."""
 
-    def __init__(self, caller: AsgiCaller | None) -> None:
-        self.account, self.caller, node = OneAccount(100), caller, ScriptedNode()
+    def __init__(self, client: AsgiClient | None) -> None:
+        self.account, self.client, node = OneAccount(100), client, ScriptedNode()
         self.answered, self.posting, self.two_posted = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def call_node(method, params, timeout_ms):
@@ -43,7 +43,7 @@ class HalfWay:
     async def cancelled(self) -> None:
         methods = ("getSlot", "getSlot", "getBlockHeight", "getVersion")
         calls = [*(a_call(method) for method in methods), a_send()]
-        work = asyncio.ensure_future(self.pipeline.batch(PROOF, calls, self.caller))
+        work = asyncio.ensure_future(self.pipeline.batch(PROOF, calls, self.client))
         await self.posting.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -55,7 +55,7 @@ class HalfWay:
 async def test_row_54_who_leaves_a_batch_half_way_pays_for_what_the_node_had_answered():
     """README, "the client leaves": charged after the node's answer, free before it, sends carried on. The owner is told
     that nothing charged is undelivered any more, so that the end of this replica refunds nothing."""
-    half = HalfWay(AsgiCaller([], None, disconnected=True))
+    half = HalfWay(AsgiClient([], None, disconnected=True))
     await half.cancelled()
     account = half.account
     assert counted(half.metrics, "credits_charged") == account.posted
@@ -82,7 +82,7 @@ async def test_row_54_who_cannot_be_asked_counts_as_one_who_left():
 async def test_a_server_that_gives_a_batch_up_charges_nothing_for_it():
     """Money rule 2: the client is still there and gets no answer, so what was posted is refunded, at once. A send goes
     on, as the node acts on it anyway."""
-    half = HalfWay(AsgiCaller([], None))
+    half = HalfWay(AsgiClient([], None))
     await half.cancelled()
     account = half.account
     voided = [void.method for void in account.voided]
@@ -96,8 +96,8 @@ async def test_row_54_a_send_of_a_batch_that_the_node_does_not_answer_is_free():
     account, node = OneAccount(10), ScriptedNode(lambda *_: replies.UNREACHABLE, asked_after=2)
     node.gate = asyncio.Event()
     pipeline = pipeline_of(account, node)
-    caller = AsgiCaller([], None, disconnected=True)
-    work = asyncio.ensure_future(pipeline.batch(PROOF, [a_send(), a_send()], caller))
+    client = AsgiClient([], None, disconnected=True)
+    work = asyncio.ensure_future(pipeline.batch(PROOF, [a_send(), a_send()], client))
     await node.asked.wait()
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)

@@ -3,13 +3,13 @@ import asyncio
 import pytest
 
 from actors.gateway import disconnects
-from actors.gateway.disconnects import Departure
-from actors.gateway.requests import AsgiCaller, ClientLeftError
+from actors.gateway.disconnects import DisconnectWatch
+from actors.gateway.requests import AsgiClient, ClientLeftError
 
 from .world import a_world, call
 
 
-class Client:
+class Leaving:
     """ASGI's receive after the body: silent until it leaves."""
 
     def __init__(self) -> None:
@@ -29,35 +29,38 @@ def at_once(monkeypatch):
 
 
 async def test_the_task_of_a_client_that_left_is_cancelled(at_once):
-    """And the departure says that it was its doing."""
-    client = Client()
-    departure = Departure(client.receive)
+    """And the watch says why."""
+    client = Leaving()
+    asgi = AsgiClient([], None, client.receive)
+    watch = DisconnectWatch(asgi)
     client.gone.set()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.Event().wait()
-    assert departure.noticed
-    departure.absorb()
+    assert asgi.disconnected
+    watch.absorb()
     assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_task_that_is_done_is_left_alone(at_once):
     """Once stopped, a client that leaves changes nothing."""
-    client = Client()
-    departure = Departure(client.receive)
+    client = Leaving()
+    asgi = AsgiClient([], None, client.receive)
+    watch = DisconnectWatch(asgi)
     await client.asked.wait()
-    departure.stop()
+    watch.stop()
     client.gone.set()
     for _ in range(5):
         await asyncio.sleep(0)
-    assert not departure.noticed
+    assert not asgi.disconnected
 
 
 async def test_a_quick_call_never_looks():
     """Looking costs a task; a call that ends soon pays nothing for it."""
-    client = Client()
-    departure = Departure(client.receive)
+    client = Leaving()
+    asgi = AsgiClient([], None, client.receive)
+    watch = DisconnectWatch(asgi)
     await asyncio.sleep(0)
-    departure.stop()
+    watch.stop()
     assert not client.asked.is_set()
 
 
@@ -66,7 +69,7 @@ async def test_row_36_the_door_notices_by_itself(at_once):
     async with a_world() as world:
         customer = await world.customer(10)
         world.node.gate = asyncio.Event()
-        client, sent = Client(), []
+        client, sent = Leaving(), []
         body = {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}', "more_body": False}
         messages = [body]
 
@@ -102,27 +105,29 @@ async def test_work_is_done_while_its_client_is_there():
     async def fail():
         raise RuntimeError
 
-    assert await disconnects.while_there(Client().receive, asyncio.sleep(0, "done")) == "done"
+    here = AsgiClient([], None, Leaving().receive)
+    assert await disconnects.unless_disconnected(here, asyncio.sleep(0, "done")) == "done"
     with pytest.raises(RuntimeError):
-        await disconnects.while_there(Client().receive, fail())
+        await disconnects.unless_disconnected(here, fail())
 
 
 async def test_work_ends_when_its_client_has_left(at_once):
     """And only then: the task goes on as if never cancelled."""
-    client, caller = Client(), AsgiCaller([], None)
-    client.gone.set()
+    leaving = Leaving()
+    client = AsgiClient([], None, leaving.receive)
+    leaving.gone.set()
     with pytest.raises(ClientLeftError):
-        await disconnects.while_there(client.receive, asyncio.Event().wait(), caller)
-    assert caller.disconnected
+        await disconnects.unless_disconnected(client, asyncio.Event().wait())
+    assert client.disconnected
     assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_cancellation_from_elsewhere_is_passed_on(at_once):
     """A replica that shuts down is no client that left."""
-    caller = AsgiCaller([], None)
-    task = asyncio.ensure_future(disconnects.while_there(Client().receive, asyncio.Event().wait(), caller))
+    client = AsgiClient([], None, Leaving().receive)
+    task = asyncio.ensure_future(disconnects.unless_disconnected(client, asyncio.Event().wait()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not caller.disconnected
+    assert not client.disconnected

@@ -15,7 +15,7 @@ def text(raw_id: bytes = b"1", method: bytes = b'"getSlot"', params: bytes | Non
 def refusal_of(body: bytes) -> Refusal:
     parsed = parse(body)
     assert not isinstance(parsed, Call | list), parsed
-    return parsed.refusal if isinstance(parsed, BadCall) else parsed
+    return parsed.refusal
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pytest
 
 from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
-from actors.gateway.payments import HEADER_V1, HEADER_V2, Offered, read_offer
+from actors.errors import Err
+from actors.gateway.payments import Offered, read_offer
+from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2
 from actors.x402_types import Lack, NotSettled
 
 from .doubles import counted
@@ -183,9 +185,9 @@ async def test_terms_that_were_not_offered_are_refused(world, desk, changes):
 def test_the_echo_may_hold_more_than_was_offered():
     """Clients echo the blockhash hint, which is another one in every answer, and keys of their own."""
     more = accepted(12_345, extra={"feePayer": SPONSOR, "recentBlockhash": "x", "lastValidBlockHeight": "1", "a": 1})
-    found = read_offer([(HEADER_V2, header_v2(accepted=more).encode())], PAYMENTS)
+    found = read_offer([(PAYMENT_V2, header_v2(accepted=more).encode())], PAYMENTS)
     assert found == Offered(2, b"a transaction", 12_345)
-    assert isinstance(read_offer([(HEADER_V1, header_v1().encode())], PAYMENTS), Offered)
+    assert isinstance(read_offer([(PAYMENT_V1, header_v1().encode())], PAYMENTS), Offered)
 
 
 async def test_a_payment_header_that_comes_twice_is_refused(world, desk):
@@ -257,11 +259,17 @@ async def test_paths_that_ask_for_no_payment_take_none(world, desk):
 
 
 async def test_payments_count_against_the_limit_of_their_address(world, desk):
-    """Each costs the sponsor a fee at worst, and a simulation always."""
+    """Each costs the sponsor a fee at worst, and a simulation always. The refusal of a call is a JSON-RPC error."""
     desk.lack = NotSettled(Lack.INVALID, "some_reason", "why")
-    statuses = [(await world.rpc(None, call(), **{V2: header_v2()})).status_code for _ in range(61)]
-    assert set(statuses[:60]) == {402} and statuses[60] == 429
+    responses = [await world.rpc(None, call(id=7), **{V2: header_v2()}) for _ in range(61)]
+    assert {response.status_code for response in responses[:60]} == {402}
     assert len(desk.paid) == 60
+    late = responses[60]
+    error = late.json()["error"]
+    assert (late.status_code, late.json()["id"], error["code"]) == (429, 7, -32005)
+    assert error["message"] == Err.RATE_LIMITED.row.message
+    assert late.headers["retry-after"] == str(error["data"]["retry_after_secs"]) != "1"
+    assert late.headers["x-ratelimit-remaining"] == "0"
 
 
 async def test_payments_are_counted_by_result(world, desk):

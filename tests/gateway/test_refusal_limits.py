@@ -8,7 +8,7 @@ from actors.calls import Figures, KeyProof, ProvenProof, SessionProof, WalletPro
 from actors.errors import Err
 from actors.gateway import refusal_limits
 from actors.gateway.refusal_limits import COUNTED, RefusalLimits, Wait
-from actors.gateway.requests import AsgiCaller
+from actors.gateway.requests import AsgiClient
 from actors.identity.addresses import UNKNOWN
 from actors.units import routing_bytes
 
@@ -17,15 +17,15 @@ WALLET = b"w" * 32
 KEY = KeyProof(b"k" * 32, routing_bytes(WALLET))
 OTHER_KEY = KeyProof(b"o" * 32, routing_bytes(b"x" * 32))
 FIGURES = Figures(7, 2, 1, NOW + 1)
-HERE, THERE, NOWHERE = AsgiCaller([], "192.0.2.1"), AsgiCaller([], "192.0.2.2"), AsgiCaller([], None)
+HERE, THERE, NOWHERE = AsgiClient([], "192.0.2.1"), AsgiClient([], "192.0.2.2"), AsgiClient([], None)
 
 
 def limits_of(per_account: int = 3, per_address: int = 2) -> RefusalLimits:
-    return RefusalLimits(per_account, per_address, lambda caller: caller.peer or UNKNOWN)
+    return RefusalLimits(per_account, per_address, lambda client: client.peer or UNKNOWN)
 
 
-def refuse(limits: RefusalLimits, proof, caller=HERE, *errs: Err, figures=None, now: int = NOW) -> None:
-    limits.count(proof, caller, errs, figures, 0 if figures is None else figures.credits_remaining, now)
+def refuse(limits: RefusalLimits, proof, client=HERE, *errs: Err, figures=None, now: int = NOW) -> None:
+    limits.count(proof, client, errs, figures, 0 if figures is None else figures.credits_remaining, now)
 
 
 def test_an_account_waits_after_its_last_refusal_until_the_second_ends():
@@ -147,10 +147,10 @@ def test_a_customer_stays_known_while_the_owner_is_away():
 def test_addresses_that_cannot_be_known_are_not_limited():
     """Rule: they share one name, and one of them must not lock out all the others."""
     limits = limits_of()
-    for caller in (NOWHERE, None):
+    for client in (NOWHERE, None):
         for _ in range(10):
-            refuse(limits, None, caller, Err.PAYMENT_REQUIRED)
-        assert limits.wait(None, caller, NOW) is None
+            refuse(limits, None, client, Err.PAYMENT_REQUIRED)
+        assert limits.wait(None, client, NOW) is None
 
 
 def test_a_wallet_without_an_account_is_counted_by_itself_as_well():
@@ -177,7 +177,7 @@ def test_memory_is_bounded_whoever_asks(monkeypatch):
     limits = limits_of(1, 1)
     for number in range(100):
         proof = KeyProof(bytes([number]) * 32, bytes([number]) * 8)
-        refuse(limits, None, AsgiCaller([], str(number)), Err.PAYMENT_REQUIRED)
+        refuse(limits, None, AsgiClient([], str(number)), Err.PAYMENT_REQUIRED)
         limits.confirmed(proof)
     assert len(limits._totals) == 10
     assert len(limits._confirmed) + len(limits._confirmed_before) <= 20
@@ -194,8 +194,8 @@ def test_a_caller_waits_exactly_when_its_own_refusals_of_this_second_have_reache
     for name, turn, amount in steps:
         if turn:
             now, totals = now + turn, {}
-        refuse(limits, None, AsgiCaller([], name), *[Err.AUTH_FAILED] * amount, now=now)
+        refuse(limits, None, AsgiClient([], name), *[Err.AUTH_FAILED] * amount, now=now)
         totals[name] = totals.get(name, 0) + amount
         for other in "abc":
-            waits = limits.wait(None, AsgiCaller([], other), now) is not None
+            waits = limits.wait(None, AsgiClient([], other), now) is not None
             assert waits == (totals.get(other, 0) >= 4)

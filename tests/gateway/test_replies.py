@@ -91,7 +91,7 @@ def test_request_airdrop_is_403_with_the_code_of_a_denied_method():
 
 def test_a_bad_item_of_a_batch_has_json_rpcs_own_code():
     """The table gives invalid requests no code, because alone they are HTTP 400."""
-    item = orjson.loads(replies.error_object(Refusal(Err.INVALID_REQUEST, "x"), b"null", "r", PAGE))
+    item = orjson.loads(replies.error_object(Refusal(Err.INVALID_REQUEST, "x"), b"null", "r", {}))
     assert (item["id"], item["error"]["code"]) == (None, -32600)
 
 

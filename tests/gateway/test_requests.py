@@ -1,8 +1,7 @@
 import pytest
 
 from actors.errors import Err, Refusal
-from actors.gateway.requests import ClientLeftError, Request, counted_address, look, raw_path, read_body
-from actors.identity.addresses import UNKNOWN, TrustedProxies, front_token
+from actors.gateway.requests import ClientLeftError, look, raw_path, read_body
 
 
 def receiving(*messages):
@@ -83,26 +82,6 @@ def test_an_edges_id_is_found():
 def test_row_6_the_path_is_the_clients_own_bytes(scope, path):
     """Hostile input 6: what is compared, and what wallets sign, is never decoded."""
     assert raw_path(scope) == path
-
-
-def test_the_counted_address_follows_trusted_proxies_only():
-    """Decisions: the peer, or the last untrusted hop when the peer is a trusted proxy."""
-    headers = [(b"x-forwarded-for", b"203.0.113.9, 10.0.0.1")]
-    request = Request("POST", b"/auth/verify", b"", headers, b"", "r", "10.0.0.2")
-    assert counted_address(request, TrustedProxies(["10.0.0.0/8"])) == "203.0.113.9"
-    assert counted_address(request, TrustedProxies([])) == "10.0.0.2"
-
-
-def test_the_counted_address_follows_the_front_and_the_proxy_before_it():
-    """Decisions: the front's peer is the peer; when that is a trusted proxy, its last untrusted hop."""
-    token = front_token(b"secret")
-    says = [(b"x-front-peer", token + b" 192.0.2.7"), (b"x-forwarded-for", b"198.51.100.1, 203.0.113.9")]
-    request = Request("POST", b"/auth/verify", b"", says, b"", "r", "127.0.0.1")
-    assert counted_address(request, TrustedProxies([], token)) == "192.0.2.7"
-    assert counted_address(request, TrustedProxies(["192.0.2.7"], token)) == "203.0.113.9"
-    assert counted_address(request, TrustedProxies(["192.0.2.7"])) == "127.0.0.1"
-    request.headers = says[:1]
-    assert counted_address(request, TrustedProxies(["192.0.2.7"], token)) == UNKNOWN
 
 
 @pytest.mark.parametrize(

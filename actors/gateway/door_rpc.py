@@ -1,0 +1,67 @@
+"""The door for JSON-RPC calls over HTTP: POST / and POST /rpc, from a request whose body is whole to its answer.
+
+Implements: interface specification, "JSON-RPC gateway"; decisions 3.6 and "batch replies"; hostile inputs 11 and 51.
+The order of checks: credential and too many refusals (or the payment), JSON-RPC, then the pipeline's own order.
+Without a payment nothing here awaits but the pipeline: this is the path of nearly every call.
+"""
+
+from actors.clock import Clock
+from actors.errors import Refusal
+from actors.gateway import answers, headers, jsonrpc
+from actors.gateway.authentication import Authenticator
+from actors.gateway.disconnects import unless_disconnected
+from actors.gateway.paid_requests import refused_for_free, within
+from actors.gateway.pipeline import Pipeline, Replies
+from actors.gateway.replies import ErrorReplies, Response
+from actors.gateway.requests import AsgiClient, Request
+
+PATHS = (b"/", b"/rpc")
+_STRANGERS_BODY_MAX = 4_096  # Of a request that goes no further, only a small one is read to give back its id.
+
+
+class RpcDoor:
+    def __init__(self, authenticator: Authenticator, pipeline: Pipeline, errors: ErrorReplies, clock: Clock) -> None:
+        self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
+        client = request.client
+        if request.pays and self._authenticator.takes_payments:
+            calls = jsonrpc.parse(request.body)
+            raw_id = None if isinstance(calls, list) else calls.id
+            free = refused_for_free(calls)
+            if free is not None:  # No payment is taken for a request that costs nothing.
+                wait = self._authenticator.count_refusals(free.errs(), client)
+                return self._errors.reply(wait, request, raw_id) if wait else self._response(request, free, raw_id)
+            caller = await self._authenticator.authenticate_payment(request)
+            if isinstance(caller, Refusal):
+                return self._errors.reply(caller, request, raw_id)
+            credits = caller.credits_max or 0
+            calls = within(calls, credits) if isinstance(calls, list) else within([calls], credits)[0]
+        else:
+            caller = self._authenticator.authenticate(request)
+            if isinstance(caller, Refusal):
+                return self._errors.reply(caller, request, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
+            calls = jsonrpc.parse(request.body)
+        if isinstance(calls, list):
+            raw_id, work = None, self._pipeline.batch(caller.proof, calls, client)
+        else:
+            raw_id, work = calls.id, self._pipeline.single(caller.proof, calls, client)
+        done = await (unless_disconnected(client, work) if type(client) is AsgiClient else work)
+        response = self._response(request, done, raw_id)
+        if caller.headers:
+            response.headers += caller.headers
+        return response
+
+    def _response(self, request: Request, done: Replies, raw_id: bytes | None) -> Response:
+        """The answer made of these replies. raw_id: of the single call; None: the request was a batch."""
+        refusal = done.refusal if raw_id is None or done.refusal is not None else done.items[0].refusal
+        if refusal is not None:
+            response = self._errors.reply(refusal, request, raw_id)
+        elif raw_id is None:
+            response = answers.batch(done.items, request.id, self._errors.deposit)
+        else:
+            response = answers.single(done.items[0], raw_id)
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        return response
