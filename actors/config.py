@@ -41,9 +41,9 @@ class Branch(BaseModel):
 
 
 class ServeConfig(Branch):
-    host: str = Field("127.0.0.1", description="address that HTTP, WebSocket and gRPC listen on")
-    http_port: _Port = Field(8080, description="port of HTTP, WebSocket and MCP")
-    grpc_port: _Port = Field(8081, description="port of gRPC")
+    host: str = Field("127.0.0.1", description="address that HTTP listens on")
+    http_port: _Port = Field(8080, description="port of HTTP")
+    grpc_port: _Port = Field(8081, description="port of gRPC, as the ready file tells it; nothing listens there yet")
     internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="of clients to one machine at once")
@@ -112,7 +112,7 @@ class NodeConfig(Branch):
 
     name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="shown in place of the URL")
     url: SecretStr = Field(description="JSON-RPC URL")
-    ws_url: SecretStr | None = Field(None, description="WebSocket URL")
+    ws_url: SecretStr | None = Field(None, description="WebSocket URL; the first node's speeds up deposits")
     weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can")
     roles: tuple[Literal["read", "send", "archive"], ...] = Field(
         ("read", "send"), min_length=1, description="what it is asked; archive: blocks and transactions first"
@@ -132,7 +132,7 @@ class UpstreamConfig(Branch):
     node_url: str | None = Field(
         None, repr=False, description="JSON-RPC URL of the node; the embedded devnode when not given"
     )
-    node_ws_url: str | None = Field(None, repr=False, description="WebSocket URL of the node")
+    node_ws_url: str | None = Field(None, repr=False, description="WebSocket URL of the node; speeds up deposits")
     nodes: tuple[NodeConfig, ...] = Field((), max_length=64, description="several nodes, in place of node_url")
     node_header: bool = Field(True, description="answers say in X-Node which node served them")
     connections_max: int = Field(512, ge=1, le=65_536, description="per replica, to one node")

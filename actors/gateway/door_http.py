@@ -19,7 +19,7 @@ from actors.calls import EDGE_BYTES, SettleRequest
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import bulk_requests, door_rpc, headers, payment_terms, replies
+from actors.gateway import bulk_requests, door_rpc, headers, payment_terms, replies, routes
 from actors.gateway.address_limits import AddressLimits, is_limited
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
@@ -57,8 +57,10 @@ from actors.x402_types import PaymentDesk
 logger = logging.getLogger(__name__)
 
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
-# What /.well-known/x402.json lists: where a call can be paid for as it is made.
+# The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *bulk_requests.ROWS)]
+# "<HTTP method> <path>" of everything that this door serves.
+ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), *routes.ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.fees.endpoints import FeeMethods
 from actors.gateway import outcomes
-from actors.gateway.door_http import Dependencies, build_app
+from actors.gateway.door_http import ENDPOINTS, Dependencies, build_app
 from actors.gateway.own_methods import OwnMethods
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
@@ -126,7 +126,7 @@ class LivePages:
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
-        self._capabilities = endpoints.capabilities_document(_DOORS)
+        self._capabilities = endpoints.capabilities_document(_DOORS, ENDPOINTS)
         self._task: asyncio.Task[None] | None = None
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
 

@@ -13,7 +13,7 @@ failure changes nothing.
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
 | any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
 | starting, ok  | degraded | a primary node failed 3 probes in a row, lags above the limit, or says that it is       |
-|               |          | behind; or Redis, the relay or the stream source is down                                |
+|               |          | behind; or Redis is down                                                                |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -35,20 +35,14 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services that this one needs, as last seen. None: not configured, and so not needed."""
+    """The services that this one needs, as last seen."""
 
     ledger_committing: bool  # PostgreSQL is reachable and its last commit succeeded.
     redis_reachable: bool
-    relay_reachable: bool | None = None
-    stream_source_reachable: bool | None = None
-
-    @property
-    def stores_reachable(self) -> bool:
-        return self.ledger_committing and self.redis_reachable
 
     @property
     def all_up(self) -> bool:
-        return self.stores_reachable and self.relay_reachable is not False and self.stream_source_reachable is not False
+        return self.ledger_committing and self.redis_reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +112,7 @@ class Health:
         seen = replace(
             self,
             services=services,
-            stores_were_reachable=self.stores_were_reachable or services.stores_reachable,
+            stores_were_reachable=self.stores_were_reachable or services.all_up,
             nodes=self.nodes if services.all_up else tuple(replace(node, good_in_a_row=0) for node in self.nodes),
         )
         return seen._judged()

@@ -6,7 +6,7 @@ The pricing and capabilities documents do not change while a process runs, so bu
 Credits are integers, or null where a price is not per call; amounts of USDC are decimal strings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.catalog import CLASSES, METHODS
@@ -63,7 +63,8 @@ def health_document(
     return document
 
 
-def capabilities_document(doors: Doors) -> dict[str, Any]:
+def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]:
+    """served: HTTP method and path of everything that the doors serve."""
     flags = products.services(doors)
     not_callable = [row for row in METHODS.values() if not row.callable]
     subscriptions = list(products.SUBSCRIPTIONS)
@@ -87,8 +88,12 @@ def capabilities_document(doors: Doors) -> dict[str, Any]:
             else [{"method": name, "reason": products.service_reason("websocket")} for name in subscriptions],
         },
         "endpoints": {
-            "available": list(products.ENDPOINTS),
-            "not_enabled": [{"endpoint": name, "reason": products.NOT_BUILT} for name in products.ENDPOINTS_NOT_BUILT],
+            "available": list(served),
+            "not_enabled": [
+                {"endpoint": name, "reason": products.NOT_BUILT}
+                for name in products.ENDPOINTS_NOT_BUILT
+                if name not in served
+            ],
         },
     }
 

@@ -3,8 +3,9 @@
 import logging
 
 import httpx
+import pytest
 
-from actors.gateway.door_http import Dependencies, build_app
+from actors.gateway.door_http import ENDPOINTS, Dependencies, build_app
 from actors.upstream import replies
 
 from .doubles import ScriptedNode, counted
@@ -102,3 +103,19 @@ async def test_refusals_are_counted_by_their_constant_wherever_they_are_made():
             "NOT_FOUND": 1,
             "INVALID_REQUEST": 1,
         }
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(endpoint):
+    """GET /capabilities is made of this list."""
+    method, path = endpoint.split(" ")
+    async with a_world() as world:
+        served = await world.http.request(method, path)
+        other = await world.http.request("PUT", path)
+        assert served.status_code != 404
+        assert (other.status_code, constant(other)) == (404, "NOT_FOUND")
+        assert f"answers to {method} only" in other.text
+
+
+def test_confirm_deposit_is_in_the_list_of_endpoints():
+    assert "POST /account/confirm-deposit" in ENDPOINTS

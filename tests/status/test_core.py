@@ -69,9 +69,8 @@ def test_without_a_known_slot_there_is_no_lag() -> None:
     assert HEALTHY.after_probe(replace(GOOD, slot=None), 10_000).status is Status.OK
 
 
-@pytest.mark.parametrize("down", ["redis_reachable", "relay_reachable", "stream_source_reachable"])
-def test_each_service_that_is_down_degrades_until_three_good_probes(down: str) -> None:
-    health = after(replace(UP, **{down: False}), start=HEALTHY)
+def test_redis_that_is_down_degrades_until_three_good_probes() -> None:
+    health = after(replace(UP, redis_reachable=False), start=HEALTHY)
     assert health.status is Status.DEGRADED
     assert health.paid_traffic_ready
     assert health.node_healthy
@@ -80,11 +79,6 @@ def test_each_service_that_is_down_degrades_until_three_good_probes(down: str) -
     assert back.status is Status.DEGRADED
     assert after(GOOD, GOOD, start=back).status is Status.DEGRADED
     assert after(GOOD, GOOD, GOOD, start=back).status is Status.OK
-
-
-def test_what_is_not_configured_is_not_missed() -> None:
-    assert after(replace(UP, relay_reachable=None, stream_source_reachable=None), GOOD).status is Status.OK
-    assert after(replace(UP, relay_reachable=True, stream_source_reachable=True), GOOD).status is Status.OK
 
 
 @pytest.mark.parametrize("events", [(), (FAILED, FAILED, FAILED)], ids=["from ok", "from degraded"])
@@ -174,12 +168,7 @@ def test_a_probe_that_says_less_leaves_what_was_known() -> None:
 probes = st.sampled_from(
     [GOOD] * 6 + [FAILED] * 5 + [BEHIND, replace(GOOD, slot=872), replace(GOOD, slot=None), replace(GOOD, slot=700)]
 )
-services = st.sampled_from(
-    [UP] * 6
-    + [replace(UP, relay_reachable=True, stream_source_reachable=True)]
-    + [replace(UP, ledger_committing=False), replace(UP, redis_reachable=False)]
-    + [replace(UP, relay_reachable=False), replace(UP, stream_source_reachable=False)]
-)
+services = st.sampled_from([UP] * 6 + [replace(UP, ledger_committing=False), replace(UP, redis_reachable=False)])
 
 
 def _lags(probe: Probe) -> bool:
@@ -187,7 +176,7 @@ def _lags(probe: Probe) -> bool:
 
 
 def _down(seen: Services) -> bool:
-    return not seen.redis_reachable or seen.relay_reachable is False or seen.stream_source_reachable is False
+    return not seen.redis_reachable
 
 
 def judged(history: list[Event]) -> Status:

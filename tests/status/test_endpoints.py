@@ -18,6 +18,7 @@ from actors.upstream.node_health import Probe
 NOW, STARTED = 1_700_000_500, 1_700_000_000
 UP = Services(ledger_committing=True, redis_reachable=True)
 GOOD = Probe(True, slot=1_000, block_height=900, version="2.3.0")
+SERVED = ["POST /", "GET /health"]
 OUTCOMES = {"result": True, "timeout": False}
 STARTING = Health()
 OK = Health().after_services(UP).after_probe(GOOD, 1_000)
@@ -188,7 +189,7 @@ def test_no_float_is_published() -> None:
 
 def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
     """Interface: {ok, service_profile} with archive_history; the lists are this service's own addition."""
-    document = capabilities_document(Doors())
+    document = capabilities_document(Doors(), SERVED)
     assert orjson.loads(orjson.dumps(document)) == document
     assert document["ok"] is True
     assert document["service_profile"] == {
@@ -206,8 +207,17 @@ def test_capabilities_say_what_is_offered_and_why_the_rest_is_not() -> None:
     assert reasons.keys() == {"websocket", "yellowstone_grpc", "archive_history"}
 
 
+def test_capabilities_list_the_endpoints_that_are_served() -> None:
+    """Each endpoint is served or not; one that is built leaves the other list by itself."""
+    endpoints = capabilities_document(Doors(), ["POST /", "POST /mcp"])["endpoints"]
+    assert endpoints["available"] == ["POST /", "POST /mcp"]
+    missing = [entry["endpoint"] for entry in endpoints["not_enabled"]]
+    assert "POST /mcp" not in missing
+    assert "POST /relay/sendBundle" in missing
+
+
 def test_every_method_is_in_exactly_one_list_of_capabilities() -> None:
-    methods = capabilities_document(Doors())["methods"]
+    methods = capabilities_document(Doors(), SERVED)["methods"]
     not_enabled = [entry["method"] for entry in methods["not_enabled"]]
     assert sorted(methods["available"] + not_enabled) == sorted(METHODS)
     assert all(METHODS[name].callable for name in methods["available"])
@@ -216,10 +226,10 @@ def test_every_method_is_in_exactly_one_list_of_capabilities() -> None:
 
 def test_subscriptions_follow_the_door() -> None:
     """Interface: the availability of blockSubscribe and voteSubscribe is listed in /capabilities."""
-    closed = capabilities_document(Doors())["subscriptions"]
+    closed = capabilities_document(Doors(), SERVED)["subscriptions"]
     assert closed["available"] == []
     assert {"blockSubscribe", "voteSubscribe"} <= {entry["method"] for entry in closed["not_enabled"]}
-    opened = capabilities_document(Doors(websocket=True, grpc=True))
+    opened = capabilities_document(Doors(websocket=True, grpc=True), SERVED)
     assert "voteSubscribe" in opened["subscriptions"]["available"]
     assert opened["subscriptions"]["not_enabled"] == []
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True

@@ -29,10 +29,6 @@ def test_every_way_of_not_being_offered_has_a_reason(availability: Availability)
     assert products.method_reason(availability)
 
 
-def test_an_endpoint_is_offered_or_not() -> None:
-    assert not set(products.ENDPOINTS) & set(products.ENDPOINTS_NOT_BUILT)
-
-
 def test_prices_are_whole_credits() -> None:
     """Money rule 7; hostile input 37: no negative and no float price."""
     for table in (products.BULK, products.RELAY, products.WEBHOOKS):
