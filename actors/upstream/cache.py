@@ -24,7 +24,7 @@ _PINNED_SECONDS = 0.4  # A slot's length: an older one has been overtaken nearly
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedAnswer:
     """slot: of the bank that answered; None: true for ever. asked_at: seconds, when its node was asked."""
 
     answer: NodeAnswer
@@ -37,7 +37,7 @@ class Entry:
 class Cache:
     bytes_max: int
     bytes_used: int = 0
-    entries: OrderedDict[bytes, Entry] = field(default_factory=OrderedDict)
+    entries: OrderedDict[bytes, CachedAnswer] = field(default_factory=OrderedDict)
     slots: dict[Commitment, int] = field(default_factory=dict)  # The highest known, by commitment.
 
     def saw_slot(self, commitment: Commitment, slot: int) -> None:
@@ -53,14 +53,14 @@ class Cache:
         self.entries.move_to_end(read.key)
         return entry.answer
 
-    def pinned(self, read: Read, now: float) -> Entry | None:
+    def pinned(self, read: Read, now: float) -> CachedAnswer | None:
         """What may be true still, if the chain's slot says so: ask for that slot, then holds()."""
         entry = self.entries.get(read.key)
         if entry is None or entry.slot is None or now - entry.asked_at > _PINNED_SECONDS:
             return None
         return entry if self.holds(read, entry) else None
 
-    def holds(self, read: Read, entry: Entry) -> bool:
+    def holds(self, read: Read, entry: CachedAnswer) -> bool:
         """Whether no later slot is known at the commitment asked for."""
         assert entry.slot is not None and read.commitment is not None
         return entry.slot >= self.slots.get(read.commitment, -1)
@@ -87,9 +87,9 @@ class Cache:
             return
         # Kept without its lease: what is kept here has a bound of its own.
         given = msgspec.structs.replace(answer, cache=HIT, lease=None)
-        self._put(read.key, Entry(given, slot, asked_at, size))
+        self._put(read.key, CachedAnswer(given, slot, asked_at, size))
 
-    def _put(self, key: bytes, entry: Entry) -> None:
+    def _put(self, key: bytes, entry: CachedAnswer) -> None:
         before = self.entries.pop(key, None)
         if before is not None:
             self.bytes_used -= before.size

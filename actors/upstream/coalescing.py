@@ -25,7 +25,7 @@ again. Otherwise one caller could make the reads of others fail, at their expens
 import asyncio
 
 from actors.upstream import cache, reads, replies
-from actors.upstream.cache import COALESCED, MISS, Cache, Entry
+from actors.upstream.cache import COALESCED, MISS, Cache, CachedAnswer
 from actors.upstream.node_health import Commitment
 from actors.upstream.reads import Kept, Read
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
@@ -108,7 +108,7 @@ class SharedReads:
         flight = self._flights[read.key] = _Flight()
         return await self._lead(flight, read, method, params, give_up_at)
 
-    async def _still_holds(self, read: Read, entry: Entry, give_up_at: float) -> bool:
+    async def _still_holds(self, read: Read, entry: CachedAnswer, give_up_at: float) -> bool:
         """Ask where the chain is now. No answer is no yes."""
         assert read.commitment is not None
         params = _SLOT_PARAMS[read.commitment]
