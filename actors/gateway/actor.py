@@ -1,7 +1,7 @@
-"""The Serve deployment: one replica of the doors, stateless, as many as the operator wants.
+"""The Ray Serve deployment of the gateway: stateless replicas, as many as the operator wants.
 
 Implements: design, section 2 (exactly one application; its ingress deployment takes every protocol).
-Not here: rules. It opens what the doors need inside the replica and closes it again.
+Holds no rules: opens the connections that the doors need inside the replica, and closes them again.
 """
 
 import os
@@ -13,7 +13,7 @@ from ray import serve
 from actors.config import Config
 from actors.gateway import serve_edge
 
-ONGOING_MAX = 100_000  # The door itself sheds (gateway.calls_in_flight_max) with a proper error; Serve must not queue.
+ONGOING_MAX = 100_000  # The door refuses calls above gateway.calls_in_flight_max; Serve must not queue any.
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 Close = Callable[[], Awaitable[None]]
@@ -21,7 +21,7 @@ Assemble = Callable[[Config], Awaitable[tuple[AsgiApp, Close]]]
 
 
 class _Door:
-    """Opens connections on ASGI's start-up event, so that a replica takes no call before they stand."""
+    """Opens the connections on ASGI's start-up event, so that a replica takes no call before they are open."""
 
     def __init__(self, config: Config, assemble: Assemble) -> None:
         self._config, self._assemble = config, assemble

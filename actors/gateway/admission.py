@@ -1,4 +1,4 @@
-"""Whether a call may be tried at all: the method's row in the catalog, then its parameters.
+"""Admits calls that may be tried at all, by the method's row in the catalog and by its parameters.
 
 Implements: interface specification, "Method classes and credits", rules 1, 2 and 8; design, section 4, step 2;
 hostile inputs 13 and 37.
@@ -19,12 +19,12 @@ from actors.gateway.jsonrpc import Call
 _NAME_SHOWN_MAX = 64
 _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
 
-# The interface reports this one twice: with the code of a denied method and as HTTP 403 METHOD_NOT_ALLOWED.
+# The interface lists this refusal twice: with the code of a denied method, and as HTTP 403 METHOD_NOT_ALLOWED.
 FORBIDDEN = Refusal(Err.METHOD_NOT_ALLOWED, "requestAirdrop is not offered here; no chain served here has a faucet")
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the pipeline needs of a callable method, made once. ceiling: its price, pinned when the call is held."""
+    """What the pipeline needs to know of a callable method. ceiling: its price, fixed when a call is held."""
 
     method: str
     ceiling: int
@@ -51,7 +51,7 @@ PLANS: MappingProxyType[str, Plan] = MappingProxyType(
 
 
 def admit(call: Call) -> AdmittedCall | Refusal:
-    """METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS where it may not be tried."""
+    """Admit a call, or refuse it: METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS."""
     plan = PLANS.get(call.method)
     if plan is None:
         return _why_not(call.method)
@@ -71,6 +71,6 @@ def _why_not(method: str) -> Refusal:
 
 
 def _shown(method: str) -> str:
-    """A stranger's text, short and harmless to print."""
+    """A method name that a client sent, shortened and without unprintable characters."""
     shown = "".join(character if character.isprintable() else "?" for character in method[:_NAME_SHOWN_MAX])
     return shown + ("..." if len(method) > _NAME_SHOWN_MAX else "")

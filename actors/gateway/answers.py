@@ -1,9 +1,9 @@
-"""Answers as they leave: under the client's id, saying who served them, the large ones in pieces.
+"""Makes HTTP answers of the node's answers: with the client's id and the node's name, large ones in pieces.
 
 Implements: `X-Node` and `X-Cache`; large answers (10 MB blocks pass through unparsed, with memory bounded).
-A shell around one rule: what was paid for leaves whole or not at all, as far as we are concerned. A body was received
-whole and its charge is durable before the first piece is sent; so a node that breaks off has cost nobody anything, and
-a client that breaks off has had an answer (hostile input 36).
+A shell. An answer is sent only after the node's body has arrived whole and its charge is durable. So nobody pays for an
+answer that the node did not finish, and a client that stops reading half way has paid for an answer that was there
+(hostile input 36).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 LARGE_BYTES = 256 << 10  # From here on, copying a body costs more than sending it in three parts.
 _PIECE_BYTES = 256 << 10
-# A client that takes nothing for so long holds room that others wait for.
+# A client that reads nothing for so long occupies memory that others wait for.
 _PIECE_SECONDS_MAX = 30.0
 
 
@@ -52,7 +52,7 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
-    """X-Node and X-Cache: each name once, in the order of the answers; no header where nobody has anything to say."""
+    """X-Node and X-Cache: each name once, in the order of the answers; no header where no answer has a name."""
     if len(answers) == 1:
         return list(_served(answers[0].node, answers[0].cache))
     nodes = dict.fromkeys(answer.node for answer in answers if answer.node)
@@ -60,7 +60,7 @@ def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
     return list(_served(", ".join(nodes), ", ".join(caches)))
 
 
-@functools.lru_cache(maxsize=256)  # Names are the operator's: few.
+@functools.lru_cache(maxsize=256)  # The operator names few nodes.
 def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
 

@@ -1,4 +1,4 @@
-"""A bulk request: its list checked entry by entry, and the one hold that covers it.
+"""Checks the list of a bulk request entry by entry, and makes the one hold that covers it.
 
 Implements: interface specification, "Bulk endpoints"; decisions, "bulk list length".
 Pure. Every refusal here is free. An entry that occurs twice is looked up, answered and charged once.
@@ -38,12 +38,12 @@ def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
 
 
 def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
-    """Each entry once, in the order of its first mention."""
+    """The list without repetitions, each entry where it occurs first."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return _refused("the body is not valid JSON in UTF-8")
-    # One name and nothing else: an option that was passed over would be charged for, a second list would be ambiguous.
+    # Exactly one name: an ignored option would be charged for, and a second list would be ambiguous.
     if type(value) is not dict or list(value) != [row.items] or type(value[row.items]) is not list:
         return _refused(f'the body must be {{"{row.items}": [...]}}')
     listed = value[row.items]
@@ -54,7 +54,7 @@ def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
             _CHECKS[row.item](item, f"{row.items}[{index}]")
         except params_values.InvalidError as fault:
             return _refused(str(fault))
-    if body.count(b":") != 1:  # No entry has a colon, so every one is behind a name.
+    if body.count(b":") != 1:  # Entries have no colons, so each colon follows a name.
         return _refused(f"{row.items} occurs twice")
     return tuple(dict.fromkeys(listed))
 

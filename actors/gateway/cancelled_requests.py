@@ -1,9 +1,9 @@
-"""Ends the holds and charges of requests that ended without their answer: their client left, or this server gave up.
+"""Ends the holds and charges of requests that were cancelled: their client left, or this server gave them up.
 
 Implements: decisions, money rule 2; hostile inputs 36 and 54.
-A shell: it settles in the background, since nobody waits any more. pipeline.py says at which point each call was.
+A shell: it settles in the background, since no client waits any more. pipeline.py tells how far each call had come.
 
-Each call is decided at the moment of the departure, and by itself:
+Each call is decided by itself, at the moment when its request is cancelled:
 
 | The call                               | The client left                     | This server gave the request up |
 |----------------------------------------|-------------------------------------|---------------------------------|
@@ -11,9 +11,9 @@ Each call is decided at the moment of the departure, and by itself:
 | is answered, and is being posted       | charged; the entry says CLIENT_GONE | voided                          |
 | is posted; others of its batch are not | charged; its entry stays as it is   | voided: refunded                |
 
-A send that the node has is carried to its end in both cases, and charged if it is answered: the node acts on it anyway.
-The owner is told that a charged answer is delivered, as there is nobody left to deliver it to: so the end of this
-replica, whenever it comes, refunds none of them.
+A send that the node has received is completed in both cases, and charged if it is answered: the node acts on it anyway.
+The owner of the account is told that a charged answer is delivered, as no client is left to deliver it to. Otherwise it
+would refund the charge when this replica ends.
 """
 
 import asyncio
@@ -36,39 +36,39 @@ _GONE = int(Outcome.CLIENT_GONE)
 
 
 class Abandoned:
-    """client, of a request: None where a cancelled request always means that its client left."""
+    """client: of the request; None where a cancelled request always means that its client left."""
 
     def __init__(self, accounts: AccountsClient, clock: Clock, metrics: Metrics) -> None:
         self._accounts, self._clock, self._metrics = accounts, clock, metrics
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:
-        """Wait for what is still being settled."""
+        """Wait for the settlements that are under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def hold(self, request: HoldRequest) -> None:
-        """The owner was asked for these holds, and has not answered."""
+        """End holds that the owner was asked for and has not confirmed."""
         self._in_background(self._unhold(request))
 
     def call(self, release: SettleRequest) -> None:
-        """Held, and not answered by the node."""
+        """Release the hold of a call that the node has not answered."""
         self._in_background(self._settle(release))
 
     def send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
-        """The node has this send; its answer decides."""
+        """Settle a send by the answer that the node will give."""
         self._in_background(self._settle_send(answer, ceiling, release))
 
     def post(self, settle: SettleRequest, client: Client | None) -> None:
-        """Answered by the node; the owner was asked to post the charge, and has not answered."""
+        """Settle a call that the node has answered, while the owner has not confirmed its charge."""
         if has_left(client):
-            # The request to post may be on its way already; asked again it changes nothing.
+            # The owner may have the request to post already; a second one changes nothing.
             self._in_background(self._settle(ended(settle, settle.charged, _GONE)))
         else:
             self._accounts.void(settle)
 
     def answers(self, charges: Sequence[SettleRequest], client: Client | None) -> None:
-        """Posted, and not delivered."""
+        """Settle answers that are charged and were not delivered."""
         for charge in charges:
             if has_left(client):
                 self._accounts.delivered(charge.pubkey, charge.operation)
@@ -76,7 +76,7 @@ class Abandoned:
                 self._accounts.void(charge)
 
     async def _unhold(self, request: HoldRequest) -> None:
-        """Asked again, the hold names its account; then it is released."""
+        """Repeat the hold, which names its account, and release it."""
         try:
             held = await self._accounts.hold(request)
         except OwnerUnavailable:
@@ -103,7 +103,7 @@ class Abandoned:
             if settled.ok:
                 self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
             if settled.ok and settle.charged:
-                self._accounts.delivered(settle.pubkey, settle.operation)  # There is nobody left to deliver it to.
+                self._accounts.delivered(settle.pubkey, settle.operation)  # No client is left to deliver it to.
         except OwnerUnavailable:
             logger.warning("operation %s is left to the expiry of its hold", settle.operation.hex())
 
@@ -119,7 +119,7 @@ def has_left(client: Client | None) -> bool:
 
 
 def ended(settle: SettleRequest, charged: int, outcome: int) -> SettleRequest:
-    """The same operation with another end."""
+    """A copy of a settlement with another charge and outcome."""
     return SettleRequest(
         settle.operation,
         settle.pubkey,

@@ -1,12 +1,10 @@
-"""The HTTP door: a bare ASGI application.
+"""The HTTP door: an ASGI application that finds the door of a path, and completes its answers.
 
 Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
 inputs 6 to 13 and 35.
-The shell. POST / and POST /rpc are hot and go straight to the pipeline; routes.py answers the other paths. A path is
-compared with the client's own bytes: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this service.
-
-Order of checks: framing, size, credential, JSON-RPC, then the pipeline's own order. URLs are never logged: they may
-carry a key.
+A shell. Calls are door_rpc.py's, lists door_bulk.py's, the other paths routes.py's. Paths are compared with the bytes
+that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this service. URLs are never logged: they
+may hold a key.
 """
 
 import logging
@@ -65,7 +63,7 @@ ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), *routes.ENDPOIN
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the door works with. config: whole and settled, with the network, wallets and cluster secret filled in."""
+    """Everything that the door needs. config: with the network, the wallets and the cluster secret filled in."""
 
     config: Config
     accounts: AccountsClient
@@ -74,9 +72,9 @@ class Dependencies:
     status: StatusPages
     clock: Clock
     randomness: Callable[[int], bytes] = os.urandom
-    edge: bytes = b""  # What this process's operation ids begin with, where accounts must know it; else made here.
-    # A request that carries X-Request-Id got it from a layer of ours outside, which answers with it too; on all others
-    # this door makes the id. False: whatever a request carries is a stranger's.
+    edge: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
+    # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
+    # here. False: the header of a request is a client's, and is ignored.
     ids_from_edge: bool = False
     payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
     deposits: DepositDesk | None = None  # None: there is no deposit wallet.
@@ -146,7 +144,7 @@ class HttpDoor:
             response = await self._answer(request, receive, looks.fault)
         except ClientLeftError:
             return
-        except Exception:  # Whatever it was, the client gets an answer with an id to ask about.
+        except Exception:  # The client gets an answer with an id that the operator finds in the log.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
         self._complete(response, request_id, looks, path not in PUBLIC_PAGES)
@@ -161,7 +159,7 @@ class HttpDoor:
         serves = self._routes.serves(path) if door is self._routes else "POST"
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
-        # A 404 costs next to nothing, so it is not counted: it must use up nobody's allowance.
+        # A 404 costs next to nothing, so it does not count against the limit of its address.
         if serves is None:
             return replies.plain(_NOT_SERVED, request.id)
         if serves != method and not (method == "HEAD" and serves == "GET"):

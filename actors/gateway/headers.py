@@ -1,7 +1,7 @@
-"""Response headers: the account's figures, rate limits in both dialects, CORS, and what errors add.
+"""Response headers: the account's figures, rate limits in their two forms, CORS, and the headers of errors.
 
 Implements: interface specification, "Limits" (headers); decisions 3.8; design of the 402 (`no-store`).
-Pure, and on the path of every call: bytes are joined, nothing is looked up twice.
+Pure, and on the path of every call.
 
 A request's own X-Request-Id is neither echoed nor logged: ids are made here, so none can be forged into a log.
 """
@@ -41,13 +41,14 @@ DEPRECATED_URL_KEY: HeaderList = [
     (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
 ]
 NO_STORE = (b"cache-control", b"no-store")
-CLOSE = (b"connection", b"close")  # After a request of which not everything was read.
+CLOSE = (b"connection", b"close")  # For an answer to a request that was not read to its end.
 
 
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:
-    """now: Unix seconds. credits_remaining: newer than the hold's own figure where the call has ended since.
+    """Add the account's credits and its rate limit. now: Unix seconds.
 
-    None: the caller is not known, so only its rate can be told.
+    credits_remaining: newer than that of the figures where the call has ended since; None: the account is not known, so
+    only the rate is told.
     """
     reset, remaining = figures.rate_reset, figures.rate_remaining
     limit, policy = _of_limit(figures.rate_limit)
@@ -65,7 +66,7 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
     )
 
 
-@functools.lru_cache(maxsize=256)  # Limits are the operator's: few.
+@functools.lru_cache(maxsize=256)  # The operator sets few different limits.
 def _of_limit(limit: int) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     return (b"x-ratelimit-limit", b"%d" % limit), (b"ratelimit-policy", b'"account";q=%d;w=1' % limit)
 

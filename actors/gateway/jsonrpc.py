@@ -1,16 +1,16 @@
-"""From a request body to calls, or to the reason why it is none.
+"""Parses a request body into calls, or into the reason why it holds none.
 
 Implements: interface specification, "JSON-RPC gateway"; decisions, "empty batch, notification without id" and "batch
 replies"; hostile inputs 10 to 13.
-Pure, and on the path of every call: two passes of compiled parsers, nothing else in the usual case.
+Pure, and on the path of every call: usually two passes of compiled parsers and nothing else.
 
 orjson judges the whole text (UTF-8, numbers that fit a double, no lone surrogates, nothing after the
 end); msgspec then cuts out the exact bytes of id and params, which travel on unchanged.
 
 Where the interface is silent:
 - `id` may be a string, a number of any size or form, or null, and comes back byte for byte; any other id is refused.
-- `params: null` is as if there were none; an object is INVALID_PARAMS, as the interface knows arrays only.
-- A name that comes twice in any object makes the text ambiguous, and it is refused.
+- `params: null` counts as missing; an object is INVALID_PARAMS, as the interface has arrays only.
+- A body with a name that occurs twice in one object is refused as ambiguous.
 """
 
 import json
@@ -24,9 +24,9 @@ from actors.errors import Err, Refusal
 BATCH_CALLS_MAX = 100
 NO_PARAMS = b"[]"
 NO_ID = b"null"  # JSON-RPC 2.0: the id of a reply to a request whose id could not be read.
-_DEPTH_MAX = 100  # Agave's own parser stops at 128 and would bill the caller for saying so.
+_DEPTH_MAX = 100  # Agave's parser refuses a depth above 128, and that answer would be billed.
 _NO_IDS = frozenset((bool, dict, list))
-# The exact look for names that come twice costs 0.3 ms a kilobyte, and strangers could ask for it.
+# The exact search for repeated names costs 0.3 ms a kilobyte, and anybody can cause it.
 _EXACT_BYTES_MAX = 32_768
 _COUNTED_MAX = 4_096  # Objects and arrays; counting their names costs 1 us each.
 _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that is longer.
@@ -99,7 +99,7 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
 
 
 def id_of(body: bytes, bytes_max: int) -> bytes | None:
-    """The id that a request is refused with before it is worked on. None: it is a batch, or longer than bytes_max."""
+    """The id for the refusal of a request that is not worked on. None: it is a batch, or longer than bytes_max."""
     parsed = parse(body) if len(body) <= bytes_max else []
     return None if isinstance(parsed, list) else parsed.id
 
@@ -157,7 +157,7 @@ def _bad_id(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
 
 
 def _usual_names(value: dict[str, Any]) -> int:
-    """How many names a request has when its only other objects are parameters themselves: the cheap, usual count."""
+    """Count the names of a request whose only inner objects are its parameters: the cheap count for the usual case."""
     names = len(value)
     params = value.get("params")
     if type(params) is list:
@@ -168,7 +168,7 @@ def _usual_names(value: dict[str, Any]) -> int:
 
 
 def _has_twins(raw: bytes) -> bool:
-    """Whether a name occurs twice in one object: the slow, exact look."""
+    """Whether a name occurs twice in one object: the slow, exact search."""
     try:
         json.loads(raw, object_pairs_hook=_refuse_twins, parse_int=str, parse_float=str)
     except (_TwinsError, RecursionError):
@@ -177,10 +177,10 @@ def _has_twins(raw: bytes) -> bool:
 
 
 def _names(value: Any) -> int:
-    """How many names there are in all objects together.
+    """Count the names of all objects.
 
-    Every name has a colon after it, and a name that comes twice is counted once among the values: as many colons as
-    names means that none did. Colons in texts only ever lead to the slow look.
+    Each name in the text has a colon after it, and parsing keeps a repeated name once. So equal numbers of colons and
+    names mean that no name is repeated. Colons in texts make the numbers differ, and then the slow search decides.
     """
     if type(value) is dict:
         return len(value) + sum(_names(item) for item in value.values() if type(item) in (dict, list))
@@ -188,7 +188,7 @@ def _names(value: Any) -> int:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Level by level, so that the depth of the text costs no depth of ours."""
+    """Measure level by level, as recursion would exhaust the stack."""
     level = [value]
     for _ in range(_DEPTH_MAX):
         level = [

@@ -1,4 +1,4 @@
-"""How a held call ended: what it costs, and what the client is told when the node gave it nothing to pass on.
+"""Judges how a held call ended: its price, and the refusal where the node gave no answer to pass on.
 
 Implements: decisions, money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is refunded);
 hostile inputs 14 and 15.
@@ -15,7 +15,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
 | answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
 
-Work that is priced by the piece (`/bulk/*`) costs the pieces that ended well; the rest of its hold is released.
+A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
 """
 
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
 from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, is_purged_block
 
-# The same table in the words of GET /pricing: outcome to whether the method's credits are charged.
+# The same table for GET /pricing: for each outcome, whether the method's credits are charged.
 PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
     {
         "result": True,
@@ -47,15 +47,15 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
 )
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """charged: credits to post, 0 to release. refusal: in place of the node's answer; None: pass that on."""
+class Judgement(msgspec.Struct, frozen=True):
+    """charged: credits to post; 0: release the hold. refusal: for the client, in place of the node's answer."""
 
     charged: int
-    outcome: int  # An Outcome, as it travels.
+    outcome: int  # An Outcome.
     refusal: Refusal | None = None
 
 
-_RELEASED = Ending(0, int(Outcome.RELEASED))
+_RELEASED = Judgement(0, int(Outcome.RELEASED))
 _NO_ANSWER = MappingProxyType(
     {
         AnswerKind.TIMED_OUT: Refusal(Err.TIMEOUT),
@@ -65,19 +65,19 @@ _NO_ANSWER = MappingProxyType(
     }
 )
 _METHOD_NOT_FOUND_CODE = -32601
-# An error in the middle of their work is no answer to the call that was sold.
+# These take several questions to the node; an error to one of them is no answer to the call.
 _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED)
 
 
-def judge(method: str, ceiling: int, answer: NodeAnswer) -> Ending:
-    """ceiling: the price pinned when the call was held; a fixed-price method costs all of it or nothing."""
+def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
+    """Judge a node's answer. ceiling: the price fixed by the hold; a fixed-price call costs all of it or nothing."""
     if answer.kind is AnswerKind.RESULT:
         if isinstance(answer, PiecesAnswer):
             return _by_the_piece(ceiling, answer)
-        return Ending(ceiling, int(Outcome.ANSWERED))
+        return Judgement(ceiling, int(Outcome.ANSWERED))
     if answer.kind is AnswerKind.ERROR:
-        return _RELEASED if _is_free(method, answer) else Ending(ceiling, int(Outcome.UPSTREAM_ERROR))
-    return Ending(0, int(Outcome.RELEASED), _NO_ANSWER[answer.kind])
+        return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))
+    return Judgement(0, int(Outcome.RELEASED), _NO_ANSWER[answer.kind])
 
 
 def _is_free(method: str, error: NodeAnswer) -> bool:
@@ -86,7 +86,7 @@ def _is_free(method: str, error: NodeAnswer) -> bool:
     return method == "getBlock" and is_purged_block(error.error_code, error.error_message)
 
 
-def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Ending:
+def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:
     assert ceiling % answer.pieces == 0, (ceiling, answer.pieces)
     charged = ceiling // answer.pieces * answer.done
-    return Ending(charged, int(Outcome.ANSWERED)) if charged else _RELEASED
+    return Judgement(charged, int(Outcome.ANSWERED)) if charged else _RELEASED

@@ -1,8 +1,8 @@
-"""Methods that this service answers itself, beside those that a node answers.
+"""Answers the methods that no node has, by this service's own handlers.
 
 Implements: interface specification, "JSON-RPC gateway" (methods that no node has).
-A shell without rules: a table from name to handler over a `Node`, and itself one, so that the pipeline bills both
-kinds alike. Handlers are handed in as ports, so the contexts that have them never meet the doors.
+A shell without rules: it is a `Node` itself, which asks the handler of a method of our own, and the real node else. So
+the pipeline bills both alike. The launcher hands the handlers in, so their contexts do not import the gateway.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -13,7 +13,7 @@ from actors.upstream.replies import MethodHandler, Node, NodeAnswer
 
 
 class OwnMethods:
-    """A handler raises nothing: what goes wrong is a kind of answer, and outcomes.py says what that costs."""
+    """handlers: by method. A handler never raises: a failure is a kind of answer, which outcomes.py prices."""
 
     def __init__(self, node: Node, handlers: Mapping[str, MethodHandler]) -> None:
         self._node, self._handlers = node, MappingProxyType(dict(handlers))

@@ -1,9 +1,9 @@
-"""A request that comes with a payment: what of it is looked at before money moves, and what the payment buys.
+"""Limits a request that comes with a payment to the calls that the payment buys.
 
 Implements: decisions 3.6; the 402's edge cases (a batch, a call that is refused anyway); hostile input 51.
-Pure. Reading and settling the payment is payments.py's; answering is the door's.
+Pure. payments.py reads and settles the payment; the door answers.
 
-No payment is taken for a request that would be refused for free whoever asks.
+No payment is taken for a request that is refused for free, whoever sends it.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Repli
 
 
 def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list[Any]:
-    """The calls that a payment of so many credits buys; in place of the others, a refusal for want of credits.
+    """The calls that a payment of so many credits buys; in place of each other call, a refusal for lack of credits.
 
     Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
     account holds.
@@ -47,6 +47,6 @@ def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list
 
 
 def _price(call: Call | BadCall | AdmittedCall) -> int:
-    """The most that it can cost; 0 where it is refused for free."""
+    """The most that a call can cost; 0 where it is refused for free."""
     verdict = admit(call) if isinstance(call, Call) else call
     return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0

@@ -1,11 +1,10 @@
-"""What a method's parameters must look like, checked before anything is charged, and what is added to them.
+"""Checks a method's parameters before anything is charged, and adds the ones that the interface adds.
 
 Implements: interface specification, JSON-RPC gateway rules 4 and 7; decisions 3.3; the node's own limits
 (a call that the node is bound to refuse should not cost its caller a credit).
-Pure. A rule sees the parameters as values and their exact bytes; the bytes go to the node unchanged unless the
-interface adds something. Every callable method has a rule, down to how many parameters it takes. What cannot be known
-without the chain (an account that is not there, a block that is gone) the node judges, and its error is billed as
-published.
+Pure. A rule sees the parameters as values and as their exact bytes; the bytes go to the node unchanged unless the
+interface adds something. Every callable method has a rule, even if it only limits the number of parameters. The node
+judges faults that need the chain (a missing account, a purged block), and its error is billed as published.
 """
 
 from collections.abc import Callable, Mapping
@@ -123,19 +122,19 @@ def check(method: str, arguments: list[Any], raw: bytes) -> bytes | Refusal:
 
 
 def _appended(raw: bytes, addition: bytes) -> bytes:
-    """One more element at the end of a JSON array that has some."""
+    """Append an element to a JSON array that is not empty."""
     return raw.rstrip()[:-1] + b"," + addition + b"]"
 
 
 def _replaced(raw: bytes, index: int, element: bytes) -> bytes:
-    """Another element at this place, or after the last; the others keep their bytes."""
+    """Replace the element at this place, or append it; the other elements keep their bytes."""
     elements = [bytes(part) for part in _LIST_DECODER.decode(raw)]
     elements[index : index + 1] = [element]
     return b"[" + b",".join(elements) + b"]"
 
 
 def _with_version(arguments: list[Any], raw: bytes, checks: Mapping[str, Check]) -> bytes:
-    """maxSupportedTransactionVersion 0 where it is left out: to the node, leaving it out means legacy only.
+    """Add maxSupportedTransactionVersion 0 where it is missing: without it the node serves legacy transactions only.
 
     Parameter 2 may be absent, null, a bare encoding (Agave's older form) or an object.
     """
@@ -154,7 +153,7 @@ def _with_version(arguments: list[Any], raw: bytes, checks: Mapping[str, Check])
     return _replaced(raw, 1, orjson.dumps({**value, _VERSION_KEY: 0}))
 
 
-# --- rules that are no more than a list of parameters
+# --- rules that only list the parameters
 
 
 def _takes(*checks: tuple[str, Check], least: int = 0) -> Rule:
@@ -189,7 +188,7 @@ _SLOT = _takes(("slot", u64), least=1)
 _KEY_IN_CONTEXT = _takes(("public key", pubkey), _config(_CONTEXT), least=1)
 
 
-# --- rules with something of their own
+# --- rules for single methods
 
 
 def _transaction_by_signature(arguments: list[Any], raw: bytes) -> bytes:
@@ -262,7 +261,7 @@ def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _given_transaction(arguments: list[Any], checks: Mapping[str, Check]) -> tuple[bytes, dict[str, Any]]:
-    """Decoded to its last byte, but not verified: that is the node's to do. Also the configuration."""
+    """Decode a transaction to its last byte, without verifying it, which the node does. Gives the configuration too."""
     at_most(arguments, 2)
     value = at(arguments, 0, "transaction")
     second = arguments[1] if len(arguments) > 1 else None

@@ -1,4 +1,4 @@
-"""Parameters of the methods that no plain node has: checked, and put into the one form that their answerers read.
+"""Checks the parameters of methods that a plain node lacks, and puts them into the form that their handlers read.
 
 Implements: interface specification, "getTransactionHistory", "suggestPriorityFee" and JSON-RPC gateway rules 5 and 6;
 decisions 3.4; the request of getPriorityFeeEstimate that wallets already send.
@@ -40,7 +40,7 @@ HISTORY_LIMIT, HISTORY_LIMIT_MAX = 10, 100
 ASSETS_LIMIT_MAX = 1_000  # Ten look-ups of a hundred mints.
 ASSETS_PAGE_MAX = 100_000
 FEE_ACCOUNTS_MAX = 128
-BUNDLE_TRANSACTIONS_MAX = 20  # The node's, as everything about bundles below.
+BUNDLE_TRANSACTIONS_MAX = 20  # The node's limit, like all limits of bundles below.
 WINDOW_SLOTS = 150
 _LOOKBACK_MAX = 300  # What callers of the estimate may send; a node remembers half of it.
 _URGENCIES = ("low", "medium", "high", "critical")
@@ -117,7 +117,7 @@ def _estimated_accounts(given: dict[str, Any], options: dict[str, Any]) -> tuple
 
 
 def _known(given: dict[str, Any], names: tuple[str, ...], name: str) -> None:
-    """An option that would be passed over changes the price its caller pays, so it is refused."""
+    """Refuse unknown options: ignoring one would change the answer that the caller pays for."""
     for key in given:
         if key not in names:
             raise InvalidError(f"{name}: {shown(key)} is none of {', '.join(names)}")

@@ -1,7 +1,7 @@
-"""Single parameter values: what a key, a signature, a number or a configuration field must look like.
+"""Checks single parameter values: keys, signatures, numbers, configuration fields.
 
 Implements: the forms that Agave's RPC decodes (positional parameters, optional configuration objects).
-Pure. Which method takes what is params.py and params_own.py.
+Pure. params.py and params_own.py say which parameters a method takes.
 
 A check takes a value and the name that the client is told; it returns nothing and raises InvalidError.
 """
@@ -20,12 +20,12 @@ Check = Callable[[Any, str], None]
 U64_MAX = (1 << 64) - 1
 _TEXT_SHOWN_MAX = 48
 _COMMITMENTS = ("processed", "confirmed", "finalized")
-# Names of older nodes; which of them a node still takes is the node's to say.
+# Names of older nodes; the node decides which of them it still takes.
 _FORMER_COMMITMENTS = ("recent", "single", "singleGossip", "root", "max")
 
 
 class InvalidError(Exception):
-    """One sentence for the client. Ends a rule from within; never leaves the modules of parameters."""
+    """Raised by a check, with one sentence for the client. params.check() turns it into a refusal."""
 
 
 def at(arguments: list[Any], index: int, name: str) -> Any:
@@ -41,7 +41,7 @@ def at_most(arguments: list[Any], count: int) -> None:
 
 
 def shown(value: Any) -> str:
-    """A stranger's value, short and harmless to print."""
+    """A value that a client sent, shortened and without unprintable characters."""
     text = value if isinstance(value, str) else type(value).__name__
     printable = "".join(character if character.isprintable() else "?" for character in text[:_TEXT_SHOWN_MAX])
     return printable + ("..." if len(text) > _TEXT_SHOWN_MAX else "")
@@ -144,7 +144,7 @@ def list_of(check: Check, length_max: int) -> Check:
 
 
 def fields(value: Any, name: str, checks: Mapping[str, Check], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object whose known fields are good; null is as if left out, and unknown fields are ignored, as nodes do."""
+    """Check the known fields of an object; null counts as missing, and unknown fields are ignored, as nodes do."""
     if type(value) is not dict:
         raise InvalidError(f"{name} must be an object")
     for field in required:

@@ -257,7 +257,7 @@ class Pipeline:
         try:
             held = await batch.run()
         except asyncio.CancelledError:
-            posted = [end.charge for end in batch.ends if isinstance(end, Reply) and end.charge is not None]
+            posted = [end.charge for end in batch.results if isinstance(end, Reply) and end.charge is not None]
             self._abandoned.answers(posted, client)
             raise
         if held.refusal is not None:
@@ -265,7 +265,7 @@ class Pipeline:
         self._limits.confirmed(proof)
         ends = [
             Reply(item.id, None, Refusal(Err[end])) if isinstance(end, str) else end
-            for item, end in zip(admitted, batch.ends, strict=True)
+            for item, end in zip(admitted, batch.results, strict=True)
         ]
         # Of all that the owner has said meanwhile, the newest is told.
         message, newest = max(figures, key=lambda pair: pair[0])

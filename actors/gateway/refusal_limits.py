@@ -1,7 +1,7 @@
-"""How many refused calls one account, and one client address, may cause in a second before it is told to wait.
+"""Limits how many refused calls one account, or one client address, may cause in a second.
 
 Implements: hostile inputs 35 and 50; decisions, "rate limit shape" (fixed windows of one second).
-Pure: time is an argument; doors and pipeline count here, authentication.py turns callers away.
+Pure: time is an argument. The doors and the pipeline count refusals here; authentication.py tells callers to wait.
 
 A refused call is free, so neither credits nor the account's rate limit bounds it. It is counted here, in the replica,
 and not by the account's owner: a caller over its limit is then refused without a message to the owner, which is the one
@@ -30,7 +30,7 @@ from actors.units import routing_bytes
 NAMES_MAX = 20_000  # Accounts and addresses in one second: more than one replica can refuse in that time.
 CONFIRMED_MAX = 50_000  # Credentials in each half of the memory.
 
-# Refusals that a caller can avoid. What fails on our side (502, 503, 504) and our own faults are not held against it.
+# Refusals that a caller can avoid. Failures of this service and of its nodes (5xx) do not count.
 COUNTED = frozenset(
     (
         *(Err.METHOD_NOT_FOUND, Err.METHOD_NOT_ALLOWED, Err.SERVICE_PROFILE_DISABLED),
@@ -43,7 +43,7 @@ _DISPROVED = frozenset((Err.AUTH_FAILED, Err.NONCE_REUSED, Err.PAYMENT_REQUIRED)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The limit is used up until figures.rate_reset. credits_remaining: as last told; None: of a caller not known."""
+    """For a caller over its limit until figures.rate_reset. credits_remaining: None where the account is not known."""
 
     figures: Figures
     credits_remaining: int | None
@@ -53,7 +53,7 @@ class RefusalLimits:
     """per_account, per_address: refused calls a second. address_of: the name under which a caller's address counts.
 
     An account that may make more requests a second than per_account may have as many refused.
-    Addresses that cannot be known share one name and are not limited: one of them must not lock out the others.
+    Clients whose address cannot be known share one name and have no limit: one of them must not lock out the others.
     """
 
     def __init__(self, per_account: int, per_address: int, address_of: Callable[[Client], str]) -> None:
@@ -67,13 +67,13 @@ class RefusalLimits:
         self._confirmed_before: set[bytes] = set()
 
     def wait(self, proof: Proof | None, client: Client | None, now: int) -> Wait | None:
-        """What this caller is told when it has to wait; None: it may go on. proof None: it has shown no credential."""
+        """The wait of a caller that is over its limit, else None. proof: None where it has shown no credential."""
         self._turn(now)
         if not self.waiting:
             return None
         if proof is not None:
             confirmed = self._is_confirmed(_credential(proof))
-            if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature speaks for itself.
+            if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature is verified already.
                 found = self.waiting.get(_account(proof))
                 if found is not None:
                     return found
@@ -82,7 +82,7 @@ class RefusalLimits:
         return None if client is None else self.waiting.get(self._address_of(client))
 
     def confirmed(self, proof: Proof) -> None:
-        """The owner of the account took this credential. On the path of every admitted call."""
+        """Remember that the account's owner accepted this credential. On the path of every admitted call."""
         credential = proof.key_hash if type(proof) is KeyProof else _credential(proof)
         if credential not in self._confirmed:
             self._confirm(credential)
@@ -136,7 +136,7 @@ class RefusalLimits:
             self.waiting[name] = wait
 
     def _turn(self, now: int) -> None:
-        """Any other second is a fresh window. So is an earlier one: a clock that was set back must lock nobody out."""
+        """Begin a new window in every other second, even in an earlier one: a clock set back must lock nobody out."""
         if now != self._second:
             self._second = now
             self._totals.clear()
@@ -152,7 +152,7 @@ class RefusalLimits:
 
 
 def _credential(proof: Proof) -> bytes:
-    """A name that only a caller who holds the credential can bring about."""
+    """A name for the credential that nobody without it can make."""
     if isinstance(proof, KeyProof):
         return proof.key_hash
     return proof.token_hash if isinstance(proof, SessionProof) else proof.pubkey

@@ -100,13 +100,13 @@ class ClientLeftError(Exception):
 
 
 def raw_path(scope: Scope) -> bytes:
-    """The path in the client's own bytes; servers that keep none give it decoded, and escapes then never match."""
+    """The path in the client's own bytes. Servers that keep none give it decoded, and then escapes never match."""
     path: bytes | None = scope.get("raw_path")
     return scope["path"].encode() if path is None else path.partition(b"?")[0]
 
 
 class Looks(msgspec.Struct):
-    """What one pass over the headers found. edge_id: of X-Request-Id, of which only a trusted layer's is of use."""
+    """The findings of one pass over the headers. edge_id: X-Request-Id, which is used only from a trusted layer."""
 
     browser: bool = False  # It sent an Origin.
     fault: Refusal | None = None  # Of the body's framing.
@@ -115,7 +115,7 @@ class Looks(msgspec.Struct):
 
 
 def look(headers: list[tuple[bytes, bytes]]) -> Looks:
-    """One pass, on every call."""
+    """Read the headers in one pass, on every call."""
     lengths = 0
     chunked = compressed = False
     looks = Looks()
@@ -175,7 +175,7 @@ def carries_credentials(request: Request) -> bool:
 
 
 async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """ASGI's own life cycle, and a clear no to WebSockets."""
+    """Take part in ASGI's life cycle, and refuse WebSockets."""
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.complete"})

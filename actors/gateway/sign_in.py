@@ -1,12 +1,11 @@
-"""Signing in on a 402: a wallet that has an account already answers the terms with a signature in place of money.
+"""Sign-in on a 402: a wallet that has an account answers the payment terms with a signature in place of money.
 
 Implements: x402 extension `sign-in-with-x` for Solana (a Sign-In-With-Solana text); decisions 3.6.
-Pure: time and randomness are arguments. The proof is that of a wallet's signature, so the owner of the account takes
-its nonce like any other: each text signs one call.
+Pure: time and randomness are arguments. A sign-in is a proof by the wallet's signature, and the account's owner takes
+its nonce, as of every such proof: each signed text is good for one call.
 
-A sign-in that is not good is passed over, as the extension has it: the answer is the 402 again, and the client pays.
-The origin is the configured one, never that of a request's Host header, so nothing signed for another site is good
-here, whatever stands in between.
+A sign-in that is not valid is ignored, as the extension demands: the answer is the 402 again, and the client pays. The
+text must name the configured origin, whatever the Host header says, so a text signed for another site is not valid.
 """
 
 import base64
@@ -27,8 +26,7 @@ from actors.x402_types import network_of
 
 EXTENSION, HEADER = "sign-in-with-x", b"sign-in-with-x"
 NONCE_BYTES = 16
-# As long as a signed request is good from its first second to its last (accounts/nonces.py): not longer, or the owner
-# of the account refuses the text.
+# As long as a signed request is valid (accounts/nonces.py): the account's owner refuses a text that lives longer.
 VALID_SECONDS = 120
 _AHEAD_SECONDS = 5  # Clocks of replicas differ by little.
 _HEADER_BYTES_MAX, _FIELD_CHARACTERS_MAX, _RESOURCES_MAX = 8_192, 2_048, 8
@@ -54,7 +52,7 @@ class SignIn:
         self._enabled = payments.sign_in_with_x
 
     def offer(self, url: str, now: int, randomness: bytes) -> dict[str, Any] | None:
-        """The extension of one 402; None where it is switched off. randomness: NONCE_BYTES, fresh for each."""
+        """The extension of one 402; None where sign-in is switched off. randomness: NONCE_BYTES, fresh for each 402."""
         if not self._enabled:
             return None
         assert len(randomness) == NONCE_BYTES, len(randomness)
@@ -70,7 +68,7 @@ class SignIn:
         return {"info": info, "supportedChains": [{"chainId": self._chain, "type": "ed25519"}], "schema": _SCHEMA}
 
     def proof(self, sent: Iterable[tuple[bytes, bytes]], now: int) -> WalletProof | None:
-        """Of a request that carries nothing else. None: it has no sign-in, or none that is good here and now."""
+        """The proof that a request carries as a sign-in. None: it carries none, or none that is valid here and now."""
         values = [value for name, value in sent if name == HEADER]
         if not self._enabled or len(values) != 1 or len(values[0]) > _HEADER_BYTES_MAX:
             return None
@@ -85,7 +83,7 @@ class SignIn:
         pubkey, signature = parse_pubkey(signed["address"]), parse_signature(signed["signature"])
         if pubkey is None or signature is None or not is_signed(pubkey, _message(signed).encode(), signature):
             return None
-        # A proof is good on either side of its time, and a text only after it was issued.
+        # A proof is valid before and after its time, and a text only after it was issued.
         return WalletProof(pubkey, f"siwx:{signed['nonce']}", issued_at + VALID_SECONDS // 2)
 
     def _is_ours(self, signed: dict[str, Any]) -> bool:
@@ -102,7 +100,7 @@ class SignIn:
 
 
 def _read(value: bytes) -> dict[str, Any] | None:
-    """Texts of one line each, and a short list of them."""
+    """Decode the header; None where a field is no text of one line, or the list of resources is too long."""
     try:
         signed = orjson.loads(base64.b64decode(value, validate=True))
     except (binascii.Error, ValueError):
@@ -122,14 +120,14 @@ def _is_line(text: Any) -> bool:
 
 
 def _is_within(signed: dict[str, Any], now: int) -> bool:
-    """The text's own bounds, where it has any."""
+    """Whether the text's own time limits, where it has any, allow this moment."""
     until, since = signed.get("expirationTime"), signed.get("notBefore")
     ends, begins = _seconds(until) if until else now, _seconds(since) if since else now
     return ends is not None and begins is not None and begins <= now <= ends
 
 
 def _message(signed: dict[str, Any]) -> str:
-    """The text that was signed, line by line, as the extension builds it."""
+    """Build the text that the wallet signed, line by line, as the extension has it."""
     lines = [f"{signed['domain']} wants you to sign in with your Solana account:", signed["address"], ""]
     if signed.get("statement"):
         lines += [signed["statement"], ""]
@@ -152,7 +150,7 @@ def _message(signed: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@lru_cache(maxsize=8)  # A flood of strangers asks within few seconds.
+@lru_cache(maxsize=8)  # A flood of requests asks for few different seconds.
 def _text(now: int) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 

@@ -18,19 +18,19 @@ PURGED = "Block 5 cleaned up, does not exist on node. First available block: 9"
 
 def test_a_result_costs_the_price():
     """Even an empty one: null for old data is an answer (interface rule 3)."""
-    assert outcomes.judge("getTransaction", 5, RESULT) == outcomes.Ending(5, Outcome.ANSWERED)
+    assert outcomes.judge("getTransaction", 5, RESULT) == outcomes.Judgement(5, Outcome.ANSWERED)
 
 
 @pytest.mark.parametrize("code", [-32602, -32002, -32005, -32007, -32015])
 def test_row_14_an_upstream_error_costs_the_price_and_passes_through(code):
     """Hostile input 14: billed per the published table, not by HTTP status."""
-    assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Ending(25, Outcome.UPSTREAM_ERROR)
+    assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Judgement(25, Outcome.UPSTREAM_ERROR)
 
 
 @pytest.mark.parametrize("code", [-32001, -32004])
 def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
     """Interface rule 3, for both codes (decisions 3.1)."""
-    assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Ending(0, Outcome.RELEASED)
+    assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
 def test_the_refund_is_of_get_block_alone():
@@ -42,7 +42,7 @@ def test_the_refund_is_of_get_block_alone():
 def test_a_method_that_the_node_does_not_have_costs_nothing():
     """simulateBundle at a node without bundles: sold by this service, answered by nobody."""
     answer = error(-32601, "Method not found")
-    assert outcomes.judge("simulateBundle", 25, answer) == outcomes.Ending(0, Outcome.RELEASED)
+    assert outcomes.judge("simulateBundle", 25, answer) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
 def test_an_error_in_the_middle_of_a_composed_method_costs_nothing():
@@ -50,7 +50,7 @@ def test_an_error_in_the_middle_of_a_composed_method_costs_nothing():
     failed = error(-32005, "Node is unhealthy")
     composed = [row.name for row in METHODS.values() if row.availability is Availability.COMPOSED]
     for method in composed:
-        assert outcomes.judge(method, 25, failed) == outcomes.Ending(0, Outcome.RELEASED)
+        assert outcomes.judge(method, 25, failed) == outcomes.Judgement(0, Outcome.RELEASED)
     assert outcomes.judge("getSlot", 1, failed).charged == 1
 
 
@@ -58,7 +58,7 @@ def test_an_error_in_the_middle_of_a_composed_method_costs_nothing():
 def test_work_by_the_piece_costs_the_pieces_that_ended_well(done, charged, outcome):
     """Interface, "Bulk endpoints": backend lookup errors are refunded per failed item."""
     answer = replies.made_of_pieces(b"{}", 4, done)
-    assert outcomes.judge("bulk/getTransactions", 20, answer) == outcomes.Ending(charged, outcome)
+    assert outcomes.judge("bulk/getTransactions", 20, answer) == outcomes.Judgement(charged, outcome)
 
 
 @pytest.mark.parametrize(
