@@ -15,6 +15,7 @@ from actors.catalog import Availability, MethodClass, MethodRow
 from actors.errors import Err, Refusal
 from actors.gateway import params
 from actors.gateway.jsonrpc import Call
+from actors.gateway.params_values import shown
 
 _NAME_SHOWN_MAX = 64
 _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
@@ -62,15 +63,9 @@ def admit(call: Call) -> AdmittedCall | Refusal:
 def _why_not(method: str) -> Refusal:
     row = catalog.METHODS.get(method)
     if row is None:
-        return Refusal(Err.METHOD_NOT_FOUND, _shown(method))
+        return Refusal(Err.METHOD_NOT_FOUND, shown(method, _NAME_SHOWN_MAX))
     if row.availability is Availability.FORBIDDEN:
         return FORBIDDEN
     if row.availability is Availability.DENIED:
         return Refusal(Err.METHOD_NOT_FOUND, f"{method} is not offered by this service")
     return Refusal(Err.SERVICE_PROFILE_DISABLED, method)
-
-
-def _shown(method: str) -> str:
-    """A method name that a client sent, shortened and without unprintable characters."""
-    shown = "".join(character if character.isprintable() else "?" for character in method[:_NAME_SHOWN_MAX])
-    return shown + ("..." if len(method) > _NAME_SHOWN_MAX else "")

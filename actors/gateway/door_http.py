@@ -236,7 +236,3 @@ class HttpDoor:
     def _next_id(self) -> str:
         self._requests += 1
         return f"{self._request_prefix}{self._requests:x}"
-
-
-def build_app(dependencies: Dependencies) -> HttpDoor:
-    return HttpDoor(dependencies)

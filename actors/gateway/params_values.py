@@ -18,7 +18,6 @@ from solders.signature import Signature
 Check = Callable[[Any, str], None]
 
 U64_MAX = (1 << 64) - 1
-_TEXT_SHOWN_MAX = 48
 _COMMITMENTS = ("processed", "confirmed", "finalized")
 # Names of older nodes; the node decides which of them it still takes.
 _FORMER_COMMITMENTS = ("recent", "single", "singleGossip", "root", "max")
@@ -40,48 +39,35 @@ def at_most(arguments: list[Any], count: int) -> None:
         raise InvalidError(f"{len(arguments)} parameters, {allowed}")
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, characters_max: int = 48) -> str:
     """A value that a client sent, shortened and without unprintable characters."""
     text = value if isinstance(value, str) else type(value).__name__
-    printable = "".join(character if character.isprintable() else "?" for character in text[:_TEXT_SHOWN_MAX])
-    return printable + ("..." if len(text) > _TEXT_SHOWN_MAX else "")
+    printable = "".join(character if character.isprintable() else "?" for character in text[:characters_max])
+    return printable + ("..." if len(text) > characters_max else "")
 
 
 # --- checks of one value
 
 
-def pubkey(value: Any, name: str) -> None:
-    # Strings of other lengths are refused before they are decoded; solders does the rest in compiled code.
-    if type(value) is str and 32 <= len(value) <= 44:
-        try:
-            Pubkey.from_string(value)
-        except ValueError:
-            pass
-        else:
-            return
-    raise InvalidError(f"{name}: {shown(value)} is not a base58 public key of 32 bytes")
+def _base58(decode: Callable[[str], object], shortest: int, longest: int, noun: str) -> Check:
+    """Make a check of base58 text. Texts of other lengths are refused before they are decoded."""
+
+    def check(value: Any, name: str) -> None:
+        if type(value) is str and shortest <= len(value) <= longest:
+            try:
+                decode(value)
+            except (ValueError, ParseHashError):
+                pass
+            else:
+                return
+        raise InvalidError(f"{name}: {shown(value)} is not a base58 {noun}")
+
+    return check
 
 
-def signature(value: Any, name: str) -> None:
-    if type(value) is str and 64 <= len(value) <= 88:
-        try:
-            Signature.from_string(value)
-        except ValueError:
-            pass
-        else:
-            return
-    raise InvalidError(f"{name}: {shown(value)} is not a base58 signature of 64 bytes")
-
-
-def blockhash(value: Any, name: str) -> None:
-    if type(value) is str and 32 <= len(value) <= 44:
-        try:
-            Hash.from_string(value)
-        except ParseHashError:  # Not a ValueError, as the others are.
-            pass
-        else:
-            return
-    raise InvalidError(f"{name}: {shown(value)} is not a base58 hash of 32 bytes")
+pubkey = _base58(Pubkey.from_string, 32, 44, "public key of 32 bytes")
+signature = _base58(Signature.from_string, 64, 88, "signature of 64 bytes")
+blockhash = _base58(Hash.from_string, 32, 44, "hash of 32 bytes")
 
 
 def whole_number(value: Any, name: str, largest: int = U64_MAX, smallest: int = 0) -> int:

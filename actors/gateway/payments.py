@@ -1,16 +1,15 @@
-"""Payments that come with a call: their headers read, settled by the desk, turned into a proof of who paid.
+"""Takes x402 payments that come with a request: reads their headers, has them settled, and names the payer as caller.
 
 Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
-The door's side: it reads and writes headers and bodies. What a payment must be on the chain, and what becomes of it,
-is deposits' (the port is x402_types.PaymentDesk).
+Reads and writes headers and bodies only: deposits/ verifies and settles a payment (the port is x402_types.PaymentDesk).
 
-The payment decides whose account pays: credentials beside it are not looked at, since a client whose key has no credits
-would otherwise pay and be refused again.
+The payment decides whose account pays, and credentials beside it are ignored: otherwise a client whose key has no
+credits would pay and be refused again.
 
-A payment proves nothing about who brings it. Its payer signed it, but a server that the payer dealt with before may
-have kept it and may bring it here. So it credits its payer and buys the calls of its own request, up to the credits
-that it brought, and opens nothing else: no session, no page of the account, no key, and none of the account's other
-credits. Payers reach their accounts by their wallet's signature, such as sign_in.py's, which is bound to this service.
+A payment proves nothing about the sender of the request. The payer signed it, but another server may have received it
+from the payer before, and may send it here. So a payment credits its payer and buys the calls of its own request, up to
+the credits that it brought. It opens nothing else: no session, no page of the account, no key, and none of the
+account's other credits. Payers reach their accounts by a wallet's signature that names this service (sign_in.py).
 """
 
 import base64
@@ -35,12 +34,13 @@ _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
 _PRIVATE = (b"cache-control", b"private, no-store")  # A receipt tells the payer's balance.
 _TRANSACTION_BYTES_MAX = 1_232
+_TO_BE_CREDITED = "settled; POST /account/confirm-deposit with this signature credits it once it is final"
 # HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """A payment as its header says it: not looked at beyond what the header itself must agree with."""
+    """A payment as its header describes it; the transaction in it is not examined yet."""
 
     version: int
     transaction: bytes
@@ -48,7 +48,7 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 class PaymentDoor:
-    """desk None: no payments are taken, and their headers are not looked at."""
+    """desk: None where no payments are taken; their headers are then ignored."""
 
     def __init__(
         self, payments: PaymentsConfig, desk: PaymentDesk | None, terms: TermsByPath, metrics: Metrics
@@ -108,14 +108,14 @@ class PaymentDoor:
         return RefusedCaller(err, lack.message, headers=(_receipt(version, receipt),), offers_payment=offers)
 
     def _counted(self, settled: Settled | NotSettled) -> Settled | NotSettled:
-        """The same, counted by its result: settled, or the name of what it lacked."""
+        """Count the payment by its result: settled, or the name of its lack."""
         self._metrics.payments.add(("settled" if isinstance(settled, Settled) else settled.lack.name.lower(),))
         return settled
 
     # --- POST /x402/settle
 
     async def settle(self, body: bytes, address: str) -> Response:
-        """Interface, "Payment settlement". address: of the client."""
+        """Answer POST /x402/settle. address: of the client."""
         if not self.takes_payments:
             return self._settle_answer(503, "settlement_not_configured", "this service settles no payments")
         assert self._desk is not None
@@ -124,41 +124,27 @@ class PaymentDoor:
             return self._settle_answer(400, "invalid_request", transaction)
         settled = self._counted(await self._desk.relay(transaction, address))
         if isinstance(settled, Settled):
-            document = {
-                "success": True,
-                "status": "confirmed",
-                "transaction": settled.signature,
-                "network": self._networks[2],
-                "message": "settled; POST /account/confirm-deposit with this signature credits it once it is final",
-            }
-            return Response(200, orjson.dumps(document), [headers.NO_STORE])
+            return self._settle_answer(200, "confirmed", _TO_BE_CREDITED, settled.signature)
         if settled.lack is Lack.PENDING:
-            document = {
-                "success": True,
-                "status": "pending",
-                "transaction": settled.signature,
-                "network": self._networks[2],
-                "message": settled.message,
-            }
-            return Response(202, orjson.dumps(document), [headers.NO_STORE])
+            return self._settle_answer(202, "pending", settled.message, settled.signature)
         status = {Lack.INVALID: 400, Lack.DUPLICATE: 400, Lack.NOT_SPONSORED: 400, Lack.REJECTED: 502}.get(settled.lack)
         status = status or _STATUS.get(settled.lack, 503)
         return self._settle_answer(status, settled.reason, settled.message, settled.signature)
 
-    def _settle_answer(self, status: int, reason: str, message: str, signature: str = "") -> Response:
+    def _settle_answer(self, http: int, word: str, message: str, signature: str = "") -> Response:
+        """word: the status of a payment that was sent, else the reason of its refusal."""
         document: dict[str, Any] = {
-            "success": False,
+            "success": http < 300,
             "transaction": signature,
             "network": self._networks[2],
             "message": message,
-            "error": f"{reason}: {message}",
         }
+        document |= {"status": word} if http < 300 else {"error": f"{word}: {message}"}
         added: HeaderList = [headers.NO_STORE]
-        if status in (429, 503):
-            seconds = 60 if status == 429 else 5
-            document["retry_after_secs"] = seconds
+        if http in (429, 503):
+            document["retry_after_secs"] = seconds = 60 if http == 429 else 5
             added.append(headers.retry_after(seconds))
-        return Response(status, orjson.dumps(document), added)
+        return Response(http, orjson.dumps(document), added)
 
 
 def _receipt(version: int, receipt: dict[str, Any]) -> Header:
@@ -166,7 +152,7 @@ def _receipt(version: int, receipt: dict[str, Any]) -> Header:
 
 
 def read_offer(sent: HeaderList, payments: PaymentsConfig) -> Offered | Refusal:
-    """The payment of the version 2 header, else of the version 1 one; wallets that send both send the same twice."""
+    """The payment of the version 2 header, else of version 1; wallets that send both headers send the same payment."""
     for name, version in ((PAYMENT_V2, 2), (PAYMENT_V1, 1)):
         values = [value for header, value in sent if header == name]
         if len(values) > 1:
@@ -195,9 +181,9 @@ def _read_header(value: bytes, version: int, payments: PaymentsConfig) -> Offere
 
 
 def _least_of_v2(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
-    """What the accepted element promises, when it is one of ours: any amount from the minimum on, all else as offered.
+    """The amount of the accepted offer, if it is one of ours: from the minimum on, and all else as offered.
 
-    `extra` may hold more than was offered; the blockhash hint in it is another one in every answer.
+    `extra` may hold more than was offered, as its blockhash hint differs from answer to answer.
     """
     accepted = offer.get("accepted")
     if not isinstance(accepted, dict):
@@ -222,7 +208,7 @@ def _least_of_v2(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refus
 
 
 def _least_of_v1(offer: dict[str, Any], payments: PaymentsConfig) -> int | Refusal:
-    """Version 1 echoes no terms: the smallest deposit is enough, and what arrives is credited."""
+    """The smallest deposit: version 1 repeats no terms, and the amount that arrives is credited."""
     if offer.get("scheme") != "exact" or offer.get("network") != network_of(payments).v1:
         return _not_offered("scheme or network")
     return payments.minimum_deposit_base_units
@@ -242,7 +228,7 @@ def _read_settle_body(body: bytes) -> bytes | str:
 
 
 def _decode(text: Any) -> bytes | None:
-    """Measured before it is decoded."""
+    """Decode a transaction; None when it is too long, which is seen before decoding, or no base64."""
     if not isinstance(text, str) or len(text) > _TRANSACTION_BYTES_MAX * 4 // 3 + 4:
         return None
     try:

@@ -20,7 +20,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.fees.endpoints import FeeMethods
 from actors.gateway import outcomes
-from actors.gateway.door_http import ENDPOINTS, Dependencies, build_app
+from actors.gateway.door_http import ENDPOINTS, Dependencies, HttpDoor
 from actors.gateway.own_methods import OwnMethods
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
@@ -88,7 +88,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
-    door = build_app(parts)
+    door = HttpDoor(parts)
     accounts.on_start_over = door.start_over
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))

@@ -5,7 +5,7 @@ import logging
 import httpx
 import pytest
 
-from actors.gateway.door_http import ENDPOINTS, Dependencies, build_app
+from actors.gateway.door_http import ENDPOINTS, Dependencies, HttpDoor
 from actors.upstream import replies
 
 from .doubles import ScriptedNode, counted
@@ -30,7 +30,7 @@ async def test_an_edge_of_ours_may_make_the_ids():
         dependencies = Dependencies(
             world.config, world.accounts, world.node, world.identity_store, Pages(), world.clock, ids_from_edge=True
         )
-        transport = httpx.ASGITransport(build_app(dependencies))
+        transport = httpx.ASGITransport(HttpDoor(dependencies))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as http:
             headers = {"x-api-key": customer.api_key, "x-request-id": "edge-7"}
             response = await http.post("/", json=call("nope"), headers=headers)

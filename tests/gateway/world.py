@@ -19,7 +19,7 @@ from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.events import NullSink
-from actors.gateway.door_http import Dependencies, HttpDoor, build_app
+from actors.gateway.door_http import Dependencies, HttpDoor
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
@@ -175,7 +175,7 @@ class World:
             sleep=_for_ever,
         )
         self.accounts, self.metrics = InProcessAccounts(self.shard), Metrics()
-        self.door: HttpDoor = build_app(
+        self.door: HttpDoor = HttpDoor(
             Dependencies(
                 self.config,
                 self.accounts,
