@@ -109,6 +109,16 @@ def test_no_banned_words(path: Path) -> None:
         assert found is None, f"{found.group()!r}: {reason}"
 
 
+def test_the_walk_of_a_call_names_files_that_are_there() -> None:
+    """actors/README.md, "One getBalance": at most twelve files to understand it, and each can be opened."""
+    walk = (
+        (ROOT / "actors/README.md").read_text(encoding="utf-8").partition("## One `getBalance`")[2].partition("## ")[0]
+    )
+    named = re.findall(r"^\|[^|]+\| `([^`]+)` \|", walk, re.MULTILINE)
+    assert 8 <= len(named) <= 12
+    assert [name for name in named if not (ROOT / "actors" / name).exists()] == []
+
+
 @over(Err)
 def test_every_error_is_documented(err: Err) -> None:
     """A client that meets an error finds it in the README."""
