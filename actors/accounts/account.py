@@ -1,12 +1,12 @@
 """State of one account, the events that change it, and `apply`, the only code that changes it.
 
 Implements: decisions, section 4. Replaying an account's events from the start rebuilds it exactly.
-Pure: no clock, no I/O, no randomness. What should happen is decided in core.py; what must be written is in the
-events themselves (entry, mark, batch, profile), so that a journal is made from events alone.
+Pure: no clock, no I/O, no randomness. core.py decides. An event carries everything that must be written (entry, mark,
+batch, profile), so that the ledger is written from events alone.
 
-Two times arrive as arguments. Wall time is the ledger's (ledger_time.py); it stamps entries, windows and the life of
-batches. Steady seconds never jump; holds end and operations are forgotten by them, so that a clock that is set does not
-end what is in flight.
+Two times arrive as arguments. Wall time is the ledger's time (ledger_time.py); it stamps entries, windows and the life
+of batches. Steady seconds never jump; holds end and operations are forgotten by them, so that setting a clock ends no
+call that is under way.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
 SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
-CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: what it says was held 120 s ago may be older by this.
+CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: a hold that it calls 120 s old may be older by this.
 
 
 class Moment(NamedTuple):
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """What holds for every account that has no override of its own."""
+    """Settings of every account without an override."""
 
     requests_per_second: int
     concurrency: int
@@ -69,17 +69,17 @@ VOIDED = Ended(End.VOIDED)
 
 @lru_cache(maxsize=4096)
 def posted(method: str, parcels: str) -> Ended:
-    """One object for all that look alike: hundreds of thousands of operations are remembered under load."""
+    """One object for all equal ends: hundreds of thousands of operations are kept under load."""
     return Ended(End.POSTED, method, parcels)
 
 
 def adjust_key(operation: bytes) -> bytes:
-    """Key under which an adjustment is remembered: an operator's own word must not meet an edge's operation id."""
+    """Key of an adjustment in `operations`: an operator's operation must not equal the operation id of a call."""
     return b"adjust:" + operation
 
 
 def deposit_key(operation: bytes) -> bytes:
-    """Key under which a deposit is remembered until the store has it."""
+    """Key of a deposit in `operations`, until the store has it."""
     return b"deposit:" + operation
 
 
@@ -106,7 +106,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Profile(msgspec.Struct, frozen=True, gc=False):
-    """What an account is, apart from its credits."""
+    """Properties of an account, apart from its credits."""
 
     created_at: int  # Unix seconds.
     status: str = ACTIVE
@@ -115,7 +115,7 @@ class Profile(msgspec.Struct, frozen=True, gc=False):
     ref_code: str | None = None
     requests_per_second: int | None = None
     concurrency: int | None = None
-    ref_bonus_bps: int | None = None  # What the code was worth when it was captured, in 1/10,000 of each deposit.
+    ref_bonus_bps: int | None = None  # The code's bonus when it was captured, in 1/10,000 of each deposit.
 
 
 class Deposit(msgspec.Struct, frozen=True, gc=False):
@@ -132,11 +132,11 @@ class Deposit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Return(msgspec.Struct, frozen=True, gc=False):
-    """A deposit was taken back, because its payment turned out not to be."""
+    """A deposit was taken back, because its payment never became final."""
 
     operation: bytes  # Of the deposit.
     taken: int
-    uncollected: int  # What the account did not have any more.
+    uncollected: int  # Credits of the deposit that the account did not have any more.
     at_ms: int
 
 
@@ -144,7 +144,7 @@ class Return(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A hold request was judged; at least a unit or an answer is worth keeping."""
+    """A hold request was judged, and took a unit or has an answer to keep."""
 
     operation: bytes
     steady: int
@@ -156,14 +156,15 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """An admitted request was withdrawn, since its nonce was not written; its holds are released."""
+    """An admitted request was withdrawn, because its nonce was not written; its holds are released."""
 
     operation: bytes
     held: tuple[tuple[bytes, int], ...]
 
 
 class HoldEnded(msgspec.Struct, frozen=True):
-    """Without a charge. expired: forgotten, so that a late settle is judged like one that a successor gets."""
+    """A hold ended without a charge. expired: its operation is forgotten, so that a late settle is judged as a
+    successor would judge it."""
 
     operation: bytes
     steady: int
@@ -184,7 +185,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """The store told how an operation ended that memory had forgotten."""
+    """The end of an operation that memory had forgotten was read from the store."""
 
     operation: bytes
     ended: Ended
@@ -196,7 +197,7 @@ class ProfileSet(msgspec.Struct, frozen=True):
 
 
 class BatchesRecalled(msgspec.Struct, frozen=True):
-    """The store told of batches that are spent and that a refund may revive."""
+    """Spent batches, which a refund may revive, were read from the store."""
 
     batches: tuple[Batch, ...]
 
@@ -230,7 +231,7 @@ class Account:
     window: Window = field(default_factory=Window)
     rate_limit: int = 0
     concurrency_limit: int = 0
-    used_at: int = field(default=0, compare=False)  # Steady seconds; the shell's, to find who is idle.
+    used_at: int = field(default=0, compare=False)  # Steady seconds; the shell finds idle accounts by it.
 
     def check(self) -> None:
         self.purse.check()

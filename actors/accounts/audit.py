@@ -1,4 +1,4 @@
-"""`python -m actors.accounts.audit`: does the ledger add up, to the credit?
+"""`python -m actors.accounts.audit`: checks that the ledger adds up, to the credit.
 
 Implements: decisions, money rule 6. Reads the database and nothing else, in one snapshot, so it may run beside a
 serving instance. Memory stays flat: accounts, entries and batches are read as three ordered streams.
@@ -35,7 +35,7 @@ _ROWS_AHEAD = 2_000
 _EXIT_FAULTS, _EXIT_UNREADABLE = 1, 2
 _PAST_ALL = b"\xff" * 33  # Later than every public key.
 
-# What no single pass over an account's entries can see without remembering all of them: the database sorts.
+# Faults that one pass over an account's entries finds only if it keeps them all; the database sorts instead.
 _ACROSS = {
     "an operation is debited more than once": (
         f"SELECT pubkey, operation_id FROM ledger WHERE type = {EntryType.DEBIT:d}"  # noqa: S608 - constants.
@@ -145,7 +145,7 @@ class _Rows:
         self._next = await anext(self._rows, None)
 
     async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
-        """Give every row of this account to `take`; gives the public keys of rows passed over, which have none."""
+        """Call `take` with every row of this account. Returns the public keys of rows before it: without account."""
         strays: list[bytes] = []
         while self._next is not None and self._next["pubkey"] <= pubkey:
             if self._next["pubkey"] == pubkey:

@@ -1,7 +1,7 @@
 """Compares the tables of accounts with the facts about them, for the audit.
 
 Implements: decisions, money rule 6; hostile input 56. Reads the database and nothing else. The database joins and
-sorts; what it is asked stands here as plain SQL, because its own functions may have been changed too.
+sorts. The queries stand here as plain SQL, because the database's own functions may have been changed too.
 """
 
 import json

@@ -82,7 +82,7 @@ class CheckpointWriter:
 
 
 class Checkpoint:
-    """One that was written before. Its signature is checked before anything is told of it."""
+    """A checkpoint that was written before. Its signature is checked before anything else."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         """Raises CheckpointError."""

@@ -1,7 +1,7 @@
 """Looks up keys in the store, in one query for all callers that wait at the same time.
 
-Implements: a backlog of deposits that is worked off at hundreds a second; the settles that reach a fresh owner all at
-once. A shell. Callers do not join a query that has already started: its answer may be older than what they know.
+Implements: hundreds of deposits a second after an outage; many settles at once that reach a fresh owner. A shell.
+Callers do not join a query that has already started: its answer may be older than what they know.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class CoalescedLookup(Generic[Key, Found]):
             except Exception as error:  # noqa: BLE001 - each caller gets it, whatever it is; the task must go on.
                 for _, future in asked:
                     future.set_exception(error)
-                    future.exception()  # Marks it as seen: a caller may have left, and that is no news.
+                    future.exception()  # Marks it as seen, so that a caller that left causes no warning.
             else:
                 for key, future in asked:
                     future.set_result(found.get(key))

@@ -1,9 +1,9 @@
-"""What the owner of an account decides: admit, post, release, void, adjust, expire.
+"""Decides about one account: admit, post, release, void, adjust, expire.
 
 Implements: decisions, section 4; design, section 4 steps 3 and 6; interface, "Limits" and "Errors".
-Pure: every function reads the account and gives back events; account.apply makes them true. Each decision expects
-that what is due (holds and batches past their time) was taken first: `is_due`, `decide_hold_expiry`,
-`decide_credit_expiry`, in that order.
+Pure: every function reads the account and returns events; account.apply changes the account by them. Before each
+decision the caller ends the holds and batches past their time: `is_due`, `decide_hold_expiry`, `decide_credit_expiry`,
+in that order.
 """
 
 from typing import NamedTuple
@@ -51,7 +51,7 @@ from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest,
 from actors.errors import Err
 from actors.events import LOW_BALANCE_CREDITS
 
-ANSWERS_MAX = 4_096  # Wholly refused requests remembered per account; one forgotten is judged anew, at nobody's cost.
+ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one is judged anew; it costs nothing.
 ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
@@ -72,7 +72,7 @@ class Settlement(NamedTuple):
 _OK, _REFUSED, _ASK_STORE = Settlement(True), Settlement(False), Settlement(None)
 
 
-# --- what time does -----------------------------------------------------------------------------------------------
+# --- expiry -------------------------------------------------------------------------------------------------------
 
 
 def is_due(account: Account, moment: Moment) -> bool:
@@ -95,17 +95,17 @@ def decide_hold_expiry(account: Account, moment: Moment) -> tuple[HoldEnded, ...
 
 
 def decide_edge_gone(account: Account, edge: bytes, moment: Moment) -> tuple[HoldEnded, ...]:
-    """End every hold that this edge was granted, as time would: the edge is gone, so nothing else will end them.
+    """End every hold of an edge that is gone, as an expiry does: nothing else would end them.
 
-    Should the edge come back and settle one of them, its owner refuses that (edges.py).
+    If the edge comes back and settles one of them, edges.py refuses the settle.
     """
     held = [operation for operation in account.holds if operation.startswith(edge)]
     return tuple(HoldEnded(operation, moment.steady, expired=True) for operation in held)
 
 
 def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None) -> tuple[Moved, ...]:
-    """agreed_ms: the time on which the clocks agree (ledger_time.py). None: nothing expires, as that cannot be undone;
-    the credits can be spent until it does."""
+    """agreed_ms: the time on which the clocks agree (ledger_time.py). None: nothing expires, because an expiry cannot
+    be undone; expired credits can be spent meanwhile."""
     if agreed_ms is None:
         return ()
     moves = plan_expiry(account.purse, agreed_ms // 1000)
@@ -118,12 +118,11 @@ def decide_credit_expiry(account: Account, moment: Moment, agreed_ms: int | None
 
 
 def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
-    """Judge every item in order against rate, concurrency and credits; what fits is held, what does not is refused.
+    """Hold credits for each item, in order, that fits rate, concurrency and credits; refuse the others.
 
-    Asked again with the same operation: the first answer, and no event. An item refused for whatever reason takes
-    neither unit, slot nor credits. An item with ceiling 0 takes a unit and no slot: nothing of it has to end.
-    Without items only the credential is used and the figures are told. Whether the credential's nonce is fresh was
-    decided before (nonces.py).
+    A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
+    item with ceiling 0 takes a unit and no slot, because it has no end to wait for. A request without items uses its
+    credential and tells the figures. nonces.py has judged the credential's nonce before.
     """
     items = request.items
     operation = request.operation
@@ -164,7 +163,7 @@ def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...]
             units += 1
     judged = tuple(verdicts)
     answer = None
-    if len(held) != len(items) or not items:  # What holds alone cannot tell again.
+    if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
         answer = Answer(judged) if units or len(account.answers) < ANSWERS_MAX else None
     if not units and answer is None:
         return Admission(None, judged, None)
@@ -174,7 +173,7 @@ def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...]
 
 
 def decide_withdrawal(event: Admitted) -> Withdrawn:
-    """The nonce of this admission could not be written: what it held is free again."""
+    """Release the holds of an admission whose nonce could not be written."""
     return Withdrawn(event.operation, event.held)
 
 
@@ -193,8 +192,8 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
 
     A hold that this owner does not know (a predecessor granted it, or it expired) is posted under three conditions: the
     store says that its operation was never posted or voided, it is recent (`memory_seconds`), and the available credits
-    cover it. Otherwise nothing is charged and the answer must not leave. No clock says whether an operation was posted
-    before: the store knows every operation for ever, and refuses to write a second debit of one.
+    cover it. Otherwise nothing is charged and the answer must not leave. Whether an operation was posted before depends
+    on no clock: the store keeps every operation for ever, and refuses to write a second debit of one.
     """
     operation, charged = request.operation, request.charged
     hold = account.holds.get(operation)
@@ -213,20 +212,20 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))
     elif not 0 < charged <= hold.ceiling:
-        return _REFUSED  # An edge that charges more than it held is broken; the customer does not pay for that.
+        return _REFUSED  # An edge that charges more than its hold is broken; the customer does not pay.
     moves = plan_spend(account.purse, charged)
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, operation, request.method, request.outcome))
 
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:
     if end is End.POSTED and request.charged == 0:
-        return decide_void(account, request, moment, asked_store)  # Posted, and now meant to cost nothing.
+        return decide_void(account, request, moment, asked_store)  # It was posted, and must now cost nothing.
     return _OK if (end is End.POSTED) == (request.charged > 0) else _REFUSED
 
 
 def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_store: bool = False) -> Settlement:
-    """This operation must end costing nothing: a hold is released, a post is refunded once, and an operation nobody
-    knows is marked, so that a settle which comes late is refused, by a successor too."""
+    """End an operation so that it costs nothing: release its hold, or refund its post once. An unknown operation is
+    marked, so that this owner and its successors refuse a late settle of it."""
     operation = request.operation
     ended = account.operations.get(operation)
     if operation in account.holds:
@@ -257,9 +256,9 @@ def decide_void(account: Account, request: SettleRequest, moment: Moment, asked_
 
 
 def decide_recall(operation: bytes, past: Past | None, moment: Moment) -> Recalled | None:
-    """Take the store's word about an operation that memory does not know. None: it never ended.
+    """Take the end of an operation from the store into memory. past None: the operation never ended.
 
-    An operation of another account counts as voided here: this account must not pay for it.
+    An operation of another account counts as voided: this account must not pay for it.
     """
     if past is None:
         return None
@@ -337,7 +336,7 @@ def moved(
     deposit: Deposit | None = None,
     returned: Return | None = None,
 ) -> Moved:
-    """An entry that goes on from where the account stands."""
+    """The account's next entry, with its moves."""
     amount = moves[0][1] if len(moves) == 1 else sum(delta for _, delta, _ in moves)
     entry = Entry(
         account.seq + 1,

@@ -1,8 +1,8 @@
-"""What a deposit gives an account, and how a payment that never became final is taken back.
+"""Decides the credits of a deposit, and the taking back of a payment that never became final.
 
 Implements: interface, "Credits are organised in batches that expire" and `ref_code`; decisions, money rules 4, 6 and 7
 and section 3.6 (a payment that then fails to finalize is taken back by an `adjustment`).
-Pure. Which transfers are deposits, and whose, is not decided here; that an operation is new, the caller has made sure.
+Pure. The caller has made sure that the operation is new. Not here: which transfers are deposits, and whose (deposits/).
 """
 
 from actors.accounts.account import (
@@ -44,7 +44,7 @@ def bonus_for(credits: int, bonus_bps: int | None) -> int:
 
 
 def known_deposit(account: Account, operation: bytes) -> bool:
-    """Whether this was credited so recently that the store may not have it yet."""
+    """Whether memory has this deposit; the store may not have it yet."""
     return account.operations.get(deposit_key(operation)) is not None
 
 
@@ -55,9 +55,9 @@ def known_return(account: Account, operation: bytes) -> bool:
 def decide_deposit(
     account: Account, operation: bytes, base_units: int, slot: int, credits_per_usdc: int, moment: Moment
 ) -> tuple[Moved, ...]:
-    """The deposit's entry and batch; the bonus, where a referral code is linked, is decide_bonus, once this is true.
+    """The deposit's entry and batch. decide_bonus gives those of a linked referral code, once this event is applied.
 
-    Nothing where the amount is worth less than a credit.
+    Empty where the amount is worth less than a credit.
     """
     credits = credits_for(base_units, credits_per_usdc)
     if credits == 0:
@@ -74,7 +74,7 @@ def decide_deposit(
 
 
 def decide_bonus(account: Account, deposit: Deposit, moment: Moment) -> tuple[Moved, ...]:
-    """Of a deposit that was just applied."""
+    """The referral bonus of a deposit that was just applied; empty without one."""
     if deposit.bonus == 0:
         return ()
     moves, fresh = plan_grant(
@@ -93,7 +93,7 @@ def decide_assignment(
     reason: str,
     moment: Moment,
 ) -> tuple[Moved, ...]:
-    """A transfer that names no wallet, given to this account by the operator: an adjustment, without a bonus."""
+    """Give this account a transfer that names no wallet, by the operator's order: an adjustment, without a bonus."""
     credits = credits_for(base_units, credits_per_usdc)
     if credits == 0:
         return ()
@@ -122,7 +122,7 @@ def decide_assignment(
 def decide_return(account: Account, operation: bytes, amount: int, reason: str, moment: Moment) -> Moved:
     """Take back `amount` credits of a deposit, at most what is available; the rest is recorded as uncollected.
 
-    An entry is made also when nothing is available: that the payment failed belongs into the ledger.
+    An entry is made even when nothing is available: the ledger must show that the payment failed.
     """
     taken = min(amount, account.purse.available)
     moves: Moves = plan_spend(account.purse, taken) if taken else ()

@@ -1,6 +1,6 @@
-"""A memory of recent keys that forgets by itself: three generations, the oldest dropped whole.
+"""A map whose entries expire: three generations, of which the oldest is dropped whole.
 
-Implements: bounded memory for operations that may be asked again.
+Implements: bounded memory for operations that may be repeated.
 Pure. A generation is forgotten in one step, so that nothing is kept in order and no key pays for its own removal.
 """
 
@@ -30,13 +30,13 @@ class ExpiringMap(Generic[Key, Value]):
         return found
 
     def put(self, key: Key, value: Value, now: int) -> None:
-        """Remember, or remember anew. `now` in steady seconds; it must not run backwards."""
+        """Keep a key, or keep it for longer. now: steady seconds, never smaller than before."""
         if now >= self.turn_at:
             self.turn(now)
         self.young[key] = value
 
     def turn(self, now: int) -> None:
-        """Forget what is due. Called by put; by itself only to give memory back."""
+        """Drop generations whose time has come. `put` calls it; others call it only to free memory."""
         step = -(-self.seconds // 2)
         missed = (now - self.turn_at) // step + 1
         if missed <= 0:

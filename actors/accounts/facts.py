@@ -55,7 +55,7 @@ class ChainLink(NamedTuple):
     hash: bytes
 
 
-FAULTS_MAX = 10  # Of one shard: after these the rest says nothing new.
+FAULTS_MAX = 10  # Of one shard; more of them would tell nothing new.
 
 
 class ShardRecount:
@@ -68,7 +68,7 @@ class ShardRecount:
         self._faults: list[str] = []
 
     def feed(self, fact: Fact, stored_hash: bytes) -> None:
-        """The next fact, in the order of its number."""
+        """Check the next fact; facts come in the order of their numbers."""
         if fact.seq != self._newest.seq + 1:
             self._fault(f"fact {fact.seq} follows fact {self._newest.seq}: facts were removed")
         if chain(self._newest.hash, fact) != stored_hash:

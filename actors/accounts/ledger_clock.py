@@ -1,8 +1,7 @@
 """The clock of an account owner: its process's clocks, and the database's time as it comes with the answers.
 
-Implements: hostile input 53. A shell: it reads clocks and keeps what ledger_time.py decides.
-Everything in this context takes its time from here. Reading it costs no more than the system's own clocks: one look at
-the monotonic clock, and an addition.
+Implements: hostile input 53. A shell: it reads clocks and keeps the decision of ledger_time.py.
+Everything in this context takes its time from here. Reading it costs one read of the monotonic clock and an addition.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""The time that the ledger goes by, and whether the clocks agree on it.
+"""Decides the ledger's time from three clocks, and whether they agree.
 
 Implements: hostile input 53 (the wall clock of one process jumps for a moment); decisions, money rule 6.
 Pure: every time is an argument, in milliseconds. `steady` is the monotonic clock of this process, `wall` its wall
 clock.
-Not here: who reads the clocks, and when (ledger_clock.py).
+Not here: reading the clocks (ledger_clock.py).
 
 Three clocks take part: this process's wall clock, its monotonic clock, and the clock of the database, which comes with
 every answer of the database. An answer says how far the database's clock is ahead of the monotonic clock; that

@@ -1,13 +1,13 @@
-"""The nonces of one owner, and their record in the identity store: claimed, read back, written, cleared.
+"""Writes the nonces of one owner to the identity store: claims their record, reads it, writes and clears it.
 
 Implements: decisions, money rule 11; design, section 5 (Redis away: signed requests are refused, the rest goes on);
-hostile input 55. A shell: whether a nonce may be taken is decided in nonces.py.
+hostile input 55. A shell: nonces.py decides whether a nonce may be taken.
 
-The record is claimed and read before the first nonce is taken. The claim comes after the database has said that the
-shards are ours, and it ends the writes of every earlier owner; so from then on memory knows all nonces that anybody
-took, and the store is only written. All nonces that wait go in one write, and one write is in flight at a time. A nonce
-whose write failed stays taken, since the write may have been made or may still be made; only the operation that took it
-may try again.
+The record is claimed and read before the first nonce is taken. The claim comes after the database has confirmed that
+the shards are this owner's, and it ends the writes of every earlier owner. From then on memory has all nonces that any
+owner took, and the store is only written. All nonces that wait go in one write, and one write is in flight at a time. A
+nonce whose write failed stays taken, since the write may have been made or may still be made; only the operation that
+took it may try again.
 
 A caller that waits for a write may leave at any moment, for example when its link breaks: its nonce stays taken. A
 failed write releases the holds of its requests. This is done here, once, before any caller learns of the failure.
@@ -44,7 +44,7 @@ Undo = Callable[[], None]
 
 
 class _Write:
-    """A nonce on its way. future: shared by all nonces of one write. undos: release what its requests hold."""
+    """A nonce that is being written. future: shared by all nonces of one write. undos: release its requests' holds."""
 
     __slots__ = ("entry", "future", "key", "taken", "undos")
 
@@ -59,8 +59,8 @@ class NonceWriter:
     ) -> None:
         self._store, self._clock, self._commits, self._shards = store, clock, commits, shards
         self._nonces = Nonces()
-        self.is_open = False  # The record is ours, and memory knows all that is in it.
-        # Of the record, for good: a later epoch of this owner would say nothing that this one does not.
+        self.is_open = False  # True once the record is claimed and memory has all its nonces.
+        # The epoch of the record never changes: a later epoch of the same owner would tell the store nothing new.
         self._epoch: int | None = None
         self._was_open = False
         self._opening: asyncio.Task[None] | None = None
@@ -129,7 +129,7 @@ class NonceWriter:
         return write.future
 
     async def tick(self) -> None:
-        """Forget old nonces: in memory every time, in the store now and then."""
+        """Forget old nonces: in memory each time, in the store every 30 s."""
         steady = self._clock.monotonic()
         self._nonces.forget(self._clock.now(), int(steady))
         until = self._nonces.forgotten_until
@@ -170,9 +170,9 @@ class NonceWriter:
     async def _claim(self) -> None:
         confirmed = await self._commits.confirm()
         epoch = self._epoch = confirmed if self._epoch is None else self._epoch
-        # Where nobody owned the shards before, no nonce was ever taken, and none can be missing.
+        # Where the shards had no owner before, no nonce was ever taken, and none can be missing.
         fresh = not (self._was_open or self._commits.inherited)
-        # Else a record that is not whole may lack nonces used before now, by the clock of whoever took them.
+        # Else an incomplete record may lack nonces that were used before now, by the clock of the owner that took them.
         lost_until = 0 if fresh else self._clock.now() + 2 * SLACK_SECONDS
         over = 0
         for shards in self._portions():
@@ -195,7 +195,7 @@ class NonceWriter:
         for pubkey, text, good_until in record.nonces:
             nonces.restore(pubkey, text, good_until, steady)
         nonces.forgotten_until = max(nonces.forgotten_until, record.forgotten_until)
-        # While the record was ours alone, memory knows what the record has lost.
+        # While no other owner had the record, memory has every nonce that the record has lost.
         if not (self._was_open and record.epoch_before in (0, self._epoch)):
             nonces.lost_until = max(nonces.lost_until, record.lost_until)
 
@@ -228,7 +228,7 @@ class NonceWriter:
                 except IdentityStoreUnavailable as error:
                     logger.warning("nonces cannot be kept, signed requests are refused: %s", error)
                     self._end(writes, error)
-                except Exception as error:  # A bug; those who wait must hear of it.
+                except Exception as error:  # A bug; the callers that wait must learn of it.
                     logger.exception("nonces cannot be kept")
                     self._end(writes, error)
                 else:
@@ -237,7 +237,7 @@ class NonceWriter:
             self._task = None
 
     async def _write(self, entries: list[TakenNonce]) -> None:
-        """Write, and claim the record and write again where it was not ours: memory still knows all that it lost."""
+        """Write. Where the record was lost or has another owner, claim it and write again: memory has all nonces."""
         for _ in range(2):
             await self.open()
             assert self._epoch is not None
@@ -277,6 +277,6 @@ def _shard_of(pubkey: bytes) -> VirtualShard:
 
 
 def _retrieve(future: "asyncio.Future[None]") -> None:
-    """An outcome that nobody waits for is not worth a warning of the event loop."""
+    """Read the outcome, so that the event loop does not warn when no caller waits for it."""
     if not future.cancelled():
         future.exception()

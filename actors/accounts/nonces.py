@@ -1,4 +1,4 @@
-"""The nonces of all accounts of one owner: each admits one request.
+"""The nonces of all accounts of one owner; each nonce admits one request.
 
 Implements: interface, "Per-request wallet signature", rule 5; decisions, money rule 11; hostile inputs 2, 4, 53 and 55.
 Pure. Verifying signatures is the door's work (identity); keeping nonces across a restart is the identity store's.
@@ -9,10 +9,10 @@ A nonce is kept together with the operation that took it. A request that an edge
 and is the same request; another operation with the same nonce is refused. A nonce that was taken stays taken, whatever
 becomes of its request.
 
-No clock is trusted with what may be forgotten. A nonce is forgotten only together with the promise to refuse every
-message that was good no longer than its own (`forgotten_until`), so a door or an owner whose clock is set back refuses
-old messages that it would take for new. Where the record of nonces itself was lost, messages that may have been used
-before the loss are refused too (`lost_until`).
+Forgetting a nonce depends on no clock being right. When a nonce is forgotten, every message that expires no later than
+its own is refused from then on (`forgotten_until`), so a door or an owner whose clock is set back refuses old messages
+that look new to it. Where the record of nonces was lost, messages that may have been used before the loss are refused
+too (`lost_until`).
 """
 
 from typing import Any, NamedTuple
@@ -23,10 +23,10 @@ from actors.calls import OPERATION_BYTES, WalletProof
 from actors.errors import Err
 from actors.identity.challenge import AHEAD_SECONDS_MAX
 
-NONCE_SECONDS = 130  # How long a nonce is kept at least (money rule 11), by a clock that never jumps.
+NONCE_SECONDS = 130  # A nonce is kept at least so long (money rule 11), by a clock that never jumps.
 PROOF_SECONDS = 60  # A wallet's signature is good for so long on either side of its time.
-# The owner may see a request so much before or after the time in which the door takes it: 10 s that it may be on its
-# way (hosting.ask; a hold waits 5 s at most), and 5 s by which two clocks, of doors or owners, may differ.
+# The owner may see a request so much before or after the time in which the door accepts it: 10 s on its way
+# (hosting.ask; a hold waits 5 s at most), and 5 s by which the clocks of door and owner may differ.
 SLACK_SECONDS = 15
 NONCES_MAX = 2_000_000  # Of one owner: 10,000 a second, kept for NONCE_SECONDS, and half as many again. Some 700 MB.
 _SEPARATOR = "|"  # Not among the characters that a nonce may have.
@@ -36,7 +36,7 @@ _REUSED, _LIMITED, _UNAVAILABLE = Err.NONCE_REUSED, Err.RATE_LIMITED, Err.SERVIC
 
 
 class Signed(NamedTuple):
-    """A message signed for one use. Doors take it from good_from to good_until, in Unix seconds, both included."""
+    """A message signed for one use. Doors accept it from good_from to good_until, Unix seconds, both included."""
 
     pubkey: bytes
     nonce: str
@@ -117,8 +117,8 @@ class Nonces:
             known.operation = _NO_OPERATION
 
     def forget(self, now: int, steady: int) -> None:
-        """Forget the nonces that no door takes any more and that were taken long enough ago. Messages that were good no
-        longer than theirs are refused from now on.
+        """Forget nonces that no door accepts any more and that were taken long enough ago. Messages that expire no
+        later are refused from now on.
 
         The first condition is not enough: a clock that jumps ahead for a moment would meet it for messages that are
         still good, and they would be refused.

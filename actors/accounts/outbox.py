@@ -1,7 +1,7 @@
-"""Events that must be told at least once: kept with what they tell, until the sink has taken them.
+"""Keeps events in the database until the sink has taken them, so that each is told at least once.
 
-Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. `deposit.credited` is written by the
-very transaction that makes the deposit true; `credits.expiring` by a look at the batches, once each. Decides nothing.
+Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. The transaction
+that writes a deposit writes `deposit.credited`; a regular query writes `credits.expiring` once a batch. Decides nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,19 +36,19 @@ class Outbox(Protocol):
     """All methods raise StoreUnavailable."""
 
     async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
-        """Write an event for each batch that has come within 24 hours of its expiry; written before: nothing."""
+        """Write an event, once, for each batch that is within 24 hours of its expiry."""
         ...
 
     async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
-        """Oldest first."""
+        """Events that the sink does not have yet, oldest first."""
         ...
 
     async def told(self, announcements: Sequence[int]) -> None:
-        """The sink has these. Until this is said they are told again."""
+        """Mark events that the sink has taken. Unmarked events are told again."""
         ...
 
     async def forget(self, before_ms: int) -> None:
-        """Remove what was told and written before then: later than any batch that was announced can still expire."""
+        """Remove events that are marked as told and older than this."""
         ...
 
 

@@ -1,8 +1,8 @@
 """Requests per second of one account: fixed windows of one second.
 
 Implements: decisions, "rate limit shape"; interface, "Limits".
-Pure. Only what is admitted takes a unit: an item refused for any reason takes none, so that a client without credits
-is told so (402) however often it asks. Concurrency slots are live holds, counted by core.py.
+Pure. Only admitted items take a unit, so that a client without credits hears 402, and not 429, however often it asks.
+Concurrency slots are live holds, counted by core.py.
 """
 
 from dataclasses import dataclass

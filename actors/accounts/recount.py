@@ -16,7 +16,7 @@ from actors.accounts.writes import Head
 _GIVING = (EntryType.DEPOSIT, EntryType.BONUS, EntryType.REFUND)
 _TAKING = (EntryType.DEBIT, EntryType.EXPIRY)
 _TYPES = frozenset(int(kind) for kind in EntryType)
-FAULTS_MAX = 10  # Of one account: after these the rest says nothing new.
+FAULTS_MAX = 10  # Of one account; more of them would tell nothing new.
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Recount:
         self.head = ledger.genesis(self.pubkey)
 
     def feed(self, entry: Entry, stored_hash: bytes) -> None:
-        """The next entry, in the order of time and sequence."""
+        """Check the next entry; entries come in the order of time and sequence."""
         if entry.seq != self.seq + 1:
             self._fault(f"entry {entry.seq} follows entry {self.seq}")
         if entry.at_ms < self.at_ms:

@@ -1,10 +1,10 @@
-"""Referral codes: who may link one, and what it is worth from then on.
+"""Referral codes: the rules of a code, and which code an account keeps.
 
 Implements: interface, `ref_code` ("captured once at account creation; unknown or expired codes are ignored silently;
 later values do not change it").
-Pure. Choices where the interface is silent: a code's percentage is captured with it, so that changing or ending a code
-later changes nothing for those who have it; its expiry ends new links, never the bonus of old ones. Capital letters
-matter. Accounts that a deposit opens have no code: nobody told one.
+Pure. Choices where the interface is silent: an account keeps the code's percentage with the code, so that ending a code
+changes nothing for accounts that have it. Capital letters matter. Accounts that a deposit opens have no code, because a
+transfer names none.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Referral(NamedTuple):
 
 
 def referral_error(referral: Referral, now: int) -> str | None:
-    """What is wrong with a code that an operator wants to make, or None."""
+    """One sentence on what is wrong with a new code, or None."""
     code = referral.code
     if not 1 <= len(code) <= CODE_CHARACTERS_MAX or not is_code(code):
         return f"a code is 1 to {CODE_CHARACTERS_MAX} letters, digits, - _ or ."
