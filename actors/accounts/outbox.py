@@ -1,7 +1,7 @@
 """Keeps events in the database until the sink has taken them, so that each is told at least once.
 
-Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. The transaction
-that writes a deposit writes `deposit.credited`; a regular query writes `credits.expiring` once a batch. Decides nothing.
+Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. The transaction that writes a deposit
+writes `deposit.credited`; a regular query writes `credits.expiring`, once for each batch. Decides nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
