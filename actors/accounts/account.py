@@ -83,10 +83,7 @@ def deposit_key(operation: bytes) -> bytes:
     return b"deposit:" + operation
 
 
-class Answer(NamedTuple):
-    """Of a hold request that was not granted whole, kept to be given again."""
-
-    verdicts: tuple[str | None, ...]
+Verdicts = tuple[str | None, ...]  # As in calls.HoldReply: for each item the name of an Err, or None: held.
 
 
 @unique
@@ -152,7 +149,7 @@ class Admitted(msgspec.Struct, frozen=True):
     units: int
     held: tuple[tuple[bytes, int], ...]  # Operation and ceiling of each item that was granted credits.
     expires_at: int  # Of all of them, steady seconds.
-    answer: Answer | None
+    answer: Verdicts | None  # Kept where the request was not granted whole, to be given again.
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
@@ -221,7 +218,7 @@ class Account:
     profile: Profile
     purse: Purse
     operations: ExpiringMap[bytes, Ended]
-    answers: ExpiringMap[bytes, Answer]
+    answers: ExpiringMap[bytes, Verdicts]
     head: bytes  # Hash of the newest entry.
     seq: int = 0
     last_ms: int = 0  # Time of the newest entry.

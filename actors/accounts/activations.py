@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.accounts.account import Account, Defaults, Event, Moment, Profile, ProfileSet, apply, new_account
-from actors.accounts.api import OwnerReply, OwnerUnavailable, Value, WrongOwner
+from actors.accounts.api import OwnerUnavailable, WrongOwner
 from actors.accounts.commits import GroupCommit
-from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, figures, is_due
+from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
 from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.referrals import Referral, captured
@@ -139,10 +139,6 @@ class Activations:
         pending = self._commits.pending(pubkey)
         if pending is not None:
             await asyncio.shield(pending)
-
-    def reply(self, account: Account, value: Value) -> OwnerReply[Value]:
-        """A reply with the account's figures as they are now."""
-        return OwnerReply(value, figures=figures(account, self.moment()))
 
     # --- keeping accounts in memory ----------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 class OwnerReply(msgspec.Struct, Generic[Value], frozen=True):
     """The reply to a command. refusal: name of an Err, else None; detail: one sentence for the client.
 
-    value: None only when the command was refused. figures: for the response headers, whenever the account is known.
+    value: None only when the command was refused. figures: of the account, for the headers of a response.
     """
 
     value: Value | None = None

@@ -125,12 +125,12 @@ class Commands:
         await self._activations.until_written(account.pubkey)
         page = (command.offset, command.limit, command.debits_only)
         entries = await self._store.entries(account.pubkey, *page) if command.limit else []
-        return self._activations.reply(account, tuple(map(_line, entries)))
+        return self._reply(account, tuple(map(_line, entries)))
 
     async def _identify(self, proof: Proof) -> Reply:
         account = await self._reader(proof)
         if isinstance(account, Account):
-            return self._activations.reply(account, api.Identity(account.pubkey, account.purse.balance))
+            return self._reply(account, api.Identity(account.pubkey, account.purse.balance))
         if account.refusal == Err.ACCOUNT_NOT_FOUND.name and isinstance(proof, WalletProof):
             refusal = await self._refused_nonce(None, proof)
             return refusal or api.OwnerReply(api.Identity(proof.pubkey, None))
@@ -157,7 +157,7 @@ class Commands:
         await asyncio.shield(written)
         if earlier is not None:
             self._sink.emit(ApiKeyRotated(Pubkey(base58_text(account.pubkey)), prefix, UnixSeconds(self._now())))
-        return self._activations.reply(account, text)
+        return self._reply(account, text)
 
     async def _find_referral(self, ref_code: str | None) -> Referral | None:
         """Unknown codes are ignored silently."""
@@ -191,7 +191,7 @@ class Commands:
         if pubkey is not None:
             with contextlib.suppress(api.OwnerUnavailable):  # The session has ended, with or without figures to tell.
                 account = await self._activations.peek(pubkey)
-        return api.OwnerReply(True) if account is None else self._activations.reply(account, True)
+        return api.OwnerReply(True) if account is None else self._reply(account, True)
 
     # --- the operator -----------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Commands:
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
         earlier = mark.amount if mark is not None else adjusted_before(account, operation)
         if earlier is not None:
-            reply = self._activations.reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))
+            reply = self._reply(account, api.Adjustment(pubkey, earlier, account.purse.balance, True))
             await self._activations.until_written(pubkey)
             return reply
         self._activations.check_current(account)
@@ -224,7 +224,7 @@ class Commands:
             return api.refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
         written = self._activations.record(account, event)
         adjusted = api.Adjustment(pubkey, event.entry.amount, account.purse.balance, False)
-        reply = self._activations.reply(account, adjusted)
+        reply = self._reply(account, adjusted)
         await asyncio.shield(written)
         return reply
 
@@ -234,7 +234,7 @@ class Commands:
             return api.refused(Err.ACCOUNT_NOT_FOUND)
         self._activations.check_current(account)
         await asyncio.shield(self._activations.record(account, decide(account)))
-        return self._activations.reply(account, _state(account))
+        return self._reply(account, _state(account))
 
     async def _create_referral(self, command: api.CreateReferral) -> Reply:
         now = self._now()
@@ -282,9 +282,13 @@ class Commands:
         """Reads reflect every decision made so far, and wait until those decisions are durable."""
         if self._activations.is_current(account):
             self._activations.end_due(account, self._activations.moment())
-        reply = self._activations.reply(account, _state(account))
+        reply = self._reply(account, _state(account))
         await self._activations.until_written(account.pubkey)
         return reply
+
+    def _reply(self, account: Account, value: api.Value) -> api.OwnerReply[api.Value]:
+        """A reply with the account's figures as they are now."""
+        return api.OwnerReply(value, figures=figures(account, self._activations.moment()))
 
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000

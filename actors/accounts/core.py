@@ -15,7 +15,6 @@ from actors.accounts.account import (
     VOIDED,
     Account,
     Admitted,
-    Answer,
     Deposit,
     End,
     Event,
@@ -55,7 +54,6 @@ ANSWERS_MAX = 4_096  # Wholly refused requests kept per account. A forgotten one
 ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the operator's keyboard, not a grant.
 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
-_GRANTED_ONE = (None,)
 
 
 class Admission(NamedTuple):
@@ -128,7 +126,7 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
     operation = request.operation
     earlier = account.answers.get(operation)
     if earlier is not None:
-        return Admission(None, earlier.verdicts, None)
+        return Admission(None, earlier, None)
     if operation in account.holds or account.operations.get(operation) is not None:
         return Admission(None, (None,) * len(items), None)  # It was granted whole, or the answer would be kept.
     if account.profile.status != ACTIVE:
@@ -164,7 +162,7 @@ def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...]
     judged = tuple(verdicts)
     answer = None
     if len(held) != len(items) or not items:  # The holds alone do not give this answer again.
-        answer = Answer(judged) if units or len(account.answers) < ANSWERS_MAX else None
+        answer = judged if units or len(account.answers) < ANSWERS_MAX else None
     if not units and answer is None:
         return Admission(None, judged, None)
     expires_at = moment.steady + account.defaults.hold_seconds

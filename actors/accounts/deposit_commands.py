@@ -76,9 +76,8 @@ class DepositCommands:
         assert deposit is not None, events
         written += [self._activations.record(account, event) for event in decide_bonus(account, deposit, moment)]
         receipt = DepositReceipt(pubkey, deposit.credits + deposit.bonus, account.purse.balance, False)
-        reply = self._activations.reply(account, receipt)
         await asyncio.shield(written[-1])
-        return reply
+        return OwnerReply(receipt)
 
     def _decide(
         self, command: CreditDeposit | AssignDeposit, account: Account, operation: bytes, moment: Moment
@@ -93,8 +92,7 @@ class DepositCommands:
         owner, so its balance is not told."""
         account = await self._activations.load(pubkey) if credited.pubkey == pubkey else None
         balance = 0 if account is None else account.purse.balance
-        receipt = DepositReceipt(credited.pubkey, credited.credits, balance, True, credited.returned)
-        return OwnerReply(receipt) if account is None else self._activations.reply(account, receipt)
+        return OwnerReply(DepositReceipt(credited.pubkey, credited.credits, balance, True, credited.returned))
 
     async def take_back(self, command: TakeBackDeposit) -> OwnerReply[int]:
         pubkey, operation = command.pubkey, deposit_operation(command.signature, command.index)
@@ -110,7 +108,7 @@ class DepositCommands:
         if credited is None or credited.pubkey != pubkey:
             return refused(Err.ACCOUNT_NOT_FOUND, "this account was not credited with that transfer")
         if credited.returned:
-            return self._activations.reply(account, credited.taken)
+            return OwnerReply(credited.taken)
         self._activations.check_current(account)
         if known_return(account, operation):
             raise OwnerUnavailable("this deposit is being taken back")
@@ -119,7 +117,6 @@ class DepositCommands:
         event = decide_return(account, operation, credited.credits, command.reason, moment)
         written = self._activations.record(account, event)
         assert event.returned is not None, event
-        reply = self._activations.reply(account, event.returned.taken)
         await asyncio.shield(written)
         logger.warning("a payment of account %s was taken back: %s", base58_text(pubkey), command.reason)
-        return reply
+        return OwnerReply(event.returned.taken)
