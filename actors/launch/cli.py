@@ -1,8 +1,8 @@
 """The command line of serve_app.py: run, config, migrate, accounts; deposits and referrals are in money_commands.py,
 sponsor in sponsor_commands.py.
 
-Implements: launch/README.md (commands). Each command says what it did and what to do next.
-Not here: the work itself (run.py, operator.py).
+Implements: launch/README.md (commands). Each command prints its result and the next step.
+Not here: the work of the commands (run.py, operator.py).
 """
 
 import sys
@@ -24,7 +24,7 @@ from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
 from actors.units import base58_text
 
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
 _ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 _Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
 _Credits = Annotated[int, typer.Argument(min=1, help="Whole credits.")]
@@ -32,7 +32,7 @@ _Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the 
 
 
 def make_cli(parts: Parts) -> typer.Typer:
-    """parts: the product, assembled by serve_app.py."""
+    """Build the command line. parts: the product, assembled by serve_app.py."""
     cli = typer.Typer(
         help="Ledger Gateway: a prepaid, credit-metered gateway in front of a Solana node. "
         "Without a command it starts the whole product on this machine.",
@@ -45,7 +45,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         context: typer.Context,
         data_dir: _DataDir = None,
         config: _ConfigFile = None,
-        fresh: Annotated[bool, typer.Option("--fresh", help="Forget accounts, ledger and chain first.")] = False,
+        fresh: Annotated[bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first.")] = False,
         ready_file: Annotated[
             Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
         ] = None,
@@ -96,21 +96,21 @@ def _add_config(cli: typer.Typer) -> None:
 def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
     @cli.command()
     def migrate(config: _ConfigFile = None) -> None:
-        """Make or bring up the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
+        """Create or update the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
         try:
             loaded = settings(Options(None, False, config, None, {})).config
             if loaded.storage.postgres_url is None:
-                _fail("set DATABASE_URL to your PostgreSQL; the embedded one is brought up by every start")
+                _fail("set DATABASE_URL to your PostgreSQL; every start updates the embedded one")
             parts.migrate(loaded)
         except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
             _fail(str(error))
         Console(highlight=False).print(
-            "The tables are those of this version. Next: a start of this version needs DATABASE_URL alone."
+            "The tables are those of this version. Next: a start of this version needs only DATABASE_URL."
         )
 
 
 def _shown(field: str, value: Any) -> str:
-    """Secrets not at all, and of URLs only where they lead: the rest of a provider's URL may be its key."""
+    """Return a setting as text: no secret, and of a URL only the host, because the rest of it may be a key."""
     if isinstance(value, SecretStr):
         return "(set, hidden)"
     if isinstance(value, tuple) and any(isinstance(item, NodeConfig) for item in value):
@@ -137,19 +137,19 @@ def _add_accounts(cli: typer.Typer) -> None:
 
     @accounts.command()
     def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
-        """Take credits from an account, at most what is available."""
+        """Remove credits from an account, at most those that are available."""
         done = ask_owner(data_dir, lambda: _adjustment(pubkey, -credits, reason))
         _done(done, f"removed {credits:,} credits")
 
     @accounts.command()
     def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
-        """Refuse every paid call of an account; reads of /account/* still work."""
+        """Refuse every paid call of an account; GET /account/* still works."""
         done = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason))
         _done(done, "suspended")
 
     @accounts.command()
     def resume(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
-        """Take paid calls of a suspended account again."""
+        """Accept paid calls of a suspended account again."""
         _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason)), "resumed")
 
     @accounts.command()
@@ -159,13 +159,13 @@ def _add_accounts(cli: typer.Typer) -> None:
         concurrency: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
         data_dir: _DataDir = None,
     ) -> None:
-        """Give one account limits of its own, or the defaults back."""
+        """Set the limits of one account, or return it to the default limits."""
         done = ask_owner(data_dir, lambda: SetLimits(operator.account_of(pubkey), requests_per_second, concurrency))
         _done(done, "limits set")
 
     @accounts.command()
     def show(pubkey: _Pubkey, data_dir: _DataDir = None) -> None:
-        """Balance, status and limits of an account."""
+        """Print balance, status and limits of an account."""
         _done(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found")
 
 

@@ -1,7 +1,7 @@
-"""Operator commands on money coming in: deposits and referral codes.
+"""Operator commands on deposits and referral codes.
 
-Implements: launch/README.md (commands). Each command says what it did and what to do next.
-Not here: the work itself; the watcher and an owner of accounts do it, through ordinary actor calls.
+Implements: launch/README.md (commands). Each command prints its result and the next step.
+Not here: the work of the commands; the deposit watcher and an account owner do it, through ordinary actor calls.
 """
 
 import os
@@ -33,13 +33,13 @@ from actors.launch.wallets import load_or_make
 from actors.local_servers.datadir import DataDirError
 
 _DAY_SECONDS = 86_400
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that everything is kept in.")]
+_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
 _Signature = Annotated[str, typer.Argument(help="Base58 signature of the transaction.")]
 _Code = Annotated[str, typer.Argument(help="The referral code.")]
 
 
 def add_deposits(cli: typer.Typer) -> None:
-    deposits = typer.Typer(help="What came in on the chain, and what became of it.", no_args_is_help=True)
+    deposits = typer.Typer(help="Transfers to the deposit account, and their outcomes.", no_args_is_help=True)
     cli.add_typer(deposits, name="deposits")
 
     @deposits.command("list")
@@ -49,7 +49,7 @@ def add_deposits(cli: typer.Typer) -> None:
         offset: Annotated[int, typer.Option(min=0)] = 0,
         data_dir: _DataDir = None,
     ) -> None:
-        """Transfers, newest first; by default those that wait for an operator."""
+        """List transfers, newest first; by default those that wait for an operator."""
         rows = _ask_watcher(data_dir, ListTransfers(status, limit, offset))
         console = Console(highlight=False)
         for row in rows:
@@ -67,12 +67,12 @@ def add_deposits(cli: typer.Typer) -> None:
 
     @deposits.command()
     def status(data_dir: _DataDir = None) -> None:
-        """How many transfers there are of each kind, and whether the watcher gets on."""
+        """Print the number of transfers of each status, and the state of the watcher."""
         _grid(_ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health"))
 
     @deposits.command()
     def explain(signature: _Signature, data_dir: _DataDir = None) -> None:
-        """Look a transaction up on the chain, credit what is due, and tell what became of each transfer."""
+        """Look up a transaction on the chain, credit its transfers, and print the outcome of each."""
         told = _ask_watcher(data_dir, ExplainTransaction(signature))
         console = Console(highlight=False)
         console.print(told["verdict"])
@@ -85,7 +85,7 @@ def add_deposits(cli: typer.Typer) -> None:
         pubkey: Annotated[str, typer.Argument(help="Base58 public key of the account that gets the credits.")],
         reason: Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")],
         transfer: Annotated[
-            int | None, typer.Option("--transfer", help="Which one, where several are listed; explain shows them.")
+            int | None, typer.Option("--transfer", help="Its index, where several are listed; explain shows it.")
         ] = None,
         data_dir: _DataDir = None,
     ) -> None:
@@ -97,18 +97,18 @@ def add_deposits(cli: typer.Typer) -> None:
 
 
 def add_referrals(cli: typer.Typer) -> None:
-    referrals = typer.Typer(help="Referral codes and the bonus that they bring.", no_args_is_help=True)
+    referrals = typer.Typer(help="Referral codes and their bonus on deposits.", no_args_is_help=True)
     cli.add_typer(referrals, name="referrals")
 
     @referrals.command()
     def create(
         code: _Code,
         percent: Annotated[str, typer.Option(help="Bonus on every deposit, such as 10 or 2.5.")],
-        days: Annotated[int | None, typer.Option(min=1, help="The code links new accounts for so long.")] = None,
+        days: Annotated[int | None, typer.Option(min=1, help="Days in which new accounts can link the code.")] = None,
         note: Annotated[str, typer.Option(help="For yourself.")] = "",
         data_dir: _DataDir = None,
     ) -> None:
-        """Make a code. Its percentage never changes; accounts that link it keep it for good."""
+        """Make a code. Its percentage never changes, and accounts that link it keep it."""
         bonus_bps = _bps(percent)
         expires_at = None if days is None else SystemClock().now() + days * _DAY_SECONDS
         row = _shown(ask_owner(data_dir, lambda: CreateReferral(code, bonus_bps, expires_at, note)))
@@ -119,12 +119,12 @@ def add_referrals(cli: typer.Typer) -> None:
 
     @referrals.command("list")
     def listing(data_dir: _DataDir = None) -> None:
-        """All codes, and how many accounts have each."""
+        """List all codes, with the number of accounts that have each."""
         Console(highlight=False).print(_table([_shown(state) for state in ask_owner(data_dir, ListReferrals)]))
 
     @referrals.command()
     def expire(code: _Code, data_dir: _DataDir = None) -> None:
-        """No new account can link it from now on; those that have it keep their bonus."""
+        """End a code: no new account can link it, and accounts that have it keep their bonus."""
         _grid(_shown(ask_owner(data_dir, lambda: ExpireReferral(code))))
 
 
@@ -166,7 +166,7 @@ def _ask(data_dir: Path | None, name: str, method: str, *arguments: Any) -> Any:
 
 
 def ask_owner(data_dir: Path | None, make: Callable[[], Command[Value]]) -> Value:
-    """Have the owner of an account carry out what `make` makes; end with a sentence when that is refused."""
+    """Send the command of `make` to its owner. When it is refused, print the reason and exit."""
     return _with_instance(data_dir, lambda instance: operator.ask_owner(instance, make()))
 
 
@@ -182,7 +182,7 @@ def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Val
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    """One row each, with the columns of the first."""
+    """Build a table with one line for each row and the columns of the first row."""
     table = Table(*(rows[0] if rows else ("nothing to show",)))
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))

@@ -1,7 +1,7 @@
 """Operator commands on accounts of a running instance: grant, remove, suspend, resume, show, limits.
 
 Implements: decisions, "account status" (an operator's action) and ledger type `adjustment`.
-Not here: the rules; the owner of the account decides, through ordinary actor calls.
+Not here: the rules; the account's owner applies them, through ordinary actor calls.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from actors.accounts.api import SHARD_ACTOR_NAME, Command, OwnerReply, Value, ow
 from actors.units import parse_pubkey
 
 _INSTANCE = "instance.json"
-_ACTOR_SECONDS = 30.0  # Looking a transaction up may take a node its time.
+_ACTOR_SECONDS = 30.0  # A node may be slow to look up a transaction.
 
 
 class OperatorError(Exception):
-    """One sentence for the operator: what is wrong and what to do."""
+    """A command failed; the text names the reason and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What a running launcher leaves in its data folder for the commands beside it."""
+    """The addresses of a running product, as the launcher writes them into its data folder for operator commands."""
 
     ray_address: str
     shard_actors: int
@@ -55,13 +55,13 @@ def find_instance(run_folder: Path) -> Instance:
         return Instance(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise OperatorError(
-            f"nothing runs on {run_folder.parent}: start it with `python serve_app.py`, "
-            "or name its folder with --data-dir"
+            f"no product runs on {run_folder.parent}: start it with `python serve_app.py`, "
+            "or name its data folder with --data-dir"
         ) from None
 
 
 def ask_owner(instance: Instance, command: Command[Value]) -> Value:
-    """Have the owner of an account carry one command out. Raises OperatorError when it refuses."""
+    """Send one command to the owner of its account, and return the result. Raises OperatorError for a refusal."""
     hosting.connect(instance.ray_address)
     try:
         return ask_owner_here(instance.shard_actors, command)
@@ -70,7 +70,7 @@ def ask_owner(instance: Instance, command: Command[Value]) -> Value:
 
 
 def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> Any:
-    """One request to a named actor of the running instance; what it gives."""
+    """Send one request to a named actor of the running product, and return its answer."""
     hosting.connect(instance.ray_address)
     try:
         return asyncio.run(hosting.ask(hosting.find(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
@@ -81,7 +81,7 @@ def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> An
 
 
 def ask_owner_here(shard_actors: int, command: Command[Value]) -> Value:
-    """As ask_owner, in a process that has joined the cluster already."""
+    """Do as ask_owner, in a process that has already joined the cluster."""
     name = SHARD_ACTOR_NAME.format(index=owner_of(command, shard_actors))
     try:
         reply: OwnerReply[Value] = asyncio.run(hosting.ask(hosting.find(name), "ask", command))
@@ -100,5 +100,5 @@ def account_of(pubkey: str) -> bytes:
 
 
 def new_operation() -> str:
-    """Identifies one operator's action, so that a repeated message is not a second grant."""
+    """Return an id for one action of an operator, so that a repeated message is not a second grant."""
     return f"operator:{secrets.token_hex(12)}"

@@ -1,6 +1,7 @@
-"""How the deposit watcher reaches accounts and nodes, and how replicas reach the watcher.
+"""Connects the deposit watcher to the accounts and the nodes, and replicas to the watcher.
 
-Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in deposits/.
+Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+rule is in deposits/.
 """
 
 import asyncio
@@ -21,12 +22,12 @@ from actors.upstream.replies import Node
 
 
 async def open_accounts(config: Config) -> OwnersClient:
-    """Ordinary actor calls only: its links are never started."""
+    """Return a client of the account owners that uses ordinary actor calls; its hot links are never started."""
     return ShardedAccounts(config, await asyncio.to_thread(place_shards, config), os.urandom(EDGE_BYTES))
 
 
 async def open_node(config: Config) -> Node:
-    """Nothing is kept of answers: the watcher asks for what is new."""
+    """Return the nodes without an answer cache: the watcher only asks for new transactions."""
     nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
     await nodes.probe()
     nodes.start()
@@ -34,10 +35,10 @@ async def open_node(config: Config) -> Node:
 
 
 async def watch_deposits(config: Config, place: Callable[..., Any] = place_watcher) -> DepositsClient | None:
-    """The watcher as a replica holds it, placed where there is none. None: no deposit wallet is configured."""
+    """Return a client of the deposit watcher, which is started if it does not run. None: no deposit wallet is set."""
     if config.payments.deposit_wallet is None:
         return None
-    # In a thread: it blocks while a new process starts, and the replica's loop must not.
+    # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
     client = DepositsClient(await asyncio.to_thread(place, config, fingerprint(config), open_accounts, open_node))
     client.start()
     return client
