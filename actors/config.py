@@ -1,8 +1,8 @@
 """The one configuration tree: read once, validated whole, passed down by branch.
 
 Implements: house rules for configuration. Values come from defaults, then a TOML file, then the environment
-(`LEDGER_<BRANCH>__<FIELD>`), later winning; `Loaded.sources` says where each came from.
-Importing this module reads nothing; nothing else in the project reads the environment for settings.
+(`LEDGER_<BRANCH>__<FIELD>`), the later one winning; `Loaded.sources` has the origin of each.
+Importing this module reads nothing, and no other module reads settings from the environment.
 """
 
 import json
@@ -28,12 +28,12 @@ from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
 _Port = Annotated[int, Field(ge=0, le=65535)]
-# Well-known names of the environments that operators already have, beside LEDGER_STORAGE__...
+# Usual names of these variables, beside LEDGER_STORAGE__...
 _ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
 
 
 class ConfigError(Exception):
-    """Every mistake found, one a line, each with the field's full name."""
+    """The settings are wrong; the text has one line for each mistake, with the field's full name."""
 
 
 class Branch(BaseModel):
@@ -46,76 +46,77 @@ class ServeConfig(Branch):
     grpc_port: _Port = Field(8081, description="port of gRPC, as the ready file tells it; nothing listens there yet")
     internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
-    connections_max: int = Field(8_192, ge=256, le=1_000_000, description="of clients to one machine at once")
-    request_seconds_max: int = Field(5, ge=1, le=60, description="for a request's head and first 15 kB to arrive")
+    connections_max: int = Field(8_192, ge=256, le=1_000_000, description="client connections to one machine at once")
+    request_seconds_max: int = Field(5, ge=1, le=60, description="time limit for a request's head and first 15 kB")
 
 
 class StorageConfig(Branch):
     data_dir: Path | None = Field(None, description="folder of the embedded servers; default under the user's data")
-    postgres_url: SecretStr | None = Field(None, description="PostgreSQL to use in place of the embedded one")
+    postgres_url: SecretStr | None = Field(None, description="URL of a PostgreSQL that replaces the embedded one")
     postgres_migrations_url: SecretStr | None = Field(
-        None, description="the same database with the role that owns the tables; used at the start only"
+        None, description="URL of the same database for the role that owns the tables; used at the start only"
     )
-    redis_url: SecretStr | None = Field(None, description="Redis to use in place of the embedded one")
-    postgres_pool_size: int = Field(4, ge=3, le=64, description="connections per process that talks to PostgreSQL")
+    redis_url: SecretStr | None = Field(None, description="URL of a Redis that replaces the embedded one")
+    postgres_pool_size: int = Field(4, ge=3, le=64, description="PostgreSQL connections of each process")
     cluster_secret: SecretStr | None = Field(
-        None, description="shared secret of the cluster's own links and challenges; made and kept when not given"
+        None, description="secret that signs links and challenges in the cluster; a local run makes one"
     )
 
 
 class AccountsConfig(Branch):
-    shard_actors: int = Field(1, ge=1, le=256, description="actors that own accounts; 1,024 virtual shards over them")
-    requests_per_second: int = Field(100, ge=1, le=1_000_000, description="per account, unless overridden for it")
-    concurrency: int = Field(64, ge=1, le=100_000, description="calls in flight per account, unless overridden")
+    shard_actors: int = Field(1, ge=1, le=256, description="actors that own accounts; they share 1,024 virtual shards")
+    requests_per_second: int = Field(100, ge=1, le=1_000_000, description="default limit for one account in a second")
+    concurrency: int = Field(64, ge=1, le=100_000, description="default limit of an account's calls in flight")
     activations_max: int = Field(100_000, ge=10, description="accounts kept in memory by one shard actor")
-    activations_in_flight_max: int = Field(64, ge=1, le=10_000, description="accounts being loaded at once")
-    idle_seconds: int = Field(900, ge=5, description="an account unused for so long leaves memory")
-    unknown_seconds: int = Field(5, ge=0, le=300, description="how long 'no such account' is remembered")
-    # Longer than the longest call with all its waits: 30 s at the node, 5 for the hold, 15 for the settle.
-    hold_seconds: int = Field(60, ge=55, le=600, description="a hold that nobody ends is released after so long")
+    activations_in_flight_max: int = Field(64, ge=1, le=10_000, description="accounts that are loaded at the same time")
+    idle_seconds: int = Field(900, ge=5, description="an account without requests leaves memory after so long")
+    unknown_seconds: int = Field(5, ge=0, le=300, description="an unknown account is looked up again after so long")
+    # Longer than the longest call: 30 s at the node, 5 s for the hold, 15 s for the settle.
+    hold_seconds: int = Field(60, ge=55, le=600, description="an open hold is released after so long")
 
 
 class IdentityConfig(Branch):
     address_requests_per_minute: int = Field(
-        60, ge=1, le=1_000_000, description="per client address on /account/*, /auth/* and /x402/settle"
+        60, ge=1, le=1_000_000, description="requests of a client address to /account/*, /auth/* and /x402/settle"
     )
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
-    session_seconds: int = Field(3_600, ge=60, description="sliding life of a session token")
-    challenge_seconds: int = Field(300, ge=30, description="life of a challenge")
-    # Not above 60: nonces are kept for 130 s, both sides of the window and a little (decisions 4.11).
-    timestamp_window_seconds: int = Field(60, ge=1, le=60, description="how far a wallet signature's time may be off")
+    session_seconds: int = Field(3_600, ge=60, description="lifetime of a session token, extended by each use")
+    challenge_seconds: int = Field(300, ge=30, description="lifetime of a challenge")
+    # At most 60: nonces are kept for 130 s, which is twice that and 10 s (decisions 4.11).
+    timestamp_window_seconds: int = Field(
+        60, ge=1, le=60, description="largest difference between a wallet signature's time and the server's"
+    )
 
 
 class GatewayConfig(Branch):
     replicas: int | None = Field(
-        None, ge=1, le=1_000, description="replicas of the doors; by default one for every two cores of this machine"
+        None, ge=1, le=1_000, description="gateway replicas; by default one for every two cores of this machine"
     )
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
-    calls_in_flight_max: int = Field(4_096, ge=1, description="per replica; beyond it, 503 with a hint")
-    hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="how long a call waits for the owner of its account")
+    calls_in_flight_max: int = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
+    hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="time limit for the hold of a call")
     account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")
-    address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without a good credential")
-    settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="how long an answer waits for the ledger")
+    address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without valid credential")
+    settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="time limit for the settle of a call")
 
     def replicas_on(self, cores: int) -> int:
-        """How many replicas on a machine with so many cores.
+        """Return the number of replicas on a machine with this many cores.
 
-        A replica fills one core at full load, and the owners of accounts, HAProxy and PostgreSQL another; more
-        replicas than that only cut what gathers into smaller frames (a seventh more processor time per call for two
-        replicas in place of one, on two cores).
+        At full load a replica uses one core, and the account owners, HAProxy and PostgreSQL another. More replicas send
+        smaller frames: on two cores, two replicas took a seventh more processor time for each call than one.
         """
         return self.replicas or max(1, cores // 2)
 
 
 class NodeConfig(Branch):
-    """One of several nodes. URLs may carry keys, so they are secrets; the name is what logs and answers show."""
+    """One of several nodes. Its URLs may contain keys, so they are secrets; logs and answers show its name."""
 
-    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="shown in place of the URL")
+    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="name in logs and in X-Node")
     url: SecretStr = Field(description="JSON-RPC URL")
     ws_url: SecretStr | None = Field(None, description="WebSocket URL; the first node's speeds up deposits")
-    weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can")
+    weight: int = Field(1, ge=0, le=1_000, description="share of the calls; 0: only when no other node can answer")
     roles: tuple[Literal["read", "send", "archive"], ...] = Field(
-        ("read", "send"), min_length=1, description="what it is asked; archive: blocks and transactions first"
+        ("read", "send"), min_length=1, description="kinds of calls; archive: blocks and transactions go there first"
     )
 
     @field_validator("url", "ws_url")
@@ -128,30 +129,30 @@ class NodeConfig(Branch):
 
 
 class UpstreamConfig(Branch):
-    # The URLs of a provider carry its key: not in the representation, and masked wherever they are shown.
+    # A provider's URL contains a key, so it is not in the representation and is masked where it is shown.
     node_url: str | None = Field(
-        None, repr=False, description="JSON-RPC URL of the node; the embedded devnode when not given"
+        None, repr=False, description="JSON-RPC URL of the node; without one the embedded devnode is started"
     )
     node_ws_url: str | None = Field(None, repr=False, description="WebSocket URL of the node; speeds up deposits")
-    nodes: tuple[NodeConfig, ...] = Field((), max_length=64, description="several nodes, in place of node_url")
-    node_header: bool = Field(True, description="answers say in X-Node which node served them")
-    connections_max: int = Field(512, ge=1, le=65_536, description="per replica, to one node")
-    answer_bytes_max: int = Field(128 << 20, ge=1 << 20, description="largest answer taken from a node")
+    nodes: tuple[NodeConfig, ...] = Field((), max_length=64, description="several nodes; replaces node_url")
+    node_header: bool = Field(True, description="answers have the header X-Node with the node's name")
+    connections_max: int = Field(512, ge=1, le=65_536, description="connections of a replica to one node")
+    answer_bytes_max: int = Field(128 << 20, ge=1 << 20, description="largest answer that is accepted from a node")
     large_answers_bytes_max: int = Field(
-        512 << 20, ge=128 << 20, description="per replica, of answers above 1 MiB from their first byte to their last"
+        512 << 20, ge=128 << 20, description="a replica's memory for answers above 1 MiB"
     )
-    cache_bytes_max: int = Field(64 << 20, ge=0, description="per replica, of answers kept for reads; 0: none are")
-    probe_seconds: float = Field(1.0, gt=0, le=60, description="from one health probe of a node to the next")
-    probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="a probe that takes longer has failed")
-    lag_slots_max: int = Field(128, ge=1, description="a node further behind than this is degraded")
-    hedge_ms_min: int = Field(20, ge=1, description="a read is asked of a second node after its p95, at least this")
-    hedge_percent_max: int = Field(10, ge=0, le=100, description="reads that may be asked twice for being slow")
-    breaker_open_ms: int = Field(1_000, ge=100, description="how long a failing node is left alone, at first")
+    cache_bytes_max: int = Field(64 << 20, ge=0, description="memory of a replica for cached answers; 0: no cache")
+    probe_seconds: float = Field(1.0, gt=0, le=60, description="time between two health probes of a node")
+    probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="time limit of a probe")
+    lag_slots_max: int = Field(128, ge=1, description="a node that is further behind counts as lagging")
+    hedge_ms_min: int = Field(20, ge=1, description="shortest time before a late read goes to a second node")
+    hedge_percent_max: int = Field(10, ge=0, le=100, description="reads in 100 that may go to a second node")
+    breaker_open_ms: int = Field(1_000, ge=100, description="a failing node gets no calls for so long, at first")
 
     @model_validator(mode="before")
     @classmethod
     def _first_of_several(cls, values: Any) -> Any:
-        """With several nodes, node_url is the first one's: whoever needs any node asks that."""
+        """Set node_url to the URL of the first of several nodes, for callers that need any node."""
         nodes = values.get("nodes") if isinstance(values, dict) else None
         if not nodes or not isinstance(nodes, list | tuple):
             return values
@@ -164,7 +165,7 @@ class UpstreamConfig(Branch):
     def _can_serve(self) -> "UpstreamConfig":
         named = [node.name for node in self.settled_nodes]
         if len(set(named)) != len(named):
-            raise ValueError("two nodes have one name")
+            raise ValueError("two nodes have the same name")
         for role in ("read", "send"):
             if self.nodes and not any(role in node.roles and node.weight for node in self.nodes):
                 raise ValueError(f"no node has the role {role} and a weight above 0")
@@ -174,7 +175,7 @@ class UpstreamConfig(Branch):
 
     @property
     def settled_nodes(self) -> tuple[NodeConfig, ...]:
-        """Every node with its name; the simple form is one node of that list. Empty until a URL is known."""
+        """Return every node with its name; node_url alone is a list of one. Empty until a URL is known."""
         if self.nodes:
             return tuple(
                 node.model_copy(update={"name": node.name or f"node-{number}"})
@@ -187,78 +188,68 @@ class UpstreamConfig(Branch):
 
 
 class LookupsConfig(Branch):
-    node_calls_max: int = Field(
-        128, ge=1, le=65_536, description="questions to nodes at once, per replica, for calls that take many"
-    )
+    node_calls_max: int = Field(128, ge=1, le=65_536, description="a replica's calls for methods that need many")
 
 
 class PaymentsConfig(Branch):
     network: Literal["mainnet", "devnet"] | None = Field(None, description="mainnet with a real node, else devnet")
-    usdc_mint: str | None = Field(None, description="mint that deposits are made in; the network's USDC by default")
-    deposit_wallet: str | None = Field(None, description="public key that USDC is sent to; made in a local run")
-    sponsor_pubkey: str | None = Field(
-        None, description="public key that pays network fees of x402 payments; follows from the key, where there is one"
-    )
+    usdc_mint: str | None = Field(None, description="mint of deposits; by default the network's USDC")
+    deposit_wallet: str | None = Field(None, description="public key that receives USDC; a local run makes one")
+    sponsor_pubkey: str | None = Field(None, description="public key of the sponsor; follows from sponsor_key")
     sponsor_key: SecretStr | None = Field(None, description="secret key of the sponsor; without one x402 is off")
     sponsor_key_file: Path | None = Field(
-        None, description="sealed file with it, as `sponsor rotate` makes it; secrets/sponsor.json of the data folder"
+        None, description="encrypted file with sponsor_key, made by `sponsor rotate`; default secrets/sponsor.json"
     )
-    sponsor_passphrase: SecretStr | None = Field(None, description="what the sealed file opens with")
-    sponsor_low_lamports: int = Field(
-        50_000_000, ge=0, description="a sponsor that holds less is reported in /health and the logs"
-    )
+    sponsor_passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
+    sponsor_low_lamports: int = Field(50_000_000, ge=0, description="with less, /health and the logs say so")
     x402_commitment: Literal["confirmed", "finalized"] = Field(
-        "confirmed", description="when a payment with a call is credited; finalized takes 13 s, clients wait for 5"
+        "confirmed", description="commitment at which a payment is credited; finalized takes 13 s, clients wait 5 s"
     )
-    x402_wait_ms: int = Field(
-        3_500, ge=500, le=60_000, description="how long a payment is waited for; after it the answer says pending"
+    x402_wait_ms: int = Field(3_500, ge=500, le=60_000, description="after so long the answer to a payment is pending")
+    x402_unit_price_max: int = Field(50_000, ge=1, description="highest sponsored micro-lamports for a compute unit")
+    x402_unit_limit_max: int = Field(
+        200_000, ge=1_000, le=1_400_000, description="most compute units that are sponsored"
     )
-    x402_unit_price_max: int = Field(50_000, ge=1, description="micro-lamports for a compute unit that are paid for")
-    x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are paid for")
-    x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet")
+    x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet in a minute")
     x402_failures_per_hour: int = Field(
         60,
         ge=1,
-        description="sponsored payments that fail on the chain, of all wallets that never paid before; then no more of "
-        "such wallets are sponsored",
+        description="sponsored payments of new wallets that may fail on the chain in an hour; then no further new "
+        "wallets are sponsored",
     )
     x402_failures_per_address_per_hour: int = Field(
-        5, ge=1, description="the same for such wallets behind one client address, those under way included"
+        5, ge=1, description="the same for the new wallets behind one client address, open payments included"
     )
-    sign_in_with_x: bool = Field(True, description="x402 terms let a wallet that has an account sign in and not pay")
+    sign_in_with_x: bool = Field(True, description="x402 terms let a wallet with an account sign in")
     credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
-    credit_expiry_days: int = Field(365, ge=1, le=36_500, description="life of a deposited batch of credits")
+    credit_expiry_days: int = Field(365, ge=1, le=36_500, description="lifetime of a deposited batch of credits")
     minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
-    deposit_start_slot: int = Field(0, ge=0, description="deposits before this slot are not looked at")
-    deposit_poll_seconds: float = Field(
-        5.0, gt=0, le=300, description="from one look for deposits to the next, where no notice comes in between"
-    )
+    deposit_start_slot: int = Field(0, ge=0, description="deposits before this slot are ignored")
+    deposit_poll_seconds: float = Field(5.0, gt=0, le=300, description="longest time between two look-ups of deposits")
 
     @field_validator("deposit_wallet", "usdc_mint")
     @classmethod
     def _is_pubkey(cls, text: str | None) -> str | None:
-        """Money sent to a slip of the keyboard would be lost."""
+        """Refuse a text that is no public key: money sent there would be lost."""
         if text is not None and parse_pubkey(text) is None:
             raise ValueError("wanted a base58 public key of 32 bytes")
         return text
 
 
 class PricingConfig(Branch):
-    landing_credits: int = Field(50, ge=1, description="sendAndConfirm that landed")
-    base_credits: int = Field(2, ge=1, description="sendAndConfirm that did not")
+    landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
+    base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
 
 
 class DevnodeConfig(Branch):
-    http_port: _Port = Field(8899, description="JSON-RPC port of the embedded chain; WebSocket is beside it")
+    http_port: _Port = Field(8899, description="JSON-RPC port of the embedded chain; WebSocket has the next one")
     slot_ms: int = Field(400, ge=10, le=60_000, description="length of a slot")
-    seed: int | None = Field(
-        None, ge=0, description="makes a new embedded chain the same as every other of this seed; else each is another"
-    )
+    seed: int | None = Field(None, ge=0, description="makes a new embedded chain equal to all others with this seed")
 
 
 class TelemetryConfig(Branch):
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="what the logs keep")
-    log_dir: Path | None = Field(None, description="folder for logs as JSON lines; the data folder's in a local run")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level that is logged")
+    log_dir: Path | None = Field(None, description="folder for JSON logs; a local run uses its data folder")
     metrics_host: str = Field("127.0.0.1", description="address that GET /metrics listens on; keep it private")
     metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
 
@@ -307,7 +298,7 @@ def load(environ: Mapping[str, str], toml_path: Path | None = None) -> Loaded:
 
 
 def environment_name(field: str) -> str:
-    """The environment variable that sets `branch.field`."""
+    """Return the environment variable that sets `branch.field`."""
     return ENVIRONMENT_PREFIX + field.upper().replace(".", "__")
 
 
@@ -359,7 +350,7 @@ def _kind(branch: str, field: str) -> Any:
 
 
 def _parsed(kind: Any, value: str) -> Any:
-    """A variable's text in the form that its field wants. Raises ValueError for JSON that is none."""
+    """Convert a variable's text to the form of its field. Raises ValueError for malformed JSON."""
     if kind == tuple[NodeConfig, ...] and value.lstrip().startswith("["):
         return json.loads(value)
     if kind not in (tuple[str, ...], tuple[NodeConfig, ...]):
@@ -369,7 +360,7 @@ def _parsed(kind: Any, value: str) -> Any:
 
 
 def shown_url(url: str) -> str:
-    """Scheme, host and port: user, password, path and query of a provider's URL may each be its key."""
+    """Return scheme, host and port: user, password, path and query of a provider's URL may be its key."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
