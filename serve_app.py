@@ -16,7 +16,7 @@ from actors.launch.cli import make_cli
 from actors.launch.migrations import migrate_all
 from actors.launch.replica import assemble
 from actors.launch.run import Parts
-from actors.launch.sponsoring import with_sponsor
+from actors.launch.sponsor_setup import with_sponsor
 from actors.launch.stores import require_cluster_settings, start_beside
 
 

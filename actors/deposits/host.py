@@ -18,7 +18,7 @@ from actors.config import Config
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.api import WATCHER_ACTOR_NAME, WatcherCommand
 from actors.deposits.chain import DepositChain
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.core import Outcome
 from actors.deposits.crediting import Crediting
 from actors.deposits.operator_commands import OperatorCommands

@@ -9,7 +9,7 @@ from typing import Any
 from actors.deposits.actor import AWAY, DepositWatcher
 from actors.deposits.api import AssignTransfer, CountTransfers, ExplainTransaction, ListTransfers, WatcherCommand
 from actors.deposits.chain import signature_of
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.core import FindingStatus
 from actors.deposits.endpoints import finding_body, status_of
 from actors.deposits.store import DepositStore

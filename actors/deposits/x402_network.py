@@ -2,7 +2,7 @@
 
 Implements: hostile input 25 (a send whose answer is lost is neither done nor failed); decisions 3.5.
 The shell around the nodes: every call has a time limit, a missing answer is a value, and no method raises.
-x402_core.py decides what follows from an answer.
+x402_states.py decides what follows from an answer.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from actors.deposits.x402_core import Heights, Sighting
+from actors.deposits.x402_states import Heights, Sighting
 from actors.units import base58_text
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 from actors.x402_types import BlockhashHint

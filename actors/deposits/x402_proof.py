@@ -6,8 +6,8 @@ sponsor's valid signature is on it. Only a process of this service has the spons
 Pure: takes a record and the rules in force.
 """
 
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
-from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
+from actors.deposits.x402_rules import Payment, Rules, Unfit, check_relayed, check_standard
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 
 
 def fault_of(record: Record, rules: Rules) -> str | None:

@@ -1,7 +1,7 @@
 """The follow-up of x402 payments: open ones are carried to their end, and the sponsor's balance is watched.
 
 Implements: decisions 3.6 (taken back by an `adjustment` when it never becomes final); hostile input 25; recovery of
-payments whose process was killed. The shell: x402_proof.py decides which rows are used, x402_core.py the next step.
+payments whose process was killed. The shell: x402_proof.py decides which rows are used, x402_states.py the next step.
 
 Every replica runs this; the store gives each due payment to one of them at a time.
 """
@@ -14,12 +14,21 @@ from dataclasses import replace
 
 from actors.accounts.api import OwnersClient, OwnerUnavailable, TakeBackDeposit
 from actors.clock import Clock
-from actors.deposits.x402_core import Heights, PaymentState, Record, Sighting, Step, has_failed, most_telling, next_step
 from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_proof import fault_of
+from actors.deposits.x402_rules import Rules
 from actors.deposits.x402_settler import TRANSFER_INDEX, SettlementLimits, Settler
+from actors.deposits.x402_states import (
+    Heights,
+    PaymentState,
+    Record,
+    Sighting,
+    Step,
+    has_failed,
+    most_telling,
+    next_step,
+)
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
-from actors.deposits.x402_svm import Rules
 from actors.errors import Err
 from actors.units import base58_text
 

@@ -1,8 +1,8 @@
 """Settles one x402 payment while its payer waits: check, claim, simulate, co-sign, send, wait, credit.
 
 Implements: actors/x402_types.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
-and 52. The shell: it awaits and stores. x402_svm.py decides which transactions are payments, x402_sponsoring.py which
-fees the sponsor pays, and x402_core.py the next step of a claimed payment.
+and 52. The shell: it awaits and stores. x402_rules.py decides which transactions are payments, x402_sponsor_limits.py
+which fees the sponsor pays, and x402_states.py the next step of a claimed payment.
 
 The order matters. The claim is in the database before any node sees the payment and before the sponsor signs it, so one
 process simulates and signs it, once, whatever restarts. A payment that fails its simulation stays claimed, and its
@@ -20,7 +20,11 @@ from solders.signature import Signature
 from actors.accounts.api import CreditDeposit, DepositReceipt, OwnersClient, OwnerUnavailable, PaidTransfer
 from actors.clock import Clock
 from actors.deposits.transfers import transfer_index
-from actors.deposits.x402_core import (
+from actors.deposits.x402_network import PaymentNetwork, Sent, Trial, Tried
+from actors.deposits.x402_rules import Payment, Rules, Unfit, check_relayed, check_standard
+from actors.deposits.x402_sponsor_key import Sponsor
+from actors.deposits.x402_sponsor_limits import Budgets, Standing, Unsponsored, refusal, telling_address
+from actors.deposits.x402_states import (
     BLOCKHASH_BLOCKS,
     PaymentKind,
     PaymentState,
@@ -29,11 +33,7 @@ from actors.deposits.x402_core import (
     has_failed,
     has_landed,
 )
-from actors.deposits.x402_network import PaymentNetwork, Sent, Trial, Tried
-from actors.deposits.x402_sponsor import Sponsor
-from actors.deposits.x402_sponsoring import Budgets, Standing, Unsponsored, refusal, telling_address
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
-from actors.deposits.x402_svm import Payment, Rules, Unfit, check_relayed, check_standard
 from actors.errors import Err
 from actors.units import base58_text
 from actors.x402_types import BlockhashHint, Lack, NotSettled, Settled
@@ -41,7 +41,7 @@ from actors.x402_types import BlockhashHint, Lack, NotSettled, Settled
 logger = logging.getLogger(__name__)
 
 HINT_SECONDS = 5.0  # An older blockhash is not offered: it expires about a minute after it was made.
-TRANSFER_INDEX = transfer_index(2)  # A payment that is credited here is the third instruction (x402_svm.py).
+TRANSFER_INDEX = transfer_index(2)  # A payment that is credited here is the third instruction (x402_rules.py).
 _UNDER_WAY_MAX = 256
 _POLL_SECONDS = 0.2
 _GRACE_MS = 5_000  # The follow-up starts so long after the wait, when the settler has certainly finished.

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
-from actors.deposits.x402_sponsoring import Standing
+from actors.deposits.x402_sponsor_limits import Standing
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 from actors.storage.connections import away_as
 
 _COLUMNS = (

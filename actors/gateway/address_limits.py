@@ -9,7 +9,7 @@ from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
 from actors.gateway.requests import Client, RefusedCaller, Request, carries_credentials
-from actors.identity.addresses import (
+from actors.identity.client_addresses import (
     FRONT_HEADER,
     UNKNOWN,
     AddressVerdict,

@@ -45,7 +45,7 @@ from actors.gateway.requests import (
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import SignIn
-from actors.identity.addresses import TrustedProxies, front_token
+from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics

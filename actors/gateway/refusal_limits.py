@@ -24,7 +24,7 @@ import msgspec
 from actors.calls import Figures, KeyProof, Proof, SessionProof
 from actors.errors import Err
 from actors.gateway.requests import Client
-from actors.identity.addresses import UNKNOWN
+from actors.identity.client_addresses import UNKNOWN
 from actors.units import routing_bytes
 
 NAMES_MAX = 20_000  # Accounts and addresses in one second: more than one replica can refuse in that time.

@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from actors.clock import Clock, SystemClock
-from actors.identity.addresses import WINDOW_SECONDS
+from actors.identity.client_addresses import WINDOW_SECONDS
 from actors.units import PUBKEY_BYTES, VirtualShard
 
 _PREFIX = "identity:"

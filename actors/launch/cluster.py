@@ -16,7 +16,7 @@ import psutil
 
 from actors.config import ServeConfig, environment_name
 from actors.launch import front
-from actors.launch.waiting import GivenUp, within
+from actors.launch.deadlines import GivenUp, within
 
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"

@@ -22,7 +22,7 @@ import actors
 from actors.config import Config, ConfigError, load
 from actors.errors import Err, ErrorRow
 from actors.gateway.headers import CORS
-from actors.identity.addresses import front_token
+from actors.identity.client_addresses import front_token
 from actors.launch.front_config import PAGE_CODES, ConfigurationDiffers, FrontSettings
 from actors.launch.front_process import SETTINGS_FILE, close_folder
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-FRONT_HEADER = "x-front-peer"  # Equal to identity/addresses.py; a test compares both.
+FRONT_HEADER = "x-front-peer"  # Equal to identity/client_addresses.py; a test compares both.
 PAGE_CODES = (
     400,
     403,

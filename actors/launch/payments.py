@@ -15,11 +15,11 @@ from actors.clock import Clock
 from actors.config import Config
 from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_recovery import PaymentRecovery
+from actors.deposits.x402_rules import Rules
 from actors.deposits.x402_settler import SettlementLimits, Settler
-from actors.deposits.x402_sponsor import Sponsor, parse_key
-from actors.deposits.x402_sponsoring import Budgets
+from actors.deposits.x402_sponsor_key import Sponsor, parse_key
+from actors.deposits.x402_sponsor_limits import Budgets
 from actors.deposits.x402_store import PostgresPaymentStore
-from actors.deposits.x402_svm import Rules
 from actors.storage.connections import checked_postgres
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of

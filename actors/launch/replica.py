@@ -24,8 +24,8 @@ from actors.gateway.door_http import ENDPOINTS, Dependencies, HttpDoor
 from actors.gateway.own_methods import OwnMethods
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
+from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
-from actors.launch.watching import watch_deposits
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker

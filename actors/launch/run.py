@@ -21,9 +21,9 @@ import aiohttp
 from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, Loaded, load, shown_url
-from actors.launch import cluster, demo, front, leftovers, operator, sponsoring, stores, supervisor_process, wallets
+from actors.launch import cluster, demo, front, leftovers, operator, sponsor_setup, stores, supervisor_process, wallets
+from actors.launch.deadlines import Stop
 from actors.launch.screen import Ready, Screen
-from actors.launch.waiting import Stop
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
@@ -84,7 +84,7 @@ def run(options: Options, parts: Parts) -> int:
     except (
         demo.DemoFailed,
         front.FrontUnusable,
-        sponsoring.SponsorFailed,
+        sponsor_setup.SponsorFailed,
         operator.OperatorError,
         StoreUnreachable,
         SchemaMismatch,
@@ -222,7 +222,7 @@ class _Run:
         if self._embedded_chain:
             assert started.upstream.node_url is not None
             asyncio.run(demo.fund(started.upstream.node_url, self._secrets.demo))
-            asyncio.run(sponsoring.prepare_embedded(started))
+            asyncio.run(sponsor_setup.prepare_embedded(started))
         return started
 
     def _prepare_demo(self, config: Config) -> tuple[str, int]:

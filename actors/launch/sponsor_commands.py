@@ -1,7 +1,7 @@
 """Operator commands on the sponsor, the key that pays the network fees of x402 payments.
 
 Implements: launch/README.md (commands); decisions 3.6. Each command prints its result and the next step.
-Not here: the origin of keys and the calls to the chain (sponsoring.py).
+Not here: the origin of keys and the calls to the chain (sponsor_setup.py).
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from rich.table import Table
 from solders.keypair import Keypair
 
 from actors.config import Config, ConfigError, environment_name, shown_url
-from actors.launch import sponsoring, wallets
+from actors.launch import sponsor_setup, wallets
 from actors.launch.run import Options, data_path, settings
-from actors.launch.sponsoring import Chain, Found, SponsorFailed
+from actors.launch.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
 from actors.local_servers.datadir import DataDirError
 
@@ -63,7 +63,7 @@ class _Place:
         self.config: Config = loaded if kept is None else _filled(loaded, kept, self.folder)
 
     def find(self) -> Found | None:
-        return sponsoring.find_key(self.config, self.folder, self.local_seed)
+        return sponsor_setup.find_key(self.config, self.folder, self.local_seed)
 
     def ask(self, question: Callable[[Chain], Awaitable[Answer]]) -> Answer:
         async def asked() -> Answer:
@@ -93,7 +93,7 @@ def _show(place: _Place) -> None:
         "low": f"{'yes' if low else 'no'} (below {_sol(place.config.payments.sponsor_low_lamports)})",
     }
     if place.config.payments.deposit_wallet is not None:
-        account = sponsoring.deposit_account(place.config)
+        account = sponsor_setup.deposit_account(place.config)
         exists = place.ask(lambda chain: chain.exists(account))
         rows["deposit account"] = f"{account} {'is open' if exists else 'is missing: run `sponsor open-account`'}"
     _print(rows, f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
@@ -106,12 +106,12 @@ def _rotate(place: _Place) -> None:
             "payments.sponsor_key: this key comes from the settings, so change it there: set another key, move the "
             "SOL, and restart"
         )
-    old, seed = place.find(), sponsoring.new_seed()
-    path = sponsoring.key_path(place.config, place.folder)
+    old, seed = place.find(), sponsor_setup.new_seed()
+    path = sponsor_setup.key_path(place.config, place.folder)
     assert path is not None, "a data folder was settled"
     if payments.sponsor_passphrase is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sponsoring.write_sealed(path, seed, payments.sponsor_passphrase.get_secret_value())
+        sponsor_setup.write_sealed(path, seed, payments.sponsor_passphrase.get_secret_value())
     elif place.local_seed is not None:
         path = wallets.replace_sponsor(place.folder, seed)
     else:
@@ -123,7 +123,7 @@ def _rotate(place: _Place) -> None:
         former = Keypair.from_seed(old.seed)
         rows["former sponsor"] = f"{former.pubkey()}; its key is kept in the same folder"
         try:
-            moved = place.ask(lambda chain: sponsoring.move_lamports(chain, former, pubkey))
+            moved = place.ask(lambda chain: sponsor_setup.move_lamports(chain, former, pubkey))
             rows["moved"] = _sol(moved)
         except SponsorFailed as error:
             rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
@@ -135,9 +135,9 @@ def _open_account(place: _Place) -> None:
     if place.config.payments.deposit_wallet is None:
         raise ConfigError(f"payments.deposit_wallet: set {environment_name('payments.deposit_wallet')}")
     sponsor = Keypair.from_seed(found.seed)
-    opened = place.ask(lambda chain: sponsoring.open_deposit_account(chain, place.config, sponsor))
+    opened = place.ask(lambda chain: sponsor_setup.open_deposit_account(chain, place.config, sponsor))
     rows = {
-        "deposit account": f"{sponsoring.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
+        "deposit account": f"{sponsor_setup.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
     }
     _print(rows, "Next: deposits and x402 payments can arrive.")
 

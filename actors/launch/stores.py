@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 import actors
 from actors.config import Config, ConfigError, environment_name
-from actors.launch.sponsoring import prepare_embedded, with_sponsor
+from actors.launch.sponsor_setup import prepare_embedded, with_sponsor
 from actors.launch.wallets import LocalSecrets, load_or_make
 from actors.local_servers.child_processes import Child, Supervisor
 from actors.local_servers.datadir import DataDir, default_path

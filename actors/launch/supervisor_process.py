@@ -21,7 +21,7 @@ from typing import NoReturn
 import psutil
 
 from actors.clock import SystemClock
-from actors.launch.output import make_lenient
+from actors.launch.lenient_output import make_lenient
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 _ROOT = Path(__file__).resolve().parents[2]

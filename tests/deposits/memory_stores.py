@@ -6,8 +6,8 @@ from dataclasses import replace
 from actors.deposits.chain import Seen
 from actors.deposits.core import Finding, FindingStatus
 from actors.deposits.store import Cursor, Gap, Postponed, Totals
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
-from actors.deposits.x402_sponsoring import Standing
+from actors.deposits.x402_sponsor_limits import Standing
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 
 _LANDED = (PaymentState.CREDITED, PaymentState.FINAL)
 

@@ -9,7 +9,7 @@ from solders.keypair import Keypair
 from actors.clock import ManualClock
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain, signature_of
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.core import FindingStatus, Part, Reason
 from actors.deposits.crediting import Crediting
 from actors.devnode.chain.chain import ForkEnd, Source

@@ -15,7 +15,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.ledger import EntryType
 from actors.deposits.actor import AWAY
 from actors.deposits.chain import DepositChain
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.errors import Refusal

@@ -18,7 +18,7 @@ from solders.transaction import VersionedTransaction
 
 from actors.accounts.api import AdjustCredits, Describe
 from actors.config import Config, PaymentsConfig, StorageConfig
-from actors.deposits.x402_svm import LIGHTHOUSE
+from actors.deposits.x402_rules import LIGHTHOUSE
 from actors.gateway.door_http import Dependencies, HttpDoor
 from actors.x402_types import mint_of
 from tests.gateway.doubles import ScriptedNode

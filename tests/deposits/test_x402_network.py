@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from actors.deposits.x402_core import Heights, Sighting
 from actors.deposits.x402_network import PaymentNetwork, Sent, Trial
+from actors.deposits.x402_states import Heights, Sighting
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
 from actors.x402_types import BlockhashHint

@@ -13,9 +13,9 @@ from solders.message import to_bytes_versioned
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
+from actors.deposits.x402_rules import Payment, check_standard
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 from actors.deposits.x402_store import PostgresPaymentStore
-from actors.deposits.x402_svm import Payment, check_standard
 from actors.storage.connections import connect_postgres
 from actors.x402_types import Settled
 from tests.databases import as_role

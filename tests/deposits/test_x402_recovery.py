@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from actors.accounts.api import CreditDeposit
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
 from actors.deposits.x402_network import PaymentNetwork
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 from actors.upstream import replies
 from actors.x402_types import Settled
 

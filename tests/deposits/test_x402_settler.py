@@ -11,9 +11,9 @@ from solders.hash import Hash
 
 from actors.accounts.api import TakeBackDeposit
 from actors.deposits import transfers
-from actors.deposits.x402_core import PaymentState, Sighting
 from actors.deposits.x402_network import Trial, Tried
 from actors.deposits.x402_settler import TRANSFER_INDEX, Settler
+from actors.deposits.x402_states import PaymentState, Sighting
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled

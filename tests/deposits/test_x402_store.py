@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from actors.deposits.x402_core import PaymentKind, PaymentState, Record
-from actors.deposits.x402_sponsoring import Standing
+from actors.deposits.x402_sponsor_limits import Standing
+from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable, PostgresPaymentStore
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role

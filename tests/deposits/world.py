@@ -17,7 +17,7 @@ from actors.addresses import TOKEN_PROGRAM
 from actors.clock import ManualClock
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import DepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account

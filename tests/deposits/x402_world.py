@@ -15,14 +15,14 @@ from solders.pubkey import Pubkey
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import Command, CreditDeposit, Describe, OwnerReply, OwnerUnavailable, PaidTransfer, Value
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.deposits.x402_core import Record
 from actors.deposits.x402_network import PaymentNetwork
 from actors.deposits.x402_recovery import PaymentRecovery
+from actors.deposits.x402_rules import Rules
 from actors.deposits.x402_settler import SettlementLimits, Settler
-from actors.deposits.x402_sponsor import Sponsor
-from actors.deposits.x402_sponsoring import Budgets
+from actors.deposits.x402_sponsor_key import Sponsor
+from actors.deposits.x402_sponsor_limits import Budgets
+from actors.deposits.x402_states import Record
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
-from actors.deposits.x402_svm import Rules
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.events import NullSink
 from actors.units import VIRTUAL_SHARDS, VirtualShard

@@ -5,7 +5,7 @@ import pytest
 from actors.errors import Err
 from actors.gateway.address_limits import counted_address, is_limited
 from actors.gateway.requests import AsgiClient
-from actors.identity.addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, front_token
+from actors.identity.client_addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, front_token
 from actors.identity.store import IdentityStoreUnavailable
 from tests.identity.memory_store import MemoryIdentityStore
 

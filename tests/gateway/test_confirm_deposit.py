@@ -12,7 +12,7 @@ import pytest
 from actors.accounts.api import CreateReferral, DepositConfirmation
 from actors.deposits.actor import DepositWatcher
 from actors.deposits.chain import DepositChain
-from actors.deposits.confirming import Confirming
+from actors.deposits.confirmation import Confirming
 from actors.deposits.core import confirmation
 from actors.deposits.crediting import Crediting
 from actors.errors import Refusal

@@ -9,7 +9,7 @@ from actors.errors import Err
 from actors.gateway import refusal_limits
 from actors.gateway.refusal_limits import COUNTED, RefusalLimits, Wait
 from actors.gateway.requests import AsgiClient
-from actors.identity.addresses import UNKNOWN
+from actors.identity.client_addresses import UNKNOWN
 from actors.units import routing_bytes
 
 NOW = 1_700_000_000

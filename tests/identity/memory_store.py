@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from actors.clock import Clock, SystemClock
-from actors.identity.addresses import Counts
+from actors.identity.client_addresses import Counts
 from actors.identity.store import ClaimedRecord, NotTheOwner, TakenNonce
 from actors.units import VirtualShard
 

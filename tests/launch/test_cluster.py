@@ -10,7 +10,7 @@ import pytest
 
 from actors.config import ServeConfig
 from actors.launch import cluster, front
-from actors.launch.waiting import GivenUp
+from actors.launch.deadlines import GivenUp
 
 
 def test_two_instances_share_no_port_and_no_file() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.identity import addresses
+from actors.identity import client_addresses
 from actors.launch import front_config
 from actors.launch.front_config import CONNECTIONS_MIN, ConfigurationDiffers, FrontSettings, connections, rewrite
 
@@ -105,7 +105,7 @@ def test_serves_own_proxy_takes_no_calls(by_serve: str) -> None:
 
 def test_the_front_says_under_one_name_who_its_peer_is(by_serve: str) -> None:
     """The replica reads what the front writes."""
-    assert front_config.FRONT_HEADER.encode() == addresses.FRONT_HEADER
+    assert front_config.FRONT_HEADER.encode() == client_addresses.FRONT_HEADER
     written = f'http-request set-header {front_config.FRONT_HEADER} "{"t" * 32} %[src]"'
     assert written in section(rewrite(by_serve, told(), _FILES_MAX), "frontend http_frontend")
 

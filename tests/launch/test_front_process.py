@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from actors.identity.addresses import front_token
+from actors.identity.client_addresses import front_token
 from actors.launch import front, front_process
 from actors.launch.front_process import FolderNotOurs, close_folder
 

@@ -10,9 +10,9 @@ from solders.keypair import Keypair
 
 from actors.clock import SystemClock
 from actors.config import Config, PaymentsConfig, StorageConfig, UpstreamConfig
-from actors.deposits.x402_sponsor import key_text
+from actors.deposits.x402_sponsor_key import key_text
 from actors.devnode.encoding.addresses import USDC_MINT
-from actors.launch import sponsoring
+from actors.launch import sponsor_setup
 from actors.launch.migrations import migrate_all
 from actors.launch.payments import Payments, assemble_payments
 from actors.upstream.replies import NodeAnswer, judge
@@ -51,9 +51,9 @@ def settings(postgres_url: str, node_url: str) -> Config:
     )
 
 
-async def a_payment(chain: sponsoring.Chain, payer: Keypair) -> bytes:
+async def a_payment(chain: sponsor_setup.Chain, payer: Keypair) -> bytes:
     latest = (await chain.ask("getLatestBlockhash", {"commitment": "confirmed"}))["value"]["blockhash"]
-    account = sponsoring.deposit_account(settings("x", "http://x"))
+    account = sponsor_setup.deposit_account(settings("x", "http://x"))
     pay = transfer_checked(100_000, payer.pubkey(), account, USDC_MINT)
     instructions = [*standard()[:2], pay, memo()]
     return half_signed(message_of(instructions, SPONSOR.pubkey(), Hash.from_string(latest)), payer)
@@ -90,11 +90,11 @@ async def test_a_payment_outlives_the_replica_that_took_it(
     url = start_devnode().url
     config = settings(postgres_url, url)
     await migrate_all(config)
-    await sponsoring.prepare_embedded(config)
+    await sponsor_setup.prepare_embedded(config)
     clock = SystemClock()
     async with a_world() as world, aiohttp.ClientSession() as session:
         accounts: Any = Accounts(world.shard)
-        node, chain = HttpNode(url, session), sponsoring.Chain(url, session)
+        node, chain = HttpNode(url, session), sponsor_setup.Chain(url, session)
         parts = await assemble_payments(config, node, accounts, clock)
         assert parts is not None
         payer = await a_payer(url, session)

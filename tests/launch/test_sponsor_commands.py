@@ -10,8 +10,8 @@ import pytest
 from solders.keypair import Keypair
 from typer.testing import CliRunner
 
-from actors.deposits.x402_sponsor import key_text, unseal
-from actors.launch import sponsoring, wallets
+from actors.deposits.x402_sponsor_key import key_text, unseal
+from actors.launch import sponsor_setup, wallets
 from actors.launch.cli import make_cli
 from actors.launch.run import Parts
 from tests.devnode.conftest import StartDevnode, start_devnode  # noqa: F401 - a fixture.
@@ -69,7 +69,7 @@ def test_the_first_rotation_makes_a_sealed_key_and_the_next_one_moves_the_money(
     monkeypatch.setenv("LEDGER_PAYMENTS__SPONSOR_PASSPHRASE", "p")
     code, output = run("rotate", folder=tmp_path)
     assert code == 0, output
-    path = tmp_path / "secrets" / sponsoring.KEY_FILE
+    path = tmp_path / "secrets" / sponsor_setup.KEY_FILE
     first = Keypair.from_seed(unseal(path.read_text(), "p"))
     assert str(first.pubkey()) in output
     fund(node, first.pubkey(), 10**9)

@@ -22,7 +22,7 @@ _LEAVE_SECONDS = 5.0  # So is this: left alone, what is left would stay for a qu
 _LAUNCHER = """
 import os, signal, subprocess, sys, threading
 from actors.launch import supervisor_process
-from actors.launch.waiting import Stop
+from actors.launch.deadlines import Stop
 
 def work():
     stop = Stop()
@@ -147,7 +147,7 @@ _TELLING = """
 import os, sys
 from actors.launch import supervisor_process
 from actors.launch.screen import Screen
-from actors.launch.waiting import Stop
+from actors.launch.deadlines import Stop
 
 def work():
     stop = Stop()

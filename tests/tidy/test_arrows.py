@@ -26,7 +26,7 @@ OPEN = {
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
-    "identity": {"addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
+    "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "transactions"},
     # A transport: both ends of it, and the form of what travels.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.deposits.x402_core import (
+from actors.deposits.x402_states import (
     ABANDON_MS,
     PROVABLE_MS,
     Heights,

@@ -2,7 +2,7 @@
 
 Implements: interface, "Payment settlement" (settlement is off without a key: 503); decisions 3.6; the operator's
 `sponsor` commands. Wiring: reads and writes files and calls the node. Parsing and encryption of a key are in
-deposits/x402_sponsor.py.
+deposits/x402_sponsor_key.py.
 
 The key is looked for in this order: `payments.sponsor_key` (the environment); a sealed file
 (`payments.sponsor_key_file`, or sponsor.json in the data folder's secrets), opened with `payments.sponsor_passphrase`;
@@ -30,7 +30,7 @@ from solders.transaction import VersionedTransaction
 
 from actors import addresses
 from actors.config import Config, ConfigError, environment_name
-from actors.deposits.x402_sponsor import SALT_BYTES, SEED_BYTES, SponsorKeyError, key_text, parse_key, seal, unseal
+from actors.deposits.x402_sponsor_key import SALT_BYTES, SEED_BYTES, SponsorKeyError, key_text, parse_key, seal, unseal
 from actors.x402_types import mint_of
 
 KEY_FILE = "sponsor.json"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.identity.addresses import (
+from actors.identity.client_addresses import (
     UNKNOWN,
     AddressVerdict,
     Counts,

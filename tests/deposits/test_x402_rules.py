@@ -13,7 +13,7 @@ from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from actors.deposits.x402_svm import (
+from actors.deposits.x402_rules import (
     COMPUTE_BUDGET,
     LIGHTHOUSE,
     TOKEN_2022,

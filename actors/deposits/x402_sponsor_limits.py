@@ -75,7 +75,7 @@ def refusal(standing: Standing, budgets: Budgets, claimed: bool) -> Unsponsored 
 def telling_address(name: str) -> str:
     """The address under which a newcomer's payment is counted; empty where many clients may share it.
 
-    name: an address or an IPv6 network, as identity.addresses counts requests. A private address, or one of this
+    name: an address or an IPv6 network, as identity.client_addresses counts requests. A private address, or one of this
     machine, may be a proxy: all clients behind it would share one budget.
     """
     try:

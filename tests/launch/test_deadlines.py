@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from actors.launch.waiting import GivenUp, Stop, within
+from actors.launch.deadlines import GivenUp, Stop, within
 
 
 def test_a_stop_is_heard_at_once_and_any_number_of_times() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.accounts.host import fingerprint
 from actors.config import Config, PaymentsConfig
-from actors.launch.watching import open_accounts, open_node, watch_deposits
+from actors.launch.deposit_watcher import open_accounts, open_node, watch_deposits
 
 
 async def test_without_a_deposit_wallet_nothing_is_watched() -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 from solders.keypair import Keypair
 
-from actors.deposits import x402_sponsor
-from actors.deposits.x402_sponsor import Sponsor, SponsorKeyError, key_text, parse_key, seal, unseal
+from actors.deposits import x402_sponsor_key
+from actors.deposits.x402_sponsor_key import Sponsor, SponsorKeyError, key_text, parse_key, seal, unseal
 
 SEED = bytes(range(32))
 PAIR = Keypair.from_seed(SEED)
@@ -76,4 +76,4 @@ def test_the_key_is_not_in_any_representation():
     """Reprs end up in logs and error reports."""
     sponsor = Sponsor(SEED)
     assert str(sponsor) == repr(sponsor) == f"Sponsor({PAIR.pubkey()})"
-    assert x402_sponsor.SEED_BYTES == 32
+    assert x402_sponsor_key.SEED_BYTES == 32

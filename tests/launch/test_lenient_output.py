@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from actors.launch import output
+from actors.launch import lenient_output
 
-ROOT = Path(output.__file__).parents[2]
+ROOT = Path(lenient_output.__file__).parents[2]
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_what_can_be_read_is_printed_as_before(unbuffered: str) -> None:
     """Rule: output in a log or on a terminal is the same, in its order and encoding, and nothing of it is lost."""
     script = (
-        "from actors.launch.output import make_lenient; print('✓ one'); make_lenient(); print('✓ two' * 100_000); "
+        "from actors.launch.lenient_output import make_lenient; print('✓ one'); "
+        "make_lenient(); print('✓ two' * 100_000); "
         "import os, sys; print('three', file=sys.stderr); sys.stdout.flush(); os._exit(0)"
     )
     done = subprocess.run(
@@ -44,7 +45,7 @@ def test_what_cannot_be_read_is_no_error(kind: str, monkeypatch: pytest.MonkeyPa
         stream.write("x")
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(sys, "stderr", stream)
-    output.make_lenient()
+    lenient_output.make_lenient()
     for number in range(3):
         print("x" * 10_000 * number, flush=True)
         print("x", file=sys.stderr)
@@ -57,5 +58,5 @@ def test_without_an_output_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatc
     """Rule: a process whose outputs were closed from the start has none."""
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    output.make_lenient()
+    lenient_output.make_lenient()
     assert sys.stdout is None

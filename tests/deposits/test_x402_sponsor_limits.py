@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.instruction import Instruction
 
-from actors.deposits.x402_sponsoring import Budgets, Standing, Unsponsored, refusal, telling_address
+from actors.deposits.x402_sponsor_limits import Budgets, Standing, Unsponsored, refusal, telling_address
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled
 

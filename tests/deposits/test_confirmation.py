@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.deposits.confirming import LOOKS_MAX
+from actors.deposits.confirmation import LOOKS_MAX
 from actors.deposits.core import FindingStatus, Part
 from actors.errors import Err, Refusal
 from tests.deposits.memory_stores import MemoryDepositStore
