@@ -28,7 +28,7 @@ def _application(config: Config) -> Any:
 
 
 def build(arguments: dict[str, str]) -> Any:
-    """For `serve run serve_app:app` and `serve deploy`. arguments: `config`, a TOML file that all nodes can read.
+    """Build the application for `serve run serve_app:app` and `serve deploy`.
 
     Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
     """
@@ -39,7 +39,7 @@ def build(arguments: dict[str, str]) -> Any:
 
 
 def app(arguments: dict[str, str]) -> Any:
-    """For `serve run serve_app:app` on one machine: as `build`, and what has no URL is started beside it."""
+    """Build the application for `serve run serve_app:app` on one machine, and start the servers that have no URL."""
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
     return _application(asyncio.run(migrate_all(config)))

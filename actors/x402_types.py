@@ -30,7 +30,7 @@ NETWORKS: MappingProxyType[str, Network] = MappingProxyType(
 
 
 def network_of(payments: PaymentsConfig) -> Network:
-    """The configured network; mainnet where none is set."""
+    """Return the configured network; mainnet where none is set."""
     return NETWORKS[payments.network or "mainnet"]
 
 
@@ -93,16 +93,16 @@ class PaymentDesk(Protocol):
     """Settles x402 payments. Each payment is settled at most once, however often it is brought."""
 
     def hint(self) -> BlockhashHint | None:
-        """A blockhash that is at most some seconds old, or None."""
+        """Return a blockhash that is at most some seconds old, or None."""
         ...
 
     async def pay(self, transaction: bytes, least_base_units: int, address: str) -> Settled | NotSettled:
-        """The standard path: verify, co-sign, send, wait for the commitment, credit the payer.
+        """Settle a payment of the standard path: verify, co-sign, send, wait for the commitment, credit the payer.
 
         address: of the client, in the form that request limits use. Each payment is answered as Settled only once.
         """
         ...
 
     async def relay(self, transaction: bytes, address: str) -> Settled | NotSettled:
-        """POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. Gives no credits."""
+        """Settle for POST /x402/settle: verify, co-sign where the sponsor is the fee payer, send, wait. No credits."""
         ...

@@ -123,7 +123,7 @@ class Product:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and nobody has seen it end since."""
+        """Return whether it was started and has not been seen to end."""
         return self._process is not None
 
     @property
@@ -178,7 +178,7 @@ class Product:
             time.sleep(0.05)
 
     def output(self) -> str:
-        """What it has printed since it was started last."""
+        """Return its output since the latest start."""
         return self.output_path.read_bytes()[self._printed_before :].decode(errors="replace")
 
     def _check_running(self) -> None:

@@ -143,7 +143,7 @@ _PORTS = itertools.cycle(random.sample(range(31_000, 32_768), 1_768))
 
 
 def free_port() -> int:
-    """One that nobody listens on at this moment; another one at each call."""
+    """Find a port that no process listens on now; a different one at each call."""
     while True:
         port = next(_PORTS)
         with socket.socket() as probe, suppress(OSError):

@@ -146,7 +146,7 @@ class DepositWatcher:
             raise ChainUnavailable("getSignaturesForAddress: the pages do not fit together") from error
 
     async def _list(self, cursor: Cursor | None, until: bytes | None) -> tuple[Seen | None, bool]:
-        """(newest of the new transactions, whether the pages ended before a known slot was reached)."""
+        """Page through the list; returns (newest new transaction, whether the pages ended before a known slot)."""
         floor = max(self._start_slot, cursor.slot if cursor is not None else 0)
         newest: Seen | None = None
         before: bytes | None = None
@@ -167,7 +167,7 @@ class DepositWatcher:
             before = page[-1].signature
 
     async def _gap(self, cursor: Cursor | None, ran_out: bool) -> Gap | None:
-        """Slots that were not read before and that the node no longer has: deposits in them cannot be seen."""
+        """Return the slots that were not read and that the node no longer has: deposits in them cannot be seen."""
         if cursor is None or not ran_out:
             return None
         first = await self._chain.first_slot()
@@ -214,7 +214,7 @@ class DepositWatcher:
         return True
 
     async def _behind(self, ready: Sequence[tuple[Seen, Judgment]]) -> dict[bytes, Postponed]:
-        """Transactions of an authority that has postponed ones: postponed too, so that its order is kept."""
+        """Return the transactions whose authority has postponed ones; they are postponed too, to keep the order."""
         wanted = {seen.signature: _authorities(judgment) for seen, judgment in ready}
         authorities = sorted(set().union(*wanted.values()))
         if not authorities:
@@ -241,7 +241,7 @@ class DepositWatcher:
     async def _credited(
         self, ready: Sequence[tuple[Seen, Judgment]]
     ) -> tuple[list[bytes], list[Finding], dict[bytes, frozenset[str]]]:
-        """(signatures of finished transactions, their findings, authorities that each of the others waits for).
+        """Credit; returns (signatures of finished transactions, their findings, authorities that each other waits for).
 
         An account that cannot be credited, or an owner that does not answer, delays its own transactions only.
         """

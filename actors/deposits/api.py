@@ -70,7 +70,10 @@ class DepositsClient:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
-        """pubkey, balance: of the caller; None where it has no account. The reply is about the caller alone."""
+        """Report a transaction.
+
+        pubkey, balance: of the caller; None without an account. The reply is about the caller only.
+        """
         outcome: Outcome
         try:
             outcome, looked = await hosting.ask(self._handle, "confirm", signature, wait_seconds=_CONFIRM_SECONDS)

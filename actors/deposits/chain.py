@@ -47,7 +47,7 @@ class DepositChain:
         self._node = node
 
     async def page(self, account: str, before: bytes | None, until: bytes | None) -> list[Seen]:
-        """Newest first, at most PAGE_MAX. Raises UnknownPosition and ChainUnavailable."""
+        """List signatures, newest first, at most PAGE_MAX. Raises UnknownPosition and ChainUnavailable."""
         config: dict[str, Any] = {"limit": PAGE_MAX, "commitment": "finalized"}
         if before is not None:
             config["before"] = base58_text(before)
@@ -63,7 +63,7 @@ class DepositChain:
             raise ChainUnavailable("getSignaturesForAddress: not a list of transactions") from error
 
     async def transaction(self, signature: bytes) -> dict[str, Any] | None:
-        """A getTransaction result. None: the node has no final transaction with this signature."""
+        """Return a getTransaction result. None: the node has no final transaction with this signature."""
         config = {"encoding": "json", "maxSupportedTransactionVersion": 1, "commitment": "finalized"}
         found = await self._ask("getTransaction", [base58_text(signature), config])
         if found is None or isinstance(found, dict):
@@ -82,14 +82,14 @@ class DepositChain:
             raise ChainUnavailable("getSignatureStatuses: not a status") from error
 
     async def slot(self) -> int:
-        """The newest final slot."""
+        """Return the newest final slot."""
         found = await self._ask("getSlot", [{"commitment": "finalized"}])
         if not isinstance(found, int):
             raise ChainUnavailable("getSlot: not a slot")
         return found
 
     async def first_slot(self) -> int:
-        """The oldest block that the node still has."""
+        """Return the oldest block that the node still has."""
         found = await self._ask("getFirstAvailableBlock", [])
         if not isinstance(found, int):
             raise ChainUnavailable("getFirstAvailableBlock: not a slot")
@@ -108,7 +108,7 @@ class DepositChain:
 
 
 def signature_of(text: str) -> bytes:
-    """Raises ValueError for anything but the base58 text of 64 bytes."""
+    """Decode a signature. Raises ValueError for anything but the base58 text of 64 bytes."""
     # The library skips white space, so without this check one signature would have several texts.
     if not 64 <= len(text) <= 88 or not text.isalnum():
         raise ValueError("not a signature")

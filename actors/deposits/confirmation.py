@@ -34,7 +34,7 @@ class Confirming:
         self._looks: dict[bytes, asyncio.Task[Outcome]] = {}
 
     async def confirm(self, signature: bytes) -> tuple[Outcome, bool]:
-        """The outcome, and whether this call looked the transaction up.
+        """Confirm a transaction, and return the outcome and whether this call looked the transaction up.
 
         Of several calls at the same time only the first does; the others are told that it was processed already.
         """
@@ -81,7 +81,7 @@ class Confirming:
 
 
 def _is_unrelated(findings: list[Finding]) -> bool:
-    """Whether no finding concerns the deposit account. If these were recorded, anybody could fill the table."""
+    """Return whether no finding concerns the deposit account. If these were recorded, anybody could fill the table."""
     return all(row.status == FindingStatus.IGNORED for row in findings)
 
 

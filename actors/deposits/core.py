@@ -103,12 +103,12 @@ def judge(transaction: Mapping[str, Any], signature: bytes, account: DepositAcco
 
 
 def gone(signature: bytes, slot: int) -> Judgment:
-    """The judgment on a transaction that the node listed earlier and no longer has."""
+    """Return the judgment on a transaction that the node listed earlier and no longer has."""
     return _only(signature, slot, None, FindingStatus.LISTED, Reason.GONE)
 
 
 def failed(signature: bytes, slot: int, block_time: int | None) -> Judgment:
-    """The judgment on a transaction that failed according to the node's list."""
+    """Return the judgment on a transaction that failed according to the node's list."""
     return _only(signature, slot, block_time, FindingStatus.IGNORED, Reason.FAILED)
 
 
@@ -192,7 +192,7 @@ Outcome = tuple[Part, ...] | Refusal
 
 
 def confirmation(pubkey: bytes, balance: int | None, parts: Sequence[Part], looked: bool) -> DepositConfirmation:
-    """The reply to the customer who reported a transaction: its own credits and balance, and the names of others.
+    """Build the reply to a customer who reported a transaction: its credits and balance, and the names of others.
 
     pubkey, balance: of the customer, before the look-up. looked: this call looked the transaction up, rather than one
     that came at the same time.

@@ -65,7 +65,7 @@ class Crediting:
         ]
 
     async def assign(self, finding: Finding, pubkey: bytes, reason: str) -> Finding | str:
-        """The finding after the assignment, or one sentence that says why it was refused."""
+        """Return the finding after the assignment, or one sentence that says why it was refused."""
         transfer = PaidTransfer(finding.signature, finding.index, finding.amount, finding.slot)
         reply = await self._accounts.ask(AssignDeposit(pubkey, transfer, reason))
         if reply.refusal == Err.INVALID_REQUEST.name:

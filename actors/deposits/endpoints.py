@@ -12,7 +12,7 @@ from actors.units import base58_text, usdc_text
 
 
 def finding_body(finding: Finding) -> dict[str, Any]:
-    """For the operator."""
+    """Build a finding's fields for the operator."""
     where = "-" if finding.index == REMAINDER_INDEX else place_of(finding.index)
     return {
         "signature": base58_text(finding.signature),
@@ -31,5 +31,5 @@ def finding_body(finding: Finding) -> dict[str, Any]:
 
 
 def status_of(text: str) -> FindingStatus | None:
-    """Raises KeyError for a word that is no status; None for `all`."""
+    """Parse a status; None for `all`. Raises KeyError for any other word."""
     return None if text == "all" else FindingStatus[text.upper()]

@@ -52,7 +52,10 @@ class DepositWatcherActor:
         return self._fingerprint
 
     async def health(self) -> dict[str, Any]:
-        """fault: why the latest round failed, empty when it did not; caught_up_at: Unix seconds, 0 before the first."""
+        """Report the watcher's state.
+
+        fault: why the latest round failed, or empty; caught_up_at: Unix seconds, 0 at first.
+        """
         await self._ready()
         return {
             "fault": self._watcher.fault,
@@ -61,12 +64,12 @@ class DepositWatcherActor:
         }
 
     async def confirm(self, signature: bytes) -> tuple[Outcome, bool]:
-        """The outcome, and whether this call looked the transaction up."""
+        """Confirm a transaction, and return the outcome and whether this call looked the transaction up."""
         await self._ready()
         return await self._confirming.confirm(signature)
 
     async def ask(self, command: WatcherCommand) -> Any:
-        """Carry a command of the operator out."""
+        """Execute a command of the operator."""
         await self._ready()
         return await self._commands.ask(command)
 
@@ -124,7 +127,7 @@ class DepositWatcherActor:
 
 
 def place_watcher(config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> Any:
-    """The handle of the one watcher, which is started where there is none. Needs a connected Ray."""
+    """Return the handle of the one watcher, which is started where there is none. Needs a connected Ray."""
     return hosting.place(
         DepositWatcherActor, WATCHER_ACTOR_NAME, fingerprint, config, fingerprint, open_accounts, open_node
     )

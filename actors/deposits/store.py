@@ -61,15 +61,15 @@ class DepositStore(Protocol):
     async def cursor(self, account: str) -> Cursor | None: ...
 
     async def add(self, account: str, page: Sequence[Seen], first_position: int) -> None:
-        """Put a page, newest first, into the inbox. first_position: of its first row; each next one has one less."""
+        """Add a page, newest first, to the inbox. first_position: of its first row; each next one has one less."""
         ...
 
     async def move_cursor(self, account: str, cursor: Cursor, gap: Gap | None, now_ms: int) -> None:
-        """Note that every transaction up to the cursor is in the inbox. A cursor never moves back."""
+        """Record that every transaction up to the cursor is in the inbox. A cursor never moves back."""
         ...
 
     async def oldest(self, account: str, limit: int, now_ms: int) -> list[Seen]:
-        """The oldest of the inbox, in the order of the chain, without those that are postponed until later."""
+        """Return the oldest of the inbox, in the order of the chain, without those that are postponed until later."""
         ...
 
     async def postpone(self, account: str, rows: Sequence[Postponed]) -> None:
@@ -77,7 +77,7 @@ class DepositStore(Protocol):
         ...
 
     async def postponed_for(self, account: str, authorities: Sequence[str], now_ms: int) -> dict[str, int]:
-        """Those of the authorities that have postponed transactions, each with the latest time of one."""
+        """Return the authorities that have postponed transactions, each with the latest time of one."""
         ...
 
     async def record(self, account: str, findings: Sequence[Finding], done: Sequence[bytes], now_ms: int) -> None:
@@ -92,15 +92,15 @@ class DepositStore(Protocol):
         ...
 
     async def find(self, account: str, signature: bytes) -> list[Finding]:
-        """The findings of one transaction, by index."""
+        """Return the findings of one transaction, by index."""
         ...
 
     async def listing(self, account: str, status: FindingStatus | None, limit: int, offset: int) -> list[Finding]:
-        """Findings with this status, or all, newest first."""
+        """Return findings with this status, or all, newest first."""
         ...
 
     async def waiting(self, account: str) -> int:
-        """How many transactions are in the inbox."""
+        """Count the transactions in the inbox."""
         ...
 
     async def totals(self, account: str) -> Totals: ...

@@ -59,26 +59,26 @@ class Unreadable(Exception):
 
 
 def deposit_account(wallet: str, mint: str) -> DepositAccount:
-    """Raises ValueError when one of them is not a public key."""
+    """Derive the deposit account. Raises ValueError when a text is not a public key."""
     owner, token = Pubkey.from_string(wallet), Pubkey.from_string(mint)
     return DepositAccount(str(get_associated_token_address(owner, token)), wallet, mint)
 
 
 def transfer_index(outer: int, inner: int = 0, item: int = 0) -> int:
-    """inner: from 1, among the inner instructions of this outer one; 0: the outer one itself. item: in a batch."""
+    """Compute an index. inner: from 1, among the inner instructions; 0: the outer one itself. item: in a batch."""
     if not (0 <= outer <= _OUTER_MAX and 0 <= inner <= _INNER_MAX and 0 <= item <= _ITEM_MAX):
         raise Unreadable(f"instruction {outer}.{inner}.{item} is beyond what one transaction can hold")
     return (outer << (_INNER_BITS + _ITEM_BITS)) | (inner << _ITEM_BITS) | item
 
 
 def place_of(index: int) -> str:
-    """The index as text: `2` is an outer instruction, `2.1` the first that it called, `2.1[3]` its fourth item."""
+    """Write an index as text: `2` is an outer instruction, `2.1` the first that it called, `2.1[3]` its fourth item."""
     outer, inner, item = index >> (_INNER_BITS + _ITEM_BITS), (index >> _ITEM_BITS) & _INNER_MAX, index & _ITEM_MAX
     return f"{outer}" + (f".{inner}" if inner else "") + (f"[{item}]" if item else "")
 
 
 def failure_of(transaction: Mapping[str, Any]) -> Any:
-    """The chain's error, or None where the transaction succeeded. Raises Unreadable."""
+    """Return the chain's error, or None where the transaction succeeded. Raises Unreadable."""
     meta = transaction.get("meta")
     if not isinstance(meta, dict):
         raise Unreadable("meta is missing")
@@ -86,7 +86,7 @@ def failure_of(transaction: Mapping[str, Any]) -> Any:
 
 
 def read(transaction: Mapping[str, Any], account: DepositAccount) -> Executed:
-    """transaction: the result of getTransaction with encoding `json`. Raises Unreadable."""
+    """Read the transfers of a transaction, a getTransaction result with encoding `json`. Raises Unreadable."""
     try:
         return _read(transaction, account)
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -116,7 +116,7 @@ def _read(transaction: Mapping[str, Any], account: DepositAccount) -> Executed:
 def _token_instructions(
     outers: Sequence[Any], inners: Sequence[Any] | None, keys: Sequence[str]
 ) -> Iterator[tuple[int, bytes, list[str]]]:
-    """Index, data and accounts of each instruction of the Token program, in the order of execution."""
+    """Yield index, data and accounts of each instruction of the Token program, in the order of execution."""
     below: dict[int, Sequence[Any]] = {row["index"]: row["instructions"] for row in inners or ()}
     for outer, instruction in enumerate(outers):
         for inner, each in enumerate((instruction, *below.get(outer, ()))):
@@ -132,7 +132,7 @@ def _token_instructions(
 
 
 def _batch_items(data: bytes, accounts: list[str]) -> Iterator[tuple[bytes, list[str]]]:
-    """Each item is a count of accounts, a length and its data; the accounts of all items follow one another."""
+    """Yield the items of a batch. Each has a count of accounts, a length and its data; all accounts follow."""
     at, taken = 1, 0
     while at < len(data):
         count, length = data[at], data[at + 1]
@@ -141,7 +141,7 @@ def _batch_items(data: bytes, accounts: list[str]) -> Iterator[tuple[bytes, list
 
 
 def _moved(data: bytes, accounts: Sequence[str]) -> tuple[int, str | None, str, str, str] | None:
-    """(amount, mint or None, source, destination, authority). None: not a transfer."""
+    """Return (amount, mint or None, source, destination, authority). None: not a transfer."""
     if data[:1] == bytes((_TRANSFER,)) and len(data) >= _TRANSFER_BYTES:
         source, destination, authority = accounts[:3]
         return int.from_bytes(data[1:9], "little"), None, source, destination, authority
@@ -152,7 +152,7 @@ def _moved(data: bytes, accounts: Sequence[str]) -> tuple[int, str | None, str, 
 
 
 def _delta(meta: Mapping[str, Any], keys: Sequence[str], account: DepositAccount) -> int | None:
-    """The change of the deposit account's balance. An account that did not exist before had 0."""
+    """Return the change of the deposit account's balance. An account that did not exist before had 0."""
     after = _balance(meta.get("postTokenBalances"), keys, account)
     if after is None:
         return None

@@ -68,7 +68,10 @@ class PaymentNetwork:
             return None
 
     async def simulate(self, transaction: bytes) -> Tried:
-        """Without a check of signatures: the sponsor's is still missing, and the payer's was checked before."""
+        """Simulate without a check of signatures:
+
+        the sponsor's is still missing, and the payer's was checked before.
+        """
         config = {"encoding": "base64", "sigVerify": False, "commitment": "processed"}
         answer = await self._call("simulateTransaction", [_base64(transaction), config], _WORK_MS)
         if answer.kind is AnswerKind.ERROR:
@@ -80,7 +83,7 @@ class PaymentNetwork:
         return Tried(Trial.GOOD) if error is None else Tried(_trial_of(error), orjson.dumps(error).decode()[:200])
 
     async def send(self, transaction: bytes) -> Sent:
-        """Without a preflight, because it was just simulated. The node repeats the send by itself for a while."""
+        """Send without a preflight, because it was just simulated. The node repeats the send for a while."""
         config = {"encoding": "base64", "skipPreflight": True}
         answer = await self._call("sendTransaction", [_base64(transaction), config], _WORK_MS)
         if answer.kind is AnswerKind.RESULT:
@@ -90,7 +93,7 @@ class PaymentNetwork:
         return Sent.UNKNOWN
 
     async def sightings(self, signatures: list[bytes], history: bool) -> list[Sighting | None] | None:
-        """One for each signature, None for one that the node does not know; None alone when it did not answer.
+        """Look up each signature; None for an unknown one. Returns None when the node did not answer.
 
         history: also look for signatures older than a minute or two. A node without history then answers with an error.
         """
@@ -137,7 +140,7 @@ class PaymentNetwork:
         return await self._node.call(method, orjson.dumps(params), timeout_ms)
 
     async def _ask(self, method: str, params: list[Any], timeout_ms: int) -> Any:
-        """The result as Python values; None when the call failed."""
+        """Return the result as Python values; None when the call failed."""
         return _value(await self._call(method, params, timeout_ms))
 
 

@@ -11,7 +11,7 @@ from actors.deposits.x402_states import PaymentKind, PaymentState, Record
 
 
 def fault_of(record: Record, rules: Rules) -> str | None:
-    """The reason why this record is not to be used. None: its transaction proves it, or it is not signed yet and
+    """Return the reason why this record is not to be used. None: its transaction proves it, or it is not signed yet and
     nothing of it is ever sent or credited."""
     if record.state is PaymentState.CLAIMED and not record.signature:
         return None
@@ -38,7 +38,7 @@ def _difference(record: Record, payment: Payment) -> str | None:
 
 
 def _sponsor_fault(payment: Payment, rules: Rules) -> str | None:
-    """The rules take a sponsored payment before the sponsor has signed it, so they do not check this signature."""
+    """Check the sponsor's signature, which the rules do not: they judge a payment before the sponsor signs it."""
     if not payment.sponsored:
         return None
     assert rules.sponsor is not None, "a sponsored payment without a sponsor in the rules"

@@ -101,7 +101,10 @@ class _Transfer:
 
 
 def check_standard(raw: bytes, rules: Rules, least_base_units: int) -> Payment | Unfit:
-    """A stock client's payment: compute limit, compute price, TransferChecked, then guards and memos; sponsored."""
+    """Check a stock client's payment:
+
+    compute limit, compute price, TransferChecked, then guards and memos; sponsored.
+    """
     decoded = _decode(raw)
     if isinstance(decoded, Unfit):
         return decoded
@@ -121,7 +124,7 @@ def check_standard(raw: bytes, rules: Rules, least_base_units: int) -> Payment |
 
 
 def check_relayed(raw: bytes, rules: Rules) -> Payment | Unfit:
-    """For POST /x402/settle: sponsored when its fee payer is the sponsor, self-paid otherwise."""
+    """Check a payment to POST /x402/settle: sponsored when its fee payer is the sponsor, self-paid otherwise."""
     decoded = _decode(raw)
     if isinstance(decoded, Unfit):
         return decoded
@@ -133,7 +136,7 @@ def check_relayed(raw: bytes, rules: Rules) -> Payment | Unfit:
 
 
 def _check_bare(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
-    """A sponsored transaction of the relay path: exactly one TransferChecked, and nothing that could raise the fee."""
+    """Check a sponsored transaction of the relay path: one TransferChecked, and nothing that could raise the fee."""
     keys, instructions = decoded.message.account_keys, decoded.message.instructions
     unfit = _check_sponsorship(decoded, rules)
     if unfit is not None:
@@ -148,7 +151,7 @@ def _check_bare(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
 
 
 def _decode(raw: bytes) -> VersionedTransaction | Unfit:
-    """A complete transaction of a known version, without lookup tables, and with valid indexes."""
+    """Decode a complete transaction of a known version, without lookup tables, and with valid indexes."""
     try:
         decoded = VersionedTransaction.from_bytes(raw)
         whole = bytes(decoded) == raw
@@ -171,7 +174,7 @@ def _decode(raw: bytes) -> VersionedTransaction | Unfit:
 
 
 def _check_sponsorship(decoded: VersionedTransaction, rules: Rules) -> Unfit | None:
-    """The sponsor pays the fee, signs with one other, and occurs in no instruction; that other has signed."""
+    """Check that the sponsor pays the fee, signs with one other, who has signed, and is in no instruction."""
     message = decoded.message
     keys = message.account_keys
     if rules.sponsor is None or keys[0] != rules.sponsor:
@@ -235,7 +238,7 @@ def _checked_payment(
     rules: Rules,
     least_base_units: int,
 ) -> Payment | Unfit:
-    """The one TransferChecked of a sponsored payment, whose authority is the second signer."""
+    """Return the one TransferChecked of a sponsored payment, whose authority is the second signer."""
     transfer = _read_transfer(keys, instruction)
     if transfer is None or transfer.mint is None:
         return _unfit("no_transfer_instruction", "wanted a TransferChecked of the SPL token program here")
@@ -248,7 +251,7 @@ def _checked_payment(
 
 
 def _find_transfer(decoded: VersionedTransaction, rules: Rules) -> Payment | Unfit:
-    """The first transfer of a self-paid transaction that is a payment; else the fault of the closest one."""
+    """Return the first transfer of a self-paid transaction that is a payment; else the fault of the closest one."""
     keys = decoded.message.account_keys
     worst: Unfit | None = None
     for instruction in decoded.message.instructions:
@@ -268,7 +271,7 @@ def _find_transfer(decoded: VersionedTransaction, rules: Rules) -> Payment | Unf
 
 
 def _read_transfer(keys: list[Pubkey], instruction: CompiledInstruction) -> _Transfer | None:
-    """None: not a transfer of one signer. A multisig authority has further accounts after it and is not read."""
+    """Read a transfer of one signer, or return None. A multisig authority has further accounts and is not read."""
     if keys[instruction.program_id_index] != TOKEN:
         return None
     data, accounts = bytes(instruction.data), [keys[index] for index in bytes(instruction.accounts)]

@@ -125,7 +125,7 @@ class Settler:
         return await asyncio.shield(task)  # The payment continues when the payer leaves.
 
     async def _being_settled(self, payment: Payment) -> NotSettled:
-        """The answer to a second request for a payment under way, with its signature where it has one."""
+        """Return the answer to a second request for a payment under way, with its signature where it has one."""
         try:
             record = await self._store.find(payment.message_hash)
         except PaymentsUnavailable:
@@ -252,7 +252,7 @@ class Settler:
         self._budget_spent = spent
 
     def _signed(self, record: Record, payment: Payment) -> Record:
-        """The only place where the sponsor signs. The record is claimed, so no other process gets here with it."""
+        """Sign as the sponsor, only here. The record is claimed, so no other process signs it."""
         whole = payment.transaction
         if payment.sponsored:
             assert self._sponsor is not None, "a sponsored payment without a sponsor"
@@ -324,7 +324,7 @@ class Settler:
 
 
 def _worth(receipt: DepositReceipt, record: Record) -> int:
-    """Credits that the payment brought to its payer: 0 where it was taken back or assigned to another account."""
+    """Return the credits that the payment brought: 0 where it was taken back or assigned to another account."""
     return receipt.credits if receipt.pubkey == record.payer and not receipt.taken_back else 0
 
 

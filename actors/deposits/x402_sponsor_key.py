@@ -42,7 +42,7 @@ class Sponsor:
         return self._keypair.pubkey()
 
     def sign(self, message: bytes) -> Signature:
-        """Deterministic: the same message gives the same signature, so a payment has one id on the chain."""
+        """Sign deterministically: the same message gives the same signature, so a payment has one id on the chain."""
         return self._keypair.sign_message(message)
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ class Sponsor:
 
 
 def parse_key(text: str) -> bytes:
-    """The seed in a secret key's text: base58 or hex, of 32 or 64 bytes, or a JSON list of numbers as keygen writes."""
+    """Parse a secret key to its seed: base58 or hex, of 32 or 64 bytes, or a JSON list of numbers as keygen writes."""
     text = text.strip()
     raw = _bytes_of(text)
     if len(raw) == _KEY_BYTES:
@@ -64,12 +64,12 @@ def parse_key(text: str) -> bytes:
 
 
 def key_text(seed: bytes) -> str:
-    """The secret key as base58 text of 64 bytes, as wallets export it."""
+    """Return the secret key as base58 text of 64 bytes, as wallets export it."""
     return str(base58.b58encode(bytes(Keypair.from_seed(seed))), "ascii")
 
 
 def seal(seed: bytes, passphrase: str, salt: bytes, nonce: bytes) -> str:
-    """salt: SALT_BYTES random bytes, nonce: 24; both fresh for every sealing."""
+    """Encrypt the seed. salt: SALT_BYTES random bytes, nonce: 24; both new for every call."""
     assert len(seed) == SEED_BYTES and len(salt) == SALT_BYTES, "a seed and a salt"
     sealed = nacl.secret.SecretBox(_stretched(passphrase, salt)).encrypt(seed, nonce)
     content = {
@@ -82,7 +82,7 @@ def seal(seed: bytes, passphrase: str, salt: bytes, nonce: bytes) -> str:
 
 
 def unseal(text: str, passphrase: str) -> bytes:
-    """The seed. Raises SponsorKeyError for a wrong passphrase or a damaged file."""
+    """Decrypt the seed. Raises SponsorKeyError for a wrong passphrase or a damaged file."""
     try:
         content = json.loads(text)
         if content["format"] != "argon2id-secretbox-1":

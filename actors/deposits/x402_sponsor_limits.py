@@ -59,7 +59,7 @@ class Unsponsored(Enum):
 
 
 def refusal(standing: Standing, budgets: Budgets, claimed: bool) -> Unsponsored | None:
-    """The reason why the sponsor does not pay, or None. claimed: the counts include the payment in question."""
+    """Return the reason why the sponsor does not pay, or None. claimed: the counts include the payment in question."""
     own = 1 if claimed else 0
     if standing.lost > standing.landed:
         return Unsponsored.FAILED_TOO_OFTEN
@@ -73,7 +73,7 @@ def refusal(standing: Standing, budgets: Budgets, claimed: bool) -> Unsponsored 
 
 
 def telling_address(name: str) -> str:
-    """The address under which a newcomer's payment is counted; empty where many clients may share it.
+    """Return the address under which a newcomer's payment is counted; empty where many clients may share it.
 
     name: an address or an IPv6 network, as identity.client_addresses counts requests. A private address, or one of this
     machine, may be a proxy: all clients behind it would share one budget.

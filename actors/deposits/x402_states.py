@@ -109,7 +109,7 @@ class Step(Enum):
 def next_step(
     record: Record, sighting: Sighting | None, heights: Heights | None, wait_for_finalized: bool, now_ms: int
 ) -> Step:
-    """sighting None: no node knows the signature. heights None: no node gave them, so no payment expires."""
+    """Choose the next step. sighting None: no node knows the signature. heights None: unknown, so nothing expires."""
     if record.state is PaymentState.CLAIMED:
         return Step.ABANDON if now_ms - record.created_at_ms >= ABANDON_MS else Step.WAIT
     if sighting is None:
@@ -127,19 +127,19 @@ def next_step(
 
 
 def most_telling(record: Record, told: Sequence[Heights]) -> Heights | None:
-    """Of several nodes that do not know the payment, the heights of the one that proves most; never a mix of two."""
+    """Return the heights of the node, of those that do not know the payment, that proves most; never a mix of two."""
     late = [heights for heights in told if heights.finalized > record.last_valid_height]
     return min(late or told, key=lambda heights: heights.first_slot, default=None)
 
 
 def has_landed(sighting: Sighting, wait_for_finalized: bool) -> bool:
-    """Whether the payment succeeded, at the commitment that settlement waits for."""
+    """Return whether the payment succeeded, at the commitment that settlement waits for."""
     reached = sighting.finalized if wait_for_finalized else sighting.confirmed or sighting.finalized
     return reached and sighting.error is None
 
 
 def has_failed(sighting: Sighting) -> bool:
-    """Whether it failed at confirmed commitment, which is enough for the answer to the payer."""
+    """Return whether it failed at confirmed commitment, which is enough for the answer to the payer."""
     return sighting.error is not None and (sighting.confirmed or sighting.finalized)
 
 

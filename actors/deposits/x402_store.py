@@ -60,8 +60,10 @@ class PaymentStore(Protocol):
         ...
 
     async def standing(self, payer: bytes, source: bytes, address: str, minute_ms: int, hour_ms: int) -> Standing:
-        """The counts that decide whether this payer is sponsored. minute_ms, hour_ms: when the last minute and the last
-        hour began. address: of the client; empty: not counted by address."""
+        """Return the counts that decide whether this payer is sponsored.
+
+        minute_ms, hour_ms: the begin of the last minute and hour. address: of the client; empty: not counted.
+        """
         ...
 
     async def forget(self, before_ms: int, unsigned_before_ms: int) -> int:

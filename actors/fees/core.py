@@ -40,7 +40,9 @@ class Sample:
 
 
 def in_window(slots: Iterable[tuple[int, int]], window_slots: int) -> list[int]:
-    """The fees of the last `window_slots` slots. slots: (slot, fee) pairs in any order; the window ends at the highest.
+    """Return the fees of the last `window_slots` slots.
+
+    slots: (slot, fee) pairs in any order; the window ends at the highest.
 
     Skipped slots have no pair, so a node's 150 entries may reach further back than 150 slots. Older ones do not count.
     """
@@ -52,7 +54,7 @@ def in_window(slots: Iterable[tuple[int, int]], window_slots: int) -> list[int]:
 
 
 def sample(fees: Sequence[int], paid_slots_only: bool) -> Sample:
-    """paid_slots_only: leave out slots with a fee of 0, unless fewer than PAID_SLOTS_MIN remain."""
+    """Select the fees of a window. paid_slots_only: without slots of fee 0, unless fewer than PAID_SLOTS_MIN remain."""
     paid = sorted(fee for fee in fees if fee > 0)
     if paid_slots_only and len(paid) >= PAID_SLOTS_MIN:
         return Sample(tuple(paid), len(fees), len(paid), Basis.PAID_SLOTS)
@@ -60,7 +62,7 @@ def sample(fees: Sequence[int], paid_slots_only: bool) -> Sample:
 
 
 def nearest_rank(ascending: Sequence[int], percent: int) -> int:
-    """The percentile by nearest rank: the smallest value that at least `percent` % of all values do not exceed.
+    """Return the percentile by nearest rank: the smallest value that at least `percent` % of all values do not exceed.
 
     Always one of the values, so nothing is rounded. A percent of 0 gives the smallest.
     """

@@ -37,7 +37,7 @@ class FeeMethods:
         self._node = node
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
+        """Return handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
         return {"suggestPriorityFee": self._suggest, "getPriorityFeeEstimate": self._estimate}
 
     async def _suggest(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -55,7 +55,7 @@ class FeeMethods:
         return replies.made(orjson.dumps(estimate(asked, window.fees)), window.node)
 
     async def _window(self, accounts: tuple[str, ...], slots: int, timeout_ms: int) -> _Window | NodeAnswer:
-        """The fees of at least one slot; or the failed answer, where the node gave none."""
+        """Return the fees of at least one slot; or the failed answer, where the node gave none."""
         params = orjson.dumps([list(accounts)] if accounts else [])
         answer = await self._node.call("getRecentPrioritizationFees", params, timeout_ms)
         if answer.kind is not AnswerKind.RESULT:

@@ -22,7 +22,7 @@ class Rpc:
 
     @property
     def path(self) -> str:
-        """The path for grpc.Channel's stream_stream and unary_unary."""
+        """Return the path for grpc.Channel's stream_stream and unary_unary."""
         return f"/{SERVICE}/{self.name}"
 
 

@@ -261,7 +261,7 @@ def _record_keys(shards: Iterable[VirtualShard]) -> list[str]:
 
 
 def _nonces(reply: list[bytes | str]) -> list[tuple[bytes, str, int]]:
-    """Of members and scores in turn. A member begins with the public key in hex."""
+    """Parse members and scores, which alternate. A member begins with the public key in hex."""
     members = map(_text, reply[::2])
     rows = zip(members, reply[1::2], strict=True)
     return [(bytes.fromhex(member[:_PUBKEY_HEX]), member[_PUBKEY_HEX:], int(score)) for member, score in rows]

@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _watched() -> frozenset[signal.Signals]:
-    """The signals to wait for; SIGHUP among them, unless it is ignored, as under nohup."""
+    """Return the signals to wait for; SIGHUP among them, unless it is ignored, as under nohup."""
     hang_up = frozenset() if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else frozenset({signal.SIGHUP})
     return STOP_SIGNALS | hang_up | {signal.SIGCHLD}
 

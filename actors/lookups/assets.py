@@ -18,7 +18,7 @@ class Page:
 
 
 def by_mint(holdings: Sequence[Holding]) -> dict[str, list[Holding]]:
-    """Token accounts that are not empty, by mint. Mints are sorted by their text, so that pages are stable."""
+    """Group token accounts that are not empty by mint. Mints are sorted by their text, so that pages are stable."""
     grouped: dict[str, list[Holding]] = {}
     for holding in sorted(holdings, key=lambda held: (held.mint, held.token_account)):
         if holding.amount:
@@ -32,7 +32,7 @@ def page_of(grouped: Mapping[str, Sequence[Holding]], page: int, limit: int) -> 
 
 
 def kind_of(decimals: int | None, supply: int | None) -> str | None:
-    """`non_fungible`: no decimals and a supply of one. None: not known."""
+    """Classify a mint. `non_fungible`: no decimals and a supply of one. None: not known."""
     if decimals is None:
         return None
     if decimals > 0:
@@ -43,7 +43,7 @@ def kind_of(decimals: int | None, supply: int | None) -> str | None:
 
 
 def asset(mint: str, held: Sequence[Holding], known: Mint | None) -> dict[str, Any]:
-    """One element of `items`. known: the mint's decimals and supply, where the node has the mint."""
+    """Build one element of `items`. known: the mint's decimals and supply, where the node has the mint."""
     decimals = known.decimals if known is not None else held[0].decimals
     supply = None if known is None else known.supply
     return {

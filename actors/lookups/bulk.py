@@ -29,7 +29,7 @@ class BulkLookups:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Handlers by the look-up's name in the catalog. Each takes a BulkQuestion as JSON."""
+        """Return handlers by the look-up's name in the catalog. Each takes a BulkQuestion as JSON."""
         return {
             "bulk/getBalances": self._balances,
             "bulk/getTokenBalances": self._token_balances,
@@ -37,7 +37,7 @@ class BulkLookups:
         }
 
     async def _balances(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """A hundred addresses in one call to the node; when it fails, all hundred are errors."""
+        """Look up a hundred addresses in one call to the node; when it fails, all hundred are errors."""
         items, questions = _asked(params), self._asker.questions(timeout_ms)
         chunks = [items[start : start + ACCOUNTS_PER_CALL] for start in range(0, len(items), ACCOUNTS_PER_CALL)]
 
@@ -66,7 +66,7 @@ class BulkLookups:
         return _sorted_out(await questions.each(items, of_owner), questions)
 
     async def _transactions(self, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """The node's own bytes for each, or null where it has no such transaction. Null is a result too."""
+        """Return the node's own bytes for each, or null where it has no such transaction. Null is a result too."""
         items, questions = _asked(params), self._asker.questions(timeout_ms)
 
         async def of_signature(signature: str) -> dict[str, Any]:

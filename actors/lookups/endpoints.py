@@ -31,7 +31,7 @@ class LookupMethods:
         self._asker = asker
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
+        """Return handlers by method name. Each takes a request type of actors/method_requests.py as JSON."""
         return {"getAssetsByOwner": self._assets, "getTransactionHistory": self._history}
 
     async def _assets(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -87,7 +87,7 @@ class LookupMethods:
 
 
 async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str, Any]) -> bytes | NodeAnswer:
-    """One entry as JSON. Raises one of _MALFORMED when this line of the listing is malformed."""
+    """Build one entry as JSON. Raises one of _MALFORMED when this line of the listing is malformed."""
     config = {
         "encoding": "jsonParsed",
         "commitment": asked.commitment,
@@ -108,7 +108,7 @@ async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str,
 
 
 async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:
-    """(slot of the older answer, token accounts of both token programs), or the failed answer."""
+    """Return (slot of the older answer, token accounts of both token programs), or the failed answer."""
     config = {"encoding": "jsonParsed"}
 
     async def of_program(program: str) -> NodeAnswer:

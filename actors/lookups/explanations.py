@@ -25,7 +25,7 @@ def short(address: str) -> str:
 
 
 def decimal_text(amount: int, decimals: int | None) -> str:
-    """Base units as a decimal number, by integer arithmetic alone. Unchanged where the decimals are unknown."""
+    """Write base units as a decimal number, by integer arithmetic. Unchanged where the decimals are unknown."""
     if not decimals:
         return str(amount)
     whole, part = divmod(amount, 10**decimals)
@@ -52,7 +52,7 @@ def explanation(
     programs: Sequence[str],
     failed: bool,
 ) -> str:
-    """The effect on `address`, or on the payer of the fee where `address` gave and got nothing."""
+    """Explain the effect on `address`, or on the payer of the fee where `address` gave and got nothing."""
     if failed:
         fee = decimal_text(fee_lamports, _SOL_DECIMALS)
         return f"It failed: nothing moved but the fee of {fee} SOL, paid by {short(payer)}."
@@ -65,7 +65,7 @@ def explanation(
 
 
 def _moved(subject: str, sol: Sequence[SolTransfer], tokens: Sequence[TokenTransfer]) -> str | None:
-    """The sum that this account gave and got, in words. None: nothing."""
+    """Return the sum that this account gave and got, in words. None: nothing."""
     change: dict[_Asset, int] = {}
     others: set[str] = set()
     for give, take, asset, amount in _flows(sol, tokens):

@@ -38,7 +38,7 @@ class Asker:
         self._places = asyncio.Semaphore(at_once_max)
 
     def questions(self, timeout_ms: int) -> "Questions":
-        """The calls to the node for one call of a client. They must end within timeout_ms from now."""
+        """Return the calls to the node for one call of a client. They must end within timeout_ms from now."""
         return Questions(self._node, self._places, asyncio.get_running_loop().time() + timeout_ms / 1000)
 
 
@@ -52,11 +52,11 @@ class Questions:
 
     @property
     def nodes(self) -> str:
-        """The names of the nodes that have answered so far, for the X-Node header."""
+        """Return the names of the nodes that have answered so far, for the X-Node header."""
         return ", ".join(sorted(self._asked))
 
     async def ask(self, method: str, *params: Any) -> NodeAnswer:
-        """Raises nothing. TIMED_OUT: no place was free in time. OVERSIZED: the answer is too large to be read here."""
+        """Call the node; raises nothing. TIMED_OUT: no place was free in time. OVERSIZED: the answer is too large."""
         try:
             async with asyncio.timeout_at(self._give_up_at):
                 await self._places.acquire()
@@ -77,7 +77,7 @@ class Questions:
         return answer
 
     async def each(self, items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]]) -> list[_Result]:
-        """The result of `work` for each item, in the order of the items; CALLS_PER_REQUEST run at a time."""
+        """Return the result of `work` for each item, in the order of the items; CALLS_PER_REQUEST run at a time."""
         numbered = list(enumerate(items))
         waiting = iter(numbered)
         results: dict[int, _Result] = {}
@@ -93,7 +93,7 @@ class Questions:
 
 
 def fault_text(answer: NodeAnswer) -> str:
-    """The reason why there is no result, for the client."""
+    """Return the reason why there is no result, for the client."""
     assert answer.kind is not AnswerKind.RESULT
     if answer.kind is AnswerKind.ERROR:
         return f"the node says: {answer.error_message} ({answer.error_code})"

@@ -31,7 +31,7 @@ _NAMES = {
 
 
 def missing_entry(listed: Mapping[str, Any], reason: str = explanations.NOT_FOUND) -> dict[str, Any]:
-    """The entry of a transaction that the node lists but does not give."""
+    """Return the entry of a transaction that the node lists but does not give."""
     return {
         "signature": listed["signature"],
         "found": False,
@@ -45,7 +45,7 @@ def missing_entry(listed: Mapping[str, Any], reason: str = explanations.NOT_FOUN
 
 
 def entry(address: str, listed: Mapping[str, Any], transaction: Mapping[str, Any]) -> dict[str, Any]:
-    """transaction: a getTransaction result with jsonParsed. Raises as transfers.py does."""
+    """Build an entry. transaction: a getTransaction result with jsonParsed. Raises as transfers.py does."""
     meta = transaction["meta"]
     failed = meta["err"] is not None
     sol, tokens = sol_transfers(transaction), token_transfers(transaction)
@@ -70,7 +70,7 @@ def entry(address: str, listed: Mapping[str, Any], transaction: Mapping[str, Any
 
 
 def program_interactions(transaction: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each program once, in the order of its first instruction, with the instructions that the node could name."""
+    """Return each program once, in the order of its first instruction, with the instructions that the node named."""
     found: dict[str, dict[str, Any]] = {}
     for instruction in instructions(transaction):
         program = instruction["programId"]

@@ -99,18 +99,18 @@ _ACCOUNTS = msgspec.json.Decoder(_RawAccounts)
 
 
 def read_holdings(result: bytes) -> tuple[int, list[Holding]]:
-    """(slot, token accounts) of a getTokenAccountsByOwner with jsonParsed."""
+    """Read (slot, token accounts) of a getTokenAccountsByOwner with jsonParsed."""
     rows = _ROWS.decode(result)
     return rows.context.slot, [_holding(row) for row in rows.value]
 
 
 def read_mints(result: bytes) -> list[Mint | None]:
-    """The mints of a getMultipleAccounts with base64 and MINT_SLICE, in order. None: this address is no mint."""
+    """Read the mints of a getMultipleAccounts with base64 and MINT_SLICE, in order. None: this address is no mint."""
     return [_mint(account) for account in _ACCOUNTS.decode(result).value]
 
 
 def read_lamports(result: bytes) -> list[int]:
-    """The lamports of a getMultipleAccounts, in order. An account that does not exist has 0."""
+    """Read the lamports of a getMultipleAccounts, in order. An account that does not exist has 0."""
     return [0 if account is None else account.lamports for account in _ACCOUNTS.decode(result).value]
 
 

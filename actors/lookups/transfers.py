@@ -72,7 +72,7 @@ def account_keys(transaction: Mapping[str, Any]) -> list[str]:
 
 
 def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Outer and inner instructions, in the order in which they began."""
+    """Return outer and inner instructions, in the order in which they began."""
     inner = {group["index"]: group["instructions"] for group in transaction["meta"].get("innerInstructions") or ()}
     for index, instruction in enumerate(transaction["transaction"]["message"]["instructions"]):
         yield instruction
@@ -80,7 +80,7 @@ def instructions(transaction: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def parsed(instruction: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """(type, info), or None where the node did not parse the instruction into fields, as with a memo."""
+    """Return (type, info), or None where the node did not parse the instruction into fields, as with a memo."""
     body = instruction.get("parsed")
     if not isinstance(body, dict) or not isinstance(body.get("info"), dict):
         return None
@@ -88,7 +88,7 @@ def parsed(instruction: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | No
 
 
 def sol_transfers(transaction: Mapping[str, Any]) -> list[SolTransfer]:
-    """All transfers of SOL except the fee."""
+    """Return all transfers of SOL except the fee."""
     meta, keys = transaction["meta"], account_keys(transaction)
     running = dict(zip(keys, meta["preBalances"], strict=True))
     running[keys[0]] -= meta["fee"]
@@ -105,7 +105,7 @@ def sol_transfers(transaction: Mapping[str, Any]) -> list[SolTransfer]:
 
 
 def _sol_move(instruction: Mapping[str, Any], running: Mapping[str, int]) -> tuple[str, str, int] | None:
-    """Sender, receiver and lamports; None where the instruction moves no SOL."""
+    """Return sender, receiver and lamports; None where the instruction moves no SOL."""
     known = parsed(instruction)
     if known is None:
         return None
@@ -117,7 +117,7 @@ def _sol_move(instruction: Mapping[str, Any], running: Mapping[str, int]) -> tup
 
 
 def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | None, int]]:
-    """Changes of balance that no instruction explains, as (source, destination, amount)."""
+    """Return changes of balance that no instruction explains, as (source, destination, amount)."""
     changed = [(key, amount) for key, amount in rest.items() if amount]
     if len(changed) == 2 and changed[0][1] == -changed[1][1]:
         giver, taker = sorted(changed, key=lambda pair: pair[1])
@@ -128,7 +128,7 @@ def _unexplained(rest: Mapping[str, int]) -> Iterator[tuple[str | None, str | No
 
 
 def _decimals_of(value: Any) -> int:
-    """The decimals of a mint: one byte on the chain. A larger number could make amounts of any length."""
+    """Return the decimals of a mint: one byte on the chain. A larger number could make amounts of any length."""
     if type(value) is not int or not 0 <= value <= _DECIMALS_MAX:
         raise ValueError("not a mint's decimals")
     return value
@@ -161,7 +161,7 @@ def token_transfers(transaction: Mapping[str, Any]) -> list[TokenTransfer]:
 
 
 def _token_accounts(transaction: Mapping[str, Any]) -> tuple[_TokenAccounts, dict[str, int]]:
-    """The token accounts before the transaction, and their amounts after it."""
+    """Return the token accounts before the transaction, and their amounts after it."""
     meta, keys = transaction["meta"], account_keys(transaction)
     accounts = _TokenAccounts({}, {}, {}, {})
     amounts: list[dict[str, int]] = [{}, {}]

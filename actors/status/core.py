@@ -84,7 +84,7 @@ class NodeHealth:
 
     @property
     def is_well(self) -> bool:
-        """Whether the node answers and is not behind the chain."""
+        """Return whether the node answers and is not behind the chain."""
         return self.is_answering and not self.lagging
 
 
@@ -97,7 +97,7 @@ class Health:
     stores_were_reachable: bool = False  # All stores at the same time, at least once since the start.
 
     def after_probe(self, probe: Probe, best_known_slot: int | None, name: str = "") -> "Health":
-        """The health after a probe of a node. best_known_slot: highest slot that any source has named."""
+        """Return the health after a probe of a node. best_known_slot: highest slot that any source has named."""
         lagging = probe.behind or (
             probe.slot is not None and best_known_slot is not None and best_known_slot - probe.slot > self.lag_slots_max
         )
@@ -108,7 +108,7 @@ class Health:
         return replace(self, nodes=nodes)._judged()
 
     def after_services(self, services: Services) -> "Health":
-        """The health after a look at stores and sources. A second look with the same result changes nothing."""
+        """Return the health after a look at stores and sources. A second look with the same result changes nothing."""
         seen = replace(
             self,
             services=services,
@@ -123,23 +123,23 @@ class Health:
 
     @property
     def node_healthy(self) -> bool:
-        """Whether every primary node answers and is not behind the chain."""
+        """Return whether every primary node answers and is not behind the chain."""
         return all(node.is_well for node in self.primaries)
 
     @property
     def fallback_active(self) -> bool:
-        """Whether another node answers in place of a primary one."""
+        """Return whether another node answers in place of a primary one."""
         answering = sum(node.is_answering for node in self.nodes)
         return any(not node.is_well and answering > node.is_answering for node in self.primaries)
 
     @property
     def figures(self) -> NodeFigures:
-        """The figures of the primary node with the highest slot."""
+        """Return the figures of the primary node with the highest slot."""
         return max((node.figures for node in self.primaries), key=lambda figures: figures.slot or 0)
 
     @property
     def paid_traffic_ready(self) -> bool:
-        """Whether a paid call would be recorded, and at least one node answers, even if it is behind."""
+        """Return whether a paid call would be recorded, and at least one node answers, even if it is behind."""
         return self.status is not Status.STARTING and any(node.is_answering for node in self.nodes)
 
     def _judged(self) -> "Health":

@@ -101,7 +101,7 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
 def pricing_document(
     payments: PaymentsConfig, pricing: PricingConfig, outcomes: Mapping[str, bool], doors: Doors
 ) -> dict[str, Any]:
-    """outcomes: each way a call can end, and whether it is then charged; the gateway's own table."""
+    """Build the pricing document. outcomes: each way a call can end, and whether it is then charged."""
     return {
         "ok": True,
         "credits_per_usdc": payments.credits_per_usdc,
@@ -134,7 +134,7 @@ def pricing_document(
 
 
 def _percentage_priced(name: str) -> dict[str, Any]:
-    """The trade builders' fees are live rates. They are null while nothing computes them."""
+    """Build the row of a trade builder. Its fees are live rates, and null while nothing computes them."""
     return {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": METHODS[name].callable}
 
 

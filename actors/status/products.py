@@ -106,7 +106,10 @@ _SERVICE_REASONS = MappingProxyType(
 
 
 def services(doors: Doors) -> dict[str, bool]:
-    """The flags of the capabilities document. They follow the catalog: once a method is built, its flag is true."""
+    """Return the flags of the capabilities document.
+
+    They follow the catalog: once a method is built, its flag is true.
+    """
     return {
         "hot_rpc": METHODS["getAccountInfo"].callable,
         "send": METHODS["sendTransaction"].callable,
