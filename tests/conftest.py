@@ -58,10 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it."""
-    if not item.nodeid.startswith(WHOLE_PRODUCT):
-        return 3
-    return 2 if item.get_closest_marker("stops") else 1 if item.get_closest_marker("kills") else 0
+    """Tests of the whole product first. Of those, the ones that need it whole before the ones that damage it. Then the
+    tidy tests, among which are the types, so that no worker is left with them alone at the end."""
+    if item.nodeid.startswith(WHOLE_PRODUCT):
+        return 2 if item.get_closest_marker("stops") else 1 if item.get_closest_marker("kills") else 0
+    return 3 if item.nodeid.startswith("tests/tidy/") else 4
 
 
 def in_a_thread(work: Callable[[], Awaitable[object]]) -> None:
