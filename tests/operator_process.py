@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from bench.product import ROOT, ProductFailed, environment
 
-_LEAVE_SECONDS = 60
+_ANSWER_SECONDS, _LEAVE_SECONDS = 90, 30
 
 
 class OperatorProcess:
@@ -35,7 +36,9 @@ class OperatorProcess:
         """What the command printed. Raises ProductFailed when it was refused."""
         assert self._process.stdin is not None and self._process.stdout is not None
         print(json.dumps(arguments), file=self._process.stdin, flush=True)
-        told = self._process.stdout.readline()
+        if not select.select([self._process.stdout], [], [], _ANSWER_SECONDS)[0]:
+            raise ProductFailed(f"{' '.join(arguments)}: no answer within {_ANSWER_SECONDS} s")
+        told = self._process.stdout.readline()  # One line is written at once.
         if not told:
             raise ProductFailed(f"the operator's process ended with {self._process.wait()}")
         code, text = json.loads(told)
@@ -44,11 +47,11 @@ class OperatorProcess:
         return str(text)
 
     def close(self) -> None:
-        """It leaves the cluster, which must still be there to be left in order."""
-        try:
+        """Leave the cluster, which must still be there to be left in order; by force where that takes too long."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=_LEAVE_SECONDS)
-        finally:
-            self._process.kill()
+        self._process.kill()
+        self._process.wait()
 
 
 def main(data_dir: Path) -> None:
