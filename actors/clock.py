@@ -30,8 +30,7 @@ class SystemClock:
     def now_ms(self) -> UnixMillis:
         return time.time_ns() // 1_000_000  # type: ignore[return-value]
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
 
 class ManualClock:

@@ -13,6 +13,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import orjson
 import uvicorn
@@ -40,11 +41,12 @@ from actors.devnode.pubsub.hub import Hub
 from actors.devnode.rpc.dispatch import Dispatcher
 from actors.devnode.rpc.http import HttpDoor
 from actors.devnode.rpc.node import Node
-from actors.devnode.rpc.swift_http import SwiftHttp
 from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
 from actors.devnode.tpu.door import TpuDoor
 from actors.hosting import tune_gc
+from actors.http_server.exchange import Doorway
+from actors.http_server.server import HttpServer
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
@@ -200,7 +202,7 @@ class Devnode:
         door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub, self._signature_checks)
         return uvicorn.Config(
             door,
-            http=SwiftHttp,
+            http=partial(HttpServer, Doorway(door, websocket_paths=None)),  # type: ignore[arg-type]
             **SERVER_OPTIONS,
             loop="none",
             lifespan="off",

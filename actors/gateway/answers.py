@@ -16,6 +16,7 @@ from actors.gateway.headers import HeaderList
 from actors.gateway.pipeline import Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import Send
+from actors.http_server.exchange import AnswerWithdrawn
 from actors.upstream.replies import NodeAnswer
 
 logger = logging.getLogger(__name__)
@@ -31,9 +32,10 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     answer = reply.answer
     assert answer is not None
     charges = (reply.charge,) if reply.charge is not None else ()
+    served = list(_served(answer.node, answer.cache))
     if len(answer.body) < LARGE_BYTES:
-        return Response(200, answer.reply(raw_id), served_by((answer,)), charges)
-    return Response(200, b"", served_by((answer,)), charges, answer.reply_parts(raw_id), (answer,))
+        return Response(200, answer.reply(raw_id), served, charges)
+    return Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
 
 
 def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> Response:
@@ -53,8 +55,6 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
     """X-Node and X-Cache: each name once, in the order of the answers; no header where no answer has a name."""
-    if len(answers) == 1:
-        return list(_served(answers[0].node, answers[0].cache))
     nodes = dict.fromkeys(answer.node for answer in answers if answer.node)
     caches = dict.fromkeys(answer.cache for answer in answers if answer.cache)
     return list(_served(", ".join(nodes), ", ".join(caches)))
@@ -63,10 +63,6 @@ def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
 @functools.lru_cache(maxsize=256)  # The operator names few nodes.
 def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
-
-
-class ChargeWithdrawn(Exception):
-    """An answer must not be sent to its end: it costs nothing any more. Names the request."""
 
 
 async def send_parts(
@@ -78,7 +74,7 @@ async def send_parts(
     """The body of a response that has begun, piece by piece, as fast as the client takes it.
 
     may_end: asked before the last piece, without which the body is no answer: whether its charge still stands. Raises
-    ChargeWithdrawn when it does not.
+    AnswerWithdrawn when it does not.
     False: the client took nothing for too long, and the body is not whole.
     """
     last = len(parts) - 1
@@ -88,7 +84,7 @@ async def send_parts(
                 piece = part[start : start + _PIECE_BYTES]
                 is_last = number == last and start + _PIECE_BYTES >= len(part)
                 if is_last and may_end is not None and not await may_end():
-                    raise ChargeWithdrawn(request_id)
+                    raise AnswerWithdrawn(request_id)
                 async with asyncio.timeout(_PIECE_SECONDS_MAX):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
     except TimeoutError:

@@ -9,11 +9,11 @@ may hold a key.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
-from actors.calls import EDGE_BYTES, SettleRequest
+from actors.calls import EDGE_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
@@ -29,8 +29,8 @@ from actors.gateway.pipeline import Pipeline
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import (
+    WATCHED,
     AsgiClient,
-    Client,
     ClientLeftError,
     Looks,
     Receive,
@@ -42,9 +42,11 @@ from actors.gateway.requests import (
     peer_of,
     raw_path,
     read_body,
+    too_long,
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
 from actors.gateway.sign_in import SignIn
+from actors.http_server.exchange import HttpRequest
 from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
@@ -54,6 +56,8 @@ from actors.x402_types import PaymentDesk
 
 logger = logging.getLogger(__name__)
 
+_WATCHED = WATCHED - {b"content-length"}  # Which says nothing where it occurs once.
+_PLAIN_LOOKS = Looks()
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *bulk_requests.ROWS)]
@@ -122,7 +126,7 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, public_url, _PAYABLE),
         )
-        self.late = LateAnswers(self._pipeline, self._complete)
+        self.late = LateAnswers(dependencies.accounts, self._complete)
         self.body_bytes_max = gateway.body_bytes_max
         self._ids_from_edge, self._metrics = dependencies.ids_from_edge, metrics
         self._request_prefix = edge.hex()[:10] + "-"
@@ -148,9 +152,7 @@ class HttpDoor:
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
         self._complete(response, request_id, looks, path not in PUBLIC_PAGES)
-        charges = await self.late.send(send, response, looks)
-        if charges:
-            self.delivered(charges)
+        await self.late.send(send, response, looks)
 
     async def _answer(self, request: Request, receive: Receive, fault: Refusal | None) -> Response:
         """Read the body, and hand the request to the door of its path. fault: of the body's framing."""
@@ -177,21 +179,25 @@ class HttpDoor:
             response.headers += headers.DEPRECATED_URL_KEY
         return response
 
-    # --- the short way (swift_http.py)
+    # --- without ASGI (http_server/)
 
-    def takes(self, target: bytes) -> bool:
-        """Whether calls are posted to this request target, which may carry a query."""
-        return target in door_rpc.PATHS or (b"#" not in target and target.partition(b"?")[0] in door_rpc.PATHS)
+    def takes(self, request: HttpRequest) -> bool:
+        """Whether this is a POST of calls without a payment. Its target may carry a query."""
+        target, sent = request.target, request.headers
+        if target not in door_rpc.PATHS and (b"#" in target or target.partition(b"?")[0] not in door_rpc.PATHS):
+            return False
+        if len(sent) == len(request.by_name) and _WATCHED.isdisjoint(request.by_name):
+            request.notes = _PLAIN_LOOKS
+            return True
+        request.notes = looks = look(sent)
+        looks.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
+        return looks.fault is None and not looks.pays
 
-    async def answer_calls(
-        self, target: bytes, sent: headers.HeaderList, body: bytes, looks: Looks, client: Client
-    ) -> Response:
-        """To a POST of calls that carries no payment and whose body is whole: ready to be written.
-
-        Whoever calls this cancels it when the client leaves, and says so to delivered() when the answer has left.
-        """
-        path, _, query = target.partition(b"?")
-        request = Request("POST", path, query, sent, body, self._next_id(), client)
+    async def answer(self, posted: HttpRequest) -> Response:
+        """Answer a request that it takes. Raises nothing but the cancellation of a request whose client left."""
+        path, _, query = posted.target.partition(b"?")
+        sent = posted.headers
+        request = Request("POST", path, query, sent, posted.body, self._next_id(), posted)
         try:
             response = await self._rpc.answer(request)
             if query and uses_url_key(sent, query):
@@ -199,23 +205,25 @@ class HttpDoor:
         except Exception:
             logger.exception("request %s failed", request.id)
             response = replies.internal(request.id)
-        self._complete(response, request.id, looks)
+        self._complete(response, request.id, posted.notes)
         return response
 
-    def refused(self, refusal: Refusal, looks: Looks) -> Response:
-        """To a request of which not everything is read; its connection is closed."""
+    def too_long(self, posted: HttpRequest) -> Response:
+        return self._cut_short(too_long(self.body_bytes_max), posted.notes)
+
+    def refused(self, reason: str, status: int) -> Response:
+        """Answer a request that was not read to its end; its connection is closed."""
+        return self._cut_short(Refusal(Err.INVALID_REQUEST, reason), Looks(), status)
+
+    def _cut_short(self, refusal: Refusal, looks: Looks, status: int | None = None) -> Response:
         request_id = self._next_id()
-        response = replies.closing(refusal, request_id)
+        response = replies.closing(refusal, request_id, status)
         self._complete(response, request_id, looks)
         return response
 
     def start_over(self, edge: bytes) -> None:
         """Go on under this edge id."""
         self._pipeline.start_over(edge)
-
-    def delivered(self, charges: Sequence[SettleRequest]) -> None:
-        """The answers that these paid for have left."""
-        self._pipeline.delivered(charges)
 
     # --- both ways
 

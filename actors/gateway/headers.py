@@ -10,9 +10,10 @@ import functools
 
 from actors.calls import Figures
 from actors.events import LOW_BALANCE_CREDITS
+from actors.http_server import responses
 
 Header = tuple[bytes, bytes]
-HeaderList = list[Header]
+HeaderList = responses.HeaderList
 
 JSON_CONTENT = (b"content-type", b"application/json")
 _LOW = (b"x-credits-low", b"true")
@@ -41,7 +42,7 @@ DEPRECATED_URL_KEY: HeaderList = [
     (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
 ]
 NO_STORE = (b"cache-control", b"no-store")
-CLOSE = (b"connection", b"close")  # For an answer to a request that was not read to its end.
+CLOSE = responses.CLOSE
 
 
 def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | None, now: int) -> None:

@@ -85,15 +85,14 @@ def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
     try:
         value = orjson.loads(body)
         if type(value) is dict:
-            return _read(body, value, _effort(body))
+            return _read(body, value, body)
         if type(value) is not list:
             return BadCall(NO_ID, _NOT_CALLS)
         if not value:
             return BadCall(NO_ID, _EMPTY_BATCH)
         if len(value) > BATCH_CALLS_MAX:
             return BadCall(NO_ID, _LONG_BATCH)
-        effort = _effort(body)
-        return [_read(bytes(raw), item, effort) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
+        return [_read(bytes(raw), item, body) for raw, item in zip(_LIST_DECODER.decode(body), value, strict=True)]
     except (orjson.JSONDecodeError, msgspec.DecodeError, RecursionError):
         return BadCall(NO_ID, _NOT_JSON)
 
@@ -104,23 +103,19 @@ def id_of(body: bytes, bytes_max: int) -> bytes | None:
     return None if isinstance(parsed, list) else parsed.id
 
 
-def _effort(body: bytes) -> tuple[bool, bool]:
-    """(whether names may be counted, whether the slow look is taken that texts with colons need), by the whole body."""
-    return body.count(b"{") + body.count(b"[") <= _COUNTED_MAX, len(body) <= _EXACT_BYTES_MAX
-
-
-def _read(raw: bytes, value: Any, effort: tuple[bool, bool]) -> Call | BadCall:
-    counted, exact = effort
+def _read(raw: bytes, value: Any, body: bytes) -> Call | BadCall:
+    """body: that the request is in, whose size and number of objects bound the effort for all its requests."""
     if type(value) is not dict:
         return BadCall(NO_ID, _NOT_OBJECT)
     colons = raw.count(b":")
     usual = colons == len(value) or colons == _usual_names(value)
-    if not usual and not (counted and colons == _names(value)):
-        if not exact:
+    if not usual and not (body.count(b"{") + body.count(b"[") <= _COUNTED_MAX and colons == _names(value)):
+        if len(body) > _EXACT_BYTES_MAX:
             return BadCall(NO_ID, _INTRICATE)
         if _has_twins(raw):
             return BadCall(NO_ID, _AMBIGUOUS)
-    if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
+    is_long = len(raw) > 2 * _DEPTH_MAX  # Each level has two brackets.
+    if is_long and raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX and _is_too_deep(value):
         return BadCall(NO_ID, _NOT_JSON)
     envelope = _ENVELOPE_DECODER.decode(raw)
     raw_id = bytes(envelope.id)
@@ -139,9 +134,8 @@ def _fault(value: dict[str, Any], raw_id: bytes) -> Refusal | None:
     method = value.get("method")
     if type(method) is not str or not method:
         return _NO_METHOD
-    bad_id = _bad_id(value, raw_id)
-    if bad_id is not None:
-        return bad_id
+    if not raw_id or len(raw_id) > _ID_BYTES_MAX or type(value.get("id")) in _NO_IDS:
+        return _bad_id(value, raw_id)
     params = value.get("params")
     if params is None or type(params) is list:
         return None

@@ -9,15 +9,17 @@ The remaining doubt is the time between that comparison and the kernel's taking 
 in that very turn of its loop, for as long as it takes to be given up, may deliver an answer that is refunded.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
+from actors.accounts.api import AccountsClient
 from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway import answers, replies
-from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import Response
 from actors.gateway.requests import Looks, Send
+from actors.http_server.exchange import AnswerWithdrawn
 
 logger = logging.getLogger(__name__)
 
@@ -29,43 +31,64 @@ _WITHDRAWN = Refusal(
 class LateAnswers:
     """complete: adds the headers that every answer has."""
 
-    def __init__(self, pipeline: Pipeline, complete: Callable[[Response, str, Looks], None]) -> None:
-        self._pipeline, self._complete = pipeline, complete
+    def __init__(self, accounts: AccountsClient, complete: Callable[[Response, str, Looks], None]) -> None:
+        self._accounts, self._complete = accounts, complete
 
     def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
         """Whether a paid answer may leave at once. Asked in the moment before it is written."""
-        return self._pipeline.may_leave(charges)
+        if len(charges) == 1:  # Nearly always: a generator would cost more than the question.
+            return self._accounts.may_leave(charges[0])
+        return all(self._accounts.may_leave(charge) for charge in charges)
 
     async def confirmed(self, response: Response, looks: Looks) -> Response:
         """Where it may not: the response, if its charges stand, or a 503 in its place. It must be written at once."""
-        if await self._pipeline.confirm(response.charges):
+        if await self._confirm(response.charges):
             return response
         refused = replies.plain(_WITHDRAWN, response.id)
         self._complete(refused, response.id, looks)
         return refused
 
-    def ending(self, charges: Sequence[SettleRequest]) -> Callable[[], Awaitable[bool]] | None:
-        """For an answer that takes a while: to be asked before the last of it leaves. None: nothing was paid for it."""
+    async def _confirm(self, charges: Sequence[SettleRequest]) -> bool:
+        """Whether these stay charged, after this process was out of touch with their owner; then the answer leaves at
+        once. False: they cost nothing, and the answer must not leave."""
+        confirmed = await asyncio.gather(*(self._accounts.confirm(charge) for charge in charges))
+        if all(confirmed) and self.may_leave(charges):
+            return True
+        for charge in charges:
+            self._accounts.void(charge)
+        return False
+
+    async def send_parts(self, send: Send, response: Response) -> bool:
+        """As answers.send_parts: the last part of a paid answer waits for a look at its charges. Raises
+        AnswerWithdrawn when they do not stand."""
+        charges = response.charges
 
         async def may_end() -> bool:
-            return self._pipeline.may_leave(charges) or await self._pipeline.confirm(charges)
+            return self.may_leave(charges) or await self._confirm(charges)
 
-        return may_end if charges else None
+        return await answers.send_parts(send, response.parts, response.id, may_end if charges else None)
 
-    async def send(self, send: Send, response: Response, looks: Looks) -> Sequence[SettleRequest]:
-        """Send a response by way of ASGI. Gives the charges whose answers have left."""
-        if response.charges and not self.may_leave(response.charges):
+    def delivered(self, charges: Sequence[SettleRequest]) -> None:
+        """The answers that these paid for have left."""
+        for charge in charges:
+            self._accounts.delivered(charge.pubkey, charge.operation)
+
+    async def send(self, send: Send, response: Response, looks: Looks) -> None:
+        """Send a response by way of ASGI, and say that it was delivered."""
+        charges = response.charges
+        if charges and not self.may_leave(charges):
             response = await self.confirmed(response, looks)
+            charges = response.charges
         await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
-        ending = self.ending(response.charges)  # The server may have waited for a slow client before it wrote the head.
         try:
             if response.parts:
-                await answers.send_parts(send, response.parts, response.id, ending)
-            elif ending is None or await ending():
+                await self.send_parts(send, response)
+            elif not charges or self.may_leave(charges) or await self._confirm(charges):
                 await send({"type": "http.response.body", "body": response.body})
             else:
-                raise answers.ChargeWithdrawn(response.id)
-        except answers.ChargeWithdrawn:
-            logger.warning("request %s: its answer is broken off, as its charge was withdrawn", response.id)
-            return ()  # The server closes a connection whose response is not complete.
-        return response.charges
+                raise AnswerWithdrawn(response.id)
+        except AnswerWithdrawn as withdrawn:
+            logger.warning("request %s: its answer is broken off, as its charge was withdrawn", withdrawn)
+            return  # The server closes a connection whose response is not complete.
+        if charges:
+            self.delivered(charges)

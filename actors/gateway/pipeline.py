@@ -33,7 +33,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.admission import AdmittedCall, admit
-from actors.gateway.cancelled_requests import Abandoned, ended
+from actors.gateway.cancelled_requests import Abandoned
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
@@ -130,7 +130,12 @@ class Pipeline:
         try:
             operation = self._take_operations(1)
             held_at = self._clock.now()
-            held = await self._hold(HoldRequest(operation, proof, admitted.plan.items))
+            request = HoldRequest(operation, proof, admitted.plan.items)
+            try:
+                held = await self._accounts.hold(request)
+            except asyncio.CancelledError:
+                self._abandoned.hold(request)
+                raise
             if held.refusal is not None:
                 return self._counted(proof, client, _whole(held))
             verdict = held.verdicts[0]
@@ -175,27 +180,6 @@ class Pipeline:
     def start_over(self, edge: bytes) -> None:
         """Name operations by this edge id from now on: an owner has given up the one before."""
         self._edge = edge
-
-    def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
-        """Whether an answer may leave at once. False: ask `confirm` first."""
-        if len(charges) == 1:  # Nearly always: a generator would cost more than the question.
-            return self._accounts.may_leave(charges[0])
-        return all(self._accounts.may_leave(charge) for charge in charges)
-
-    async def confirm(self, charges: Sequence[SettleRequest]) -> bool:
-        """Whether these stay charged, after this process was out of touch with their owner; then the answer leaves at
-        once. False: they cost nothing, and the answer must not leave."""
-        confirmed = await asyncio.gather(*(self._accounts.confirm(charge) for charge in charges))
-        if all(confirmed) and self.may_leave(charges):
-            return True
-        for charge in charges:
-            self._accounts.void(charge)
-        return False
-
-    def delivered(self, charges: Sequence[SettleRequest]) -> None:
-        """The answers that these paid for have left."""
-        for charge in charges:
-            self._accounts.delivered(charge.pubkey, charge.operation)
 
     async def drain(self) -> None:
         """Wait for what is still being settled for callers who left."""
@@ -277,28 +261,26 @@ class Pipeline:
     ) -> Reply:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan, began = admitted.plan, self._clock.monotonic()
-        settle = _release_of(admitted, operation, held, held_at)
         try:
             if plan.sends:
-                answer = await self._send(admitted, settle)
+                answer = await self._send(admitted, _release_of(admitted, operation, held, held_at))
             else:
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
             ending = outcomes.judge(plan.method, plan.ceiling, answer)
         except _TakenOver:
             raise asyncio.CancelledError from None
         except BaseException:
-            self._abandoned.call(settle)
+            self._abandoned.call(_release_of(admitted, operation, held, held_at))
             raise
-        if ending.charged == 0:
+        charged, outcome = ending.charged, ending.outcome
+        settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, charged, outcome, held_at)
+        if charged == 0:
             reply = await self._release(admitted.id, answer, ending.refusal, settle, held)
         else:
-            settle = ended(settle, ending.charged, ending.outcome)
             reply = await self._post(admitted.id, answer, settle, client)
-        posted = reply.charge is not None
-        seconds = self._clock.monotonic() - began
-        self._metrics.call_ended(
-            plan.method, settle.outcome if posted else _RELEASED, settle.charged if posted else 0, seconds
-        )
+        if reply.charge is None:
+            charged, outcome = 0, _RELEASED
+        self._metrics.call_ended(plan.method, outcome, charged, self._clock.monotonic() - began)
         return reply
 
     async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, client: Client | None) -> Reply:

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import orjson
 
-from actors.calls import SettleRequest
 from actors.errors import Err, ErrorRow, Refusal
 from actors.gateway import admission, headers
 from actors.gateway.headers import HeaderList
 from actors.gateway.payment_terms import Terms, TermsByPath
 from actors.gateway.requests import RefusedCaller, Request
+from actors.http_server.responses import HttpResponse
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _METHOD_NOT_FOUND_CODE = -32601
@@ -26,19 +25,13 @@ _WITH_TERMS = frozenset((Err.PAYMENT_REQUIRED, Err.INSUFFICIENT_CREDITS))
 _PLAIN_NAMES = {Err.BACKEND_UNAVAILABLE: "UPSTREAM_ERROR"}  # The interface has two names for one refusal.
 
 
-class Response(msgspec.Struct):
-    """One HTTP answer. headers: beside content type, content length, request id and CORS, which the door adds.
+class Response(HttpResponse):
+    """headers: beside content type, content length, request id and CORS, which the door adds. charges: SettleRequests.
 
-    charges: posted for the node's answers in the body. parts: a body too large to be one text, in place of `body`.
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
     door. refused: constants of the error table that the body names, for the metrics.
     """
 
-    status: int
-    body: bytes
-    headers: HeaderList = []
-    charges: Sequence[SettleRequest] = ()
-    parts: Sequence[bytes | memoryview] = ()
     kept: Sequence[object] = ()
     id: str = ""
     refused: Sequence[str] = ()
@@ -121,9 +114,9 @@ def code_of(refusal: Refusal) -> int | None:
     return _METHOD_NOT_FOUND_CODE if refusal == admission.FORBIDDEN else refusal.err.row.code
 
 
-def closing(refusal: Refusal, request_id: str) -> Response:
+def closing(refusal: Refusal, request_id: str, http: int | None = None) -> Response:
     """The answer to a request of which not everything is read; its connection is closed."""
-    response = plain(refusal, request_id)
+    response = plain(refusal, request_id, http=http)
     response.headers.append(headers.CLOSE)
     return response
 

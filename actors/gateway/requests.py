@@ -23,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
 _PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
 _CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
-_WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
+WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
@@ -120,7 +120,7 @@ def look(headers: list[tuple[bytes, bytes]]) -> Looks:
     chunked = compressed = False
     looks = Looks()
     for name, value in headers:
-        if name in _WATCHED:
+        if name in WATCHED:
             if name == b"content-length":
                 lengths += 1
             elif name == b"origin":

@@ -6,7 +6,7 @@ RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares
 
 Between its HTTP server and a replica's application Serve puts two tasks, two context managers, four metrics and a log
 record per request, which measured as a third of a replica's time. The door has its own shedding, figures, ids and
-watch for clients who leave, so calls go to it directly, and POSTs of calls from the parser even (swift_http.py).
+watch for clients who leave, so calls go to it directly, and POSTs of calls from the parser even (http_server/).
 Serve keeps placing, checking, replacing and draining replicas (its HTTP server waits for what is under way), and
 answers its own paths. What is given up: Serve's own request metrics, and autoscaling by them; the number of replicas
 is the operator's (gateway.replicas).
@@ -16,30 +16,31 @@ stranger must set none of them, on any path.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from starlette.middleware import Middleware
 from uvicorn.config import HTTP_PROTOCOLS
 
-from actors.gateway import swift_http
+from actors.http_server.exchange import Doorway
+from actors.http_server.server import HttpServer
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
-_SWIFT_HTTP = f"{swift_http.__name__}:{swift_http.SwiftHttp.__name__}"
 _SERVES_OWN = b"/-/"  # Health and routes of Serve itself.
 _OBEYED = frozenset((b"x-request-id", b"x-request-disconnect-disabled", b"x-request-timeout-seconds"))
+# The front has a time limit for the head and for the first 15 kB of the body; what is longer is passed on as it comes.
+# This is for the rest, and for a request that comes to a replica directly. The longest body, 256 KiB, needs 26 kB a
+# second: less than a weak mobile connection has.
+_ARRIVAL_SECONDS_MAX = 10.0
 
-
-class _Straight:
-    """The door of this process once it stands; None in processes that have none, and before start-up."""
-
-    door: AsgiApp | None = None
+# Of this process. The door is there once it stands, and in processes that have one.
+doorway = Doorway(arrival_seconds_max=_ARRIVAL_SECONDS_MAX)
 
 
 def open_to(door: Any) -> None:
     """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
-    _Straight.door = door
-    swift_http.open_to(door)
+    doorway.door = door
 
 
 class ServeEdge:
@@ -51,7 +52,7 @@ class ServeEdge:
             await self._app(scope, receive, send)
             return
         scope["headers"] = [header for header in scope["headers"] if header[0] not in _OBEYED]
-        door = _Straight.door
+        door: Any = doorway.door
         if door is None or scope["raw_path"].startswith(_SERVES_OWN):
             await self._app(scope, receive, send)
         else:
@@ -63,5 +64,5 @@ def middlewares() -> list[Middleware]:
 
     Serve lets nobody choose the protocol class of that server; uvicorn's table of names does.
     """
-    HTTP_PROTOCOLS["auto"] = _SWIFT_HTTP
+    HTTP_PROTOCOLS["auto"] = partial(HttpServer, doorway)  # type: ignore[assignment]
     return [Middleware(ServeEdge)]

@@ -1,7 +1,7 @@
 """The hook that Ray Serve calls in each process that serves HTTP, just before that process listens.
 
 Implements: design, section 2 (straight to replicas); hostile inputs 48 and 58. Named to Serve by
-RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: the rules are in gateway/serve_edge.py and gateway/slow_requests.py.
+RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH. Wiring: the rules are in gateway/serve_edge.py.
 
 The hook also prevents a replica from opening Serve's port for calls between deployments. That port listens on all
 addresses, accepts pickled objects and needs no token, unlike Ray's own ports. Any client that reaches it could run code
@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.middleware import Middleware
 
-from actors.gateway import serve_edge, slow_requests
+from actors.gateway import serve_edge
 
 
 def middlewares() -> list[Middleware]:
@@ -22,9 +22,7 @@ def middlewares() -> list[Middleware]:
     Raises RuntimeError when the port cannot be closed; then the process does not listen.
     """
     close_port_between_deployments()
-    found = serve_edge.middlewares()
-    slow_requests.use()
-    return found
+    return serve_edge.middlewares()
 
 
 def close_port_between_deployments() -> None:

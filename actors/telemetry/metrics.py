@@ -63,17 +63,10 @@ class Spread(Collector):
 
 
 class Calls(Collector):
-    """Admitted calls and their charges, by method and outcome: two counters whose `ended` is one dictionary look-up."""
+    """Admitted calls and their charges, by method and outcome: two counters that one dictionary look-up finds."""
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[str, int], list[int]] = {}  # Method and outcome to number and credits.
-
-    def ended(self, method: str, outcome: int, charged: int) -> None:
-        end = self._ends.get((method, outcome))
-        if end is None:
-            end = self._ends[method, outcome] = [0, 0]
-        end[0] += 1
-        end[1] += charged
+        self.ends: dict[tuple[str, int], list[int]] = {}  # Method and outcome to number and credits.
 
     def collect(self) -> Iterable[Metric]:
         calls = CounterMetricFamily(
@@ -82,7 +75,7 @@ class Calls(Collector):
         charged = CounterMetricFamily(
             f"{NAMESPACE}_credits_charged", "Credits posted for calls.", labels=("method", "outcome")
         )
-        for (method, outcome), (number, credits) in list(self._ends.items()):
+        for (method, outcome), (number, credits) in list(self.ends.items()):
             labels = (method, Outcome(outcome).name.lower())
             calls.add_metric(labels, number)
             if credits:
@@ -118,7 +111,12 @@ class Metrics:
         method: of the catalog, or a bulk path; outcome: a calls.Outcome; charged: credits; seconds: None where no
         caller waited for the end.
         """
-        self._calls.ended(method, outcome, charged)
+        ends = self._calls.ends
+        end = ends.get((method, outcome))
+        if end is None:
+            end = ends[method, outcome] = [0, 0]
+        end[0] += 1
+        end[1] += charged
         if seconds is not None:
             self.call_seconds.observe(seconds)
 

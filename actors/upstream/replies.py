@@ -72,7 +72,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
 
     def reply(self, raw_id: bytes) -> bytes:
         """The JSON-RPC response for a client whose request carried this id, byte for byte."""
-        assert self.answered, self.kind
+        assert self.kind <= AnswerKind.ERROR, self.kind
         return self.body[: self.id_start] + raw_id + self.body[self.id_end :]
 
     def reply_parts(self, raw_id: bytes) -> tuple[bytes | memoryview, ...]:
@@ -159,7 +159,8 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
     code, message = (0, "") if error is None else (error.code, error.message)
     kind = AnswerKind.RESULT if error is None else AnswerKind.ERROR
     if body.endswith(tail):
-        place = _id_before_the_end(body, request_id)
+        end = len(body) - 1
+        place = end - len(request_id), end
     elif body.startswith(_ID_HEAD % request_id):
         place = _id_at_the_start(request_id)
     else:

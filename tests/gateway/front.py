@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,9 @@ import uvicorn
 from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig, get_haproxy_binary
 from ray.serve.config import HTTPOptions
 
-from actors.errors import Refusal
-from actors.gateway import swift_http
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks
-from actors.gateway.swift_http import SwiftHttp
+from actors.http_server.exchange import Doorway, HttpRequest
+from actors.http_server.server import HttpServer
 from bench.systems import free_port
 
 BODY_BYTES_MAX = 65_536
@@ -44,20 +43,20 @@ class Echo:
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
 
-    def takes(self, target: bytes) -> bool:
-        return target.partition(b"?")[0] in (b"/", b"/rpc")
+    late = None
 
-    async def answer_calls(
-        self, target: bytes, sent: list[tuple[bytes, bytes]], body: bytes, looks: Looks, caller: Any
-    ) -> Response:
-        text = self._note(sent, body)
+    def takes(self, request: HttpRequest) -> bool:
+        return request.target.partition(b"?")[0] in (b"/", b"/rpc")
+
+    async def answer(self, request: HttpRequest) -> Response:
+        text = self._note(request.headers, request.body)
         return Response(200, text, [(b"content-length", b"%d" % len(text))])
 
-    def refused(self, refusal: Refusal, looks: Looks) -> Response:
-        return Response(400, b"", [(b"content-length", b"0"), (b"connection", b"close")])
+    def too_long(self, request: HttpRequest) -> Response:
+        return self.refused("", 400)
 
-    def delivered(self, charges: Any) -> None:
-        """Nothing is charged here."""
+    def refused(self, reason: str, status: int) -> Response:
+        return Response(status, b"", [(b"content-length", b"0"), (b"connection", b"close")])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """The same by way of ASGI."""
@@ -87,7 +86,7 @@ class Echo:
         return json.dumps(found).encode()
 
 
-class Counting(SwiftHttp):
+class Counting(HttpServer):
     """Counts the requests that the parser of the door began."""
 
     begun = 0
@@ -235,9 +234,8 @@ class Answers:
 async def standing(swift: bool = True) -> AsyncIterator[tuple[Front, Echo]]:
     """A front and a door behind it. swift: with the door's own protocol."""
     echo = Echo()
-    http: Any = Counting if swift else "httptools"
+    http: Any = partial(Counting, Doorway(echo)) if swift else "httptools"  # type: ignore[arg-type]
     server = uvicorn.Server(uvicorn.Config(echo, port=0, log_config=None, lifespan="off", http=http, access_log=False))
-    swift_http.open_to(echo if swift else None)
     running = asyncio.ensure_future(server.serve())
     while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
         await asyncio.sleep(0)
@@ -250,4 +248,13 @@ async def standing(swift: bool = True) -> AsyncIterator[tuple[Front, Echo]]:
             front.close()
             server.should_exit = server.force_exit = True
             await running
-            swift_http.open_to(None)
+
+
+def free_ports(count: int) -> Iterator[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return iter(ports)

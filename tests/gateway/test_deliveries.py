@@ -1,5 +1,6 @@
 """What an edge tells the owner of its deliveries, and when (money rule 2)."""
 
+from actors.gateway.late_answers import LateAnswers
 from actors.upstream import replies
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, node_error, pipeline_of
@@ -13,7 +14,7 @@ async def test_a_paid_answer_carries_its_charge_until_it_has_left():
     (operation,) = account.ends
     assert done.items[0].charge is account.ends[operation]
     assert account.delivered_operations == []
-    pipeline.delivered([done.items[0].charge])
+    LateAnswers(account, lambda *_: None).delivered([done.items[0].charge])
     assert account.delivered_operations == [operation]
 
 

@@ -10,6 +10,9 @@ import pytest
 
 from actors.accounts.api import SetLimits
 from actors.gateway.answers import LARGE_BYTES
+from actors.gateway.late_answers import LateAnswers
+from actors.gateway.replies import Response
+from actors.gateway.requests import Looks
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
 from .test_answers import large
@@ -124,9 +127,10 @@ async def test_what_is_not_confirmed_is_voided_whole() -> None:
     pipeline = pipeline_of(account, ScriptedNode())
     done = await pipeline.batch(PROOF, [a_call("getSlot"), a_call("getSlot")])
     charges = [item.charge for item in done.items if item.charge is not None]
-    assert pipeline.may_leave(charges) and await pipeline.confirm(charges)
+    late, response = LateAnswers(account, lambda *_: None), Response(200, b"", charges=charges)
+    assert late.may_leave(charges) and await late.confirmed(response, Looks()) is response
     account.in_doubt = {charges[1].operation}
-    assert not pipeline.may_leave(charges) and not await pipeline.confirm(charges)
+    assert not late.may_leave(charges) and (await late.confirmed(response, Looks())).status == 503
     assert account.voided == charges
 
 

@@ -4,29 +4,26 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
 
 import pytest
 import uvicorn
-from uvicorn.config import HTTP_PROTOCOLS
 
-from actors.gateway import slow_requests, swift_http
-from actors.gateway.slow_requests import TimedHttp
+from actors.http_server.exchange import Doorway
+from actors.http_server.server import HttpServer
 
-from .test_wire import BODY, post, speak
+from .test_wire import BODY, post
 from .world import World, a_world
 
 _SECONDS_MAX = 0.2
 
 
-class Impatient(TimedHttp):
-    arrival_seconds_max = _SECONDS_MAX
-
-
 @contextlib.asynccontextmanager
 async def listening(world: World, swift: bool) -> AsyncIterator[int]:
     """The port of a replica's HTTP server with a short limit."""
-    server = uvicorn.Server(uvicorn.Config(world.door, port=0, log_config=None, lifespan="off", http=Impatient))
-    swift_http.open_to(world.door if swift else None)
+    http: Any = partial(HttpServer, Doorway(world.door if swift else None, arrival_seconds_max=_SECONDS_MAX))
+    server = uvicorn.Server(uvicorn.Config(world.door, port=0, log_config=None, lifespan="off", http=http))
     running = asyncio.ensure_future(server.serve())
     while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
         await asyncio.sleep(0)
@@ -35,7 +32,6 @@ async def listening(world: World, swift: bool) -> AsyncIterator[int]:
     finally:
         server.should_exit = server.force_exit = True
         await running
-        swift_http.open_to(None)
 
 
 both_ways = pytest.mark.parametrize("swift", [False, True], ids=["asgi", "swift"])
@@ -117,16 +113,3 @@ async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift
         first, _, rest = (await drip(port, beginning)).partition(b'"id":1}')
         assert first.startswith(b"HTTP/1.1 200 ")
         assert rest.startswith(b"HTTP/1.1 408 ")
-
-
-async def test_replicas_use_it() -> None:
-    """serve_hooks.py names it to uvicorn; a body that is quick enough is answered by it as ever."""
-    before = HTTP_PROTOCOLS["auto"]
-    try:
-        slow_requests.use()
-        assert HTTP_PROTOCOLS["auto"] == "actors.gateway.slow_requests:TimedHttp"
-        async with a_world() as world, listening(world, swift=True) as port:
-            customer = await world.customer(10)
-            assert (await speak(port, post(customer.api_key, BODY))).startswith(b"HTTP/1.1 200 ")
-    finally:
-        HTTP_PROTOCOLS["auto"] = before

@@ -11,11 +11,10 @@ import httptools
 import pytest
 import uvicorn
 
-from actors.errors import Refusal
-from actors.gateway import answers, swift_http
+from actors.gateway import answers
 from actors.gateway.answers import LARGE_BYTES
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks
+from actors.http_server.exchange import HttpRequest
 from actors.upstream import replies
 
 from .doubles import TRANSACTION, ScriptedNode
@@ -315,28 +314,21 @@ class _Broken:
 
     body_bytes_max = 100
 
-    def takes(self, target: bytes) -> bool:
-        return target == b"/"
+    late = None
 
-    async def answer_calls(self, target: bytes, sent: Any, body: bytes, looks: Looks, caller: Any) -> Response:
+    def takes(self, request: HttpRequest) -> bool:
+        return True
+
+    async def answer(self, request: HttpRequest) -> Response:
         return Response(200, b"{}", [(b"content-length", b"2"), (b"x-node", b"a\r\nset-cookie: b")])
-
-    def refused(self, refusal: Refusal, looks: Looks) -> Response:
-        raise AssertionError
-
-    def delivered(self, charges: Any) -> None:
-        raise AssertionError
 
 
 async def test_no_value_begins_a_header_of_its_own():
     """Rule: bugs are assertions: nothing of such an answer leaves, and the connection ends."""
-    world = World()
-    async with listening(world.door, swift=True) as port:
-        swift_http.open_to(_Broken())
+    async with listening(_Broken(), swift=True) as port:  # type: ignore[arg-type]
         client = await Client.connect(port)
         client.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}")
         assert await client.is_ended()
-    await world.http.aclose()
 
 
 class _Clockwork:

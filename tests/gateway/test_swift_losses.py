@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.gateway import answers, disconnects, swift_http
+from actors.gateway import answers, disconnects
 from actors.gateway.answers import LARGE_BYTES
+from actors.gateway.door_http import HttpDoor
+from actors.http_server import answering
 from actors.upstream import replies
 
 from .doubles import RESULT, ScriptedNode
@@ -98,8 +100,8 @@ async def test_what_a_client_does_not_take_is_let_go(monkeypatch: pytest.MonkeyP
 async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, monkeypatch: pytest.MonkeyPatch):
     """Rule: whoever fills the connection with answers and asks on holds neither memory nor room without an end."""
     if not swift:
-        monkeypatch.setattr(swift_http.SwiftHttp, "_may_be_swift", lambda *_: False)
-    monkeypatch.setattr(swift_http, "_TAKES_NOTHING_SECONDS_MAX", 0.05)
+        monkeypatch.setattr(HttpDoor, "takes", lambda *_: False)
+    monkeypatch.setattr(answering, "_TAKES_NOTHING_SECONDS_MAX", 0.05)
     body = b'{"jsonrpc":"2.0","result":"' + b"x" * (LARGE_BYTES - 1_000) + b'","id":1}'  # As one, not in parts.
     node = ScriptedNode(lambda *_: replies.judge(body))
     async with a_world(node) as world, serving(world.door, swift=True) as (server, port):

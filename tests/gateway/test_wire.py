@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import uvicorn
 
 from actors.config import UpstreamConfig
-from actors.gateway import swift_http
 from actors.gateway.door_http import HttpDoor
-from actors.gateway.swift_http import SwiftHttp
+from actors.http_server.exchange import Doorway
+from actors.http_server.server import HttpServer
 from actors.upstream.client import NodeClient
 
 from ..raw_sockets import Line
@@ -28,8 +29,8 @@ async def listening(door: HttpDoor, swift: bool = False) -> AsyncIterator[int]:
 
 @contextlib.asynccontextmanager
 async def serving(door: HttpDoor, swift: bool) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off", http=SwiftHttp))  # type: ignore[arg-type]
-    swift_http.open_to(door if swift else None)
+    http = partial(HttpServer, Doorway(door if swift else None))
+    server = uvicorn.Server(uvicorn.Config(door, port=0, log_config=None, lifespan="off", http=http))  # type: ignore[arg-type]
     running_server = asyncio.ensure_future(server.serve())
     while not server.started:  # noqa: ASYNC110  # uvicorn tells nobody when it has started.
         await asyncio.sleep(0)
@@ -38,7 +39,6 @@ async def serving(door: HttpDoor, swift: bool) -> AsyncIterator[tuple[uvicorn.Se
     finally:
         server.should_exit = server.force_exit = True
         await running_server
-        swift_http.open_to(None)
 
 
 both_ways = pytest.mark.parametrize("swift", [False, True], ids=["asgi", "swift"])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -11,6 +12,7 @@ from uvicorn.config import HTTP_PROTOCOLS
 
 from actors.config import ServeConfig
 from actors.gateway.serve_edge import ServeEdge
+from actors.http_server.server import HttpServer
 from actors.launch import cluster, serve_hooks
 
 
@@ -25,7 +27,8 @@ def test_the_hook_puts_the_edge_and_the_time_limit_in_place() -> None:
     """One hook for all that this service changes in Serve's HTTP server."""
     (middleware,) = serve_hooks.middlewares()
     assert middleware.cls is ServeEdge
-    assert HTTP_PROTOCOLS["auto"] == "actors.gateway.slow_requests:TimedHttp"
+    http: Any = HTTP_PROTOCOLS["auto"]
+    assert http.func is HttpServer and http.args[0].arrival_seconds_max == 10
 
 
 async def test_row_58_a_replica_opens_no_port_for_pickled_calls() -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import base64
+import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import httptools
@@ -15,9 +18,10 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.rpc.http import BODY_BYTES_MAX
-from actors.devnode.rpc.swift_http import SwiftHttp
+from actors.devnode.rpc.http import BODY_BYTES_MAX, HttpDoor
 from actors.devnode.rpc.unfinished import Unfinished
+from actors.http_server.exchange import Doorway
+from actors.http_server.server import HttpServer
 from tests.devnode.conftest import Process
 from tests.devnode.faulty import Faulty
 
@@ -234,13 +238,29 @@ def test_a_client_that_does_not_read_is_not_read_either(client: Client) -> None:
     assert {status for status, _ in answers} == {200}
 
 
-class _Waiting:
-    """A door whose only call waits for a check that takes for ever."""
+def door_of(dispatcher: Any, checks: Any = None) -> HttpDoor:
+    health: Any = SimpleNamespace(faults=SimpleNamespace(befall_calls=False))
+    return HttpDoor(dispatcher, health, {}, None, checks)
 
-    answers_at_once = True
+
+@contextlib.asynccontextmanager
+async def serving(door: HttpDoor) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to this door."""
+    protocol: Any = partial(HttpServer, Doorway(door))
+    config = uvicorn.Config(door, http=protocol, lifespan="off", log_config=None)  # type: ignore[arg-type]
+    config.load()
+    state = uvicorn.server.ServerState()
+    server = await asyncio.get_running_loop().create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    yield reader, writer
+    writer.close()
+    server.close()
+
+
+class _Waiting:
+    """A dispatcher whose only call waits for a check that takes for ever, and that check."""
 
     def __init__(self) -> None:
-        self.signature_checks = self
         self.asked: list[bytes] = []
 
     def begin(self, body: bytes) -> Unfinished[bytes | None]:
@@ -252,26 +272,17 @@ class _Waiting:
 
 async def test_who_stops_talking_still_hears_the_answer() -> None:
     """A client may close its half of the connection behind its last request; the check is not waited for then."""
-    door = _Waiting()
-    config = uvicorn.Config(door, http=SwiftHttp, lifespan="off", log_config=None)  # type: ignore[arg-type]
-    config.load()
-    state = uvicorn.server.ServerState()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: SwiftHttp(config, state, {}), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(call(1))
-    writer.write_eof()
-    answer = await asyncio.wait_for(reader.read(), 5)
+    waiting = _Waiting()
+    async with serving(door_of(waiting, waiting)) as (reader, writer):
+        writer.write(call(1))
+        writer.write_eof()
+        answer = await asyncio.wait_for(reader.read(), 5)
     assert answer.endswith(b"\r\n\r\nlooked for itself")
-    assert len(door.asked) == 1
-    writer.close()
-    server.close()
+    assert len(waiting.asked) == 1
 
 
 class _Broken:
-    """A door with a mistake in it."""
-
-    answers_at_once = True
+    """A dispatcher with a mistake in it."""
 
     def begin(self, body: bytes) -> bytes:
         raise AssertionError("an invariant is broken")
@@ -279,16 +290,8 @@ class _Broken:
 
 async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCaptureFixture) -> None:
     """500, the end of the connection, and the whole story in the log."""
-    config = uvicorn.Config(_Broken(), http=SwiftHttp, lifespan="off", log_config=None)  # type: ignore[arg-type]
-    config.load()
-    state = uvicorn.server.ServerState()
-    protocol = SwiftHttp(config, state, {})
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: protocol, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(call(1))
-    answer = await asyncio.wait_for(reader.read(), 5)
+    async with serving(door_of(_Broken())) as (reader, writer):
+        writer.write(call(1))
+        answer = await asyncio.wait_for(reader.read(), 5)
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert "an invariant is broken" in caplog.text
-    writer.close()
-    server.close()

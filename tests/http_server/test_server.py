@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from actors.http_server import HEAD_BYTES_MAX, SealedHttp
+from actors.http_server.exchange import Door, Doorway, HttpRequest
+from actors.http_server.server import HEAD_BYTES_MAX, HttpServer
 from tests import framings
 from tests.framings import HIDDEN, HIDDEN_OPEN, Framing, chunks, lengths, post, trailers, upgrades
 from tests.raw_sockets import Line
@@ -47,12 +49,13 @@ class App:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-class Sockets(SealedHttp):
-    websocket_paths = frozenset((b"/ws",))
+def sockets() -> Doorway:
+    return Doorway(websocket_paths=frozenset((b"/ws",)))
 
 
 @contextlib.asynccontextmanager
-async def standing(app: App, protocol: Any = Sockets) -> AsyncIterator[int]:
+async def standing(app: App, entry: Doorway | None = None) -> AsyncIterator[int]:
+    protocol: Any = partial(HttpServer, entry or sockets())
     config = uvicorn.Config(app, log_config=None, lifespan="off", http=protocol, access_log=False)
     config.load()
     state = ServerState()
@@ -264,11 +267,11 @@ async def test_a_head_of_full_size_is_taken() -> None:
 async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCaptureFixture) -> None:
     """Rule: the parser takes every exception in its callbacks for a bad request; the log has it instead."""
 
-    class Broken(SealedHttp):
-        def begin_request(self) -> Any:
+    class Broken:
+        def takes(self, request: HttpRequest) -> bool:
             raise AssertionError("an invariant is broken")
 
-    async with standing(App(), Broken) as port:
+    async with standing(App(), Doorway(cast(Door, Broken()))) as port:
         line = Line(port)
         await line.says(post(b"content-length: %d"))
         assert await line.hears() == b""

@@ -1,0 +1,240 @@
+"""The second half of a connection: the answers of its requests, and clients that take nothing or ask nothing.
+
+Implements: hostile inputs 8, 13 and 36 on the hot paths. A shell around uvicorn's HttpToolsProtocol, whose inside it
+rests on. Not here: how requests are read (server.py).
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, HttpRequest
+from actors.http_server.responses import CLOSE, HeaderList, HttpResponse
+
+logger = logging.getLogger(__name__)
+
+# A client that takes nothing for so long loses its connection: what is meant for it holds room that others wait for.
+_TAKES_NOTHING_SECONDS_MAX = 30.0
+_BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_UNANSWERED = "a request could not be answered"
+
+
+class AnsweringHttp(HttpToolsProtocol):
+    """uvicorn's protocol, which can also write an answer that a door made."""
+
+    __slots__ = ("_answering", "_idle_since", "_last_words", "_reading", "_sealed", "_taking")
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._sealed = False  # No further byte reaches the parser.
+        self._reading: Any = None  # The request whose body is being read: a HttpRequest, or uvicorn's cycle.
+        self._answering: HttpRequest | None = None  # A request that came after it may be `cycle` by now.
+        self._last_words: bytes | None = None  # A refusal that waits until earlier requests are answered.
+        self._idle_since: float | None = None
+        self._taking: asyncio.TimerHandle | None = None  # While more is written than the client has taken.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn tells the last request only; the one that is being answered may have others behind it."""
+        for timer in (self._taking, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
+        self._sealed = True
+        answering, last = self._answering, cast(object, self.cycle)
+        if answering is not None and answering.waiting is not None:  # Cancelled before it begins, it ends nothing.
+            answering.waiting.add_done_callback(self.tasks.discard)
+        super().connection_lost(exc)
+        if answering is not None and answering is not last:
+            answering.disconnected = True
+            answering.set()
+
+    def _carry_out(self, request: HttpRequest, answer: Answer) -> None:
+        """Write an answer of a door, now or when it is there."""
+        if isinstance(answer, bytes):
+            self._answer(request, answer)
+        elif isinstance(answer, asyncio.Future):
+            request.waiting = answer
+            answer.add_done_callback(partial(self._ready, request))
+        else:
+            request.waiting = task = self.loop.create_task(self._serve(request, answer))
+            self.tasks.add(task)  # Until _serve takes it out.
+
+    def _ready(self, request: HttpRequest, answer: "asyncio.Future[bytes]") -> None:
+        """The loop calls this after all that became ready in the same turn: a client with several connections is woken
+        once, and not by each."""
+        if request.response_complete or self.transport.is_closing():
+            return
+        try:
+            self._answer(request, answer.result())
+        except Exception:
+            logger.exception(_UNANSWERED)
+            self._break_off()
+
+    def _finish_now(self) -> None:
+        """What comes next must not wait: have the answer under way made at once, where the door can."""
+        request = self._answering
+        if request is not None and request.hurry is not None:
+            request.hurry()
+            self._ready(request, cast(Any, request.waiting))
+
+    def _break_off(self) -> None:
+        self._sealed = True
+        self._close_with(_BROKEN)
+
+    async def _serve(self, request: HttpRequest, answer: Coroutine[Any, Any, HttpResponse]) -> None:
+        task, late = cast(Any, request.waiting), cast(Charges, request.door.late)
+        try:
+            response = await answer
+            request.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.
+            if self.flow.write_paused and not request.disconnected:
+                await self.flow.drain()
+            if response.charges and not late.may_leave(response.charges):
+                response = await late.confirmed(response, request.notes)
+            if not response.parts:
+                self._answer(request, response)
+            elif not request.disconnected:
+                await self._answer_in_parts(request, response)
+            if response.charges:
+                late.delivered(response.charges)
+        except asyncio.CancelledError:
+            # The client left, and the door has seen to what that means; or the server has run out of patience, and
+            # nobody must wait for an answer that never comes.
+            if not request.disconnected:
+                self.transport.close()
+                raise
+        except AnswerWithdrawn as withdrawn:
+            logger.warning("request %s: its answer is broken off, as its charge was withdrawn", withdrawn)
+            self.transport.abort()
+        except Exception:
+            logger.exception("an answer could not be written")
+            self.transport.close()
+        finally:
+            self.tasks.discard(task)
+
+    def _answer(self, request: HttpRequest, answer: bytes | HttpResponse) -> None:
+        if not request.disconnected:
+            whole = answer if isinstance(answer, bytes) else self._head(request, answer) + answer.body
+            self.transport.write(whole)
+            self._end(request)
+
+    async def _answer_in_parts(self, request: HttpRequest, response: HttpResponse) -> None:
+        """As fast as the client takes it; a client that takes nothing loses its connection."""
+
+        async def send(message: Any) -> None:
+            piece: bytes | memoryview = message["body"]
+            if piece and not request.disconnected:
+                self.transport.write(piece)
+                await self.flow.drain()
+
+        self.transport.write(self._head(request, response))
+        if not await cast(Charges, request.door.late).send_parts(send, response):
+            self.transport.abort()  # What is written and not taken would keep the whole of it in memory.
+        elif not request.disconnected:
+            self._end(request)
+
+    def _head(self, request: HttpRequest, response: HttpResponse) -> bytes:
+        headers = self.server_state.default_headers + response.headers
+        if CLOSE in headers:
+            request.keep_alive = False
+        elif not request.keep_alive:
+            headers.append(CLOSE)
+        return whole_head(response.status, headers)
+
+    def _end(self, request: HttpRequest) -> None:
+        request.response_complete = True
+        self._answering = None
+        if not request.keep_alive:
+            self._sealed = True
+            self.transport.close()
+        self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """Called by uvicorn's cycles too."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            self._sealed = True
+            return
+        flow = self.flow
+        if flow.read_paused and not flow.write_paused:
+            flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._last_words is not None:
+            self._close_with(self._last_words)
+        else:
+            self._idle_since = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._wait_for_more(self.timeout_keep_alive)
+
+    # --- keep-alive: one timer for many requests, where uvicorn makes and cancels one for each
+
+    def _wait_for_more(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None:
+            return  # It is working; the next answer begins another wait.
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left <= 0:
+            super().timeout_keep_alive_handler()
+        else:
+            self._wait_for_more(left)
+
+    def eof_received(self) -> None:
+        """The client has said all it has to say, and may well be listening; the connection ends with this turn."""
+        self._finish_now()
+
+    def shutdown(self) -> None:
+        """The server ends; what was received is answered first."""
+        self._finish_now()
+        super().shutdown()
+
+    # --- clients who take nothing: no more is read of them meanwhile, and closing would wait for ever
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.flow.pause_reading()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        cycle = self.cycle
+        if not self.pipeline and (cycle is None or cycle.response_complete or cast(Any, cycle) is self._reading):
+            self.flow.resume_reading()
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _watch(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._taking = self.loop.call_later(_TAKES_NOTHING_SECONDS_MAX, self._look_again, left)
+
+    def _look_again(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._watch()
+        else:
+            self.transport.abort()
+
+    def _close_with(self, words: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(words)
+            self.transport.close()
+
+
+def whole_head(status: int, headers: HeaderList) -> bytes:
+    head = STATUS_LINE[status] + b"\r\n".join((*map(b": ".join, headers), b"\r\n"))
+    # Values are made here, some of them from settings and from nodes' words: none may begin a line of its own.
+    assert head.count(b"\n") == len(headers) + 2, "a header holds a line break"
+    return head

@@ -1,0 +1,121 @@
+"""What passes between the server of a connection and the door behind it: a request, its answer, what a door can do.
+
+Vocabulary of this folder and of the doors. Not here: how requests are read and answers written (server.py).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from actors.http_server.responses import HeaderList, HttpResponse
+
+Send: TypeAlias = Callable[[Any], Awaitable[None]]  # As an ASGI application gets it.
+
+
+# The bytes of a whole answer that keeps its connection; or a coroutine that makes an answer; or a future that gets such
+# bytes, of a request whose `hurry` sets it at once.
+Answer: TypeAlias = "bytes | Coroutine[Any, Any, HttpResponse] | asyncio.Future[bytes]"
+
+
+class HttpRequest(msgspec.Struct, eq=False):
+    """One POST, and what uvicorn wants to know of whatever it calls a cycle. body: whole when the door gets it.
+
+    client: host and port of the peer, where it has them. notes: the door's own, from `takes` to `answer`.
+    hurry: set by a door whose answer is a future: gives that future its result.
+    """
+
+    door: "Door"
+    target: bytes
+    headers: HeaderList
+    by_name: dict[bytes, bytes]  # The same headers; of a name that occurs twice, one value.
+    client: tuple[str, int] | None
+    keep_alive: bool
+    body: bytes = b""
+    size: int = 0
+    pieces: list[bytes] = []  # Of the body, as they come.
+    disconnected: bool = False
+    response_complete: bool = False
+    waiting: asyncio.Future[Any] | None = None  # While the answer is being worked on.
+    hurry: Callable[[], None] | None = None
+    notes: Any = None
+
+    @property
+    def peer(self) -> str | None:
+        return None if self.client is None else self.client[0]
+
+    @property
+    def response_started(self) -> bool:
+        """Of a request that is still being read: its answer, if it has one, is complete."""
+        return False
+
+    @property
+    def message_event(self) -> "HttpRequest":
+        return self
+
+    def set(self) -> None:
+        """Told by uvicorn when the connection is lost."""
+        waiting = self.waiting
+        if self.disconnected and isinstance(waiting, asyncio.Task):
+            waiting.cancel()
+
+
+class AnswerWithdrawn(Exception):
+    """Raised while an answer is sent: it must not reach its end. The text names the request."""
+
+
+class Charges(Protocol):
+    """Asked about answers that were paid for, in the moment before they leave."""
+
+    def may_leave(self, charges: Sequence[Any]) -> bool:
+        """Whether an answer with these charges may leave at once."""
+
+    async def confirmed(self, response: Any, notes: Any) -> HttpResponse:
+        """Where it may not: the response, or another one in its place. It must be written at once."""
+
+    async def send_parts(self, send: Send, response: Any) -> bool:
+        """Send the parts of a response as ASGI messages. False: its client took nothing. Raises AnswerWithdrawn."""
+
+    def delivered(self, charges: Sequence[Any]) -> None:
+        """The answer that these paid for has left."""
+
+
+class Door(Protocol):
+    """Answers POSTs without ASGI. late: for doors that make coroutines: asked about charges, and sends parts."""
+
+    @property
+    def body_bytes_max(self) -> int: ...
+
+    @property
+    def late(self) -> Charges | None: ...
+
+    def takes(self, request: HttpRequest) -> bool:
+        """Whether it answers this request, of which only the head is there. Others go by way of ASGI."""
+        ...
+
+    def answer(self, request: HttpRequest) -> Answer:
+        """To a request that it takes and that came whole."""
+        ...
+
+    def too_long(self, request: HttpRequest) -> HttpResponse:
+        """To a body of more than body_bytes_max; nothing more of it is kept."""
+        ...
+
+    def refused(self, reason: str, status: int) -> HttpResponse:
+        """To a request of which not everything is read; its connection is closed."""
+        ...
+
+
+@dataclass(slots=True)
+class Doorway:
+    """What the connections of one server share, and its limits. door: None while there is none.
+
+    websocket_paths: where WebSocket is served; None: on every path. arrival_seconds_max: how long a request may take to
+    arrive; None: as long as it likes.
+    """
+
+    door: Door | None = None
+    websocket_paths: frozenset[bytes] | None = frozenset()
+    arrival_seconds_max: float | None = None

@@ -1,0 +1,300 @@
+"""One HTTP/1.1 connection: from the parser to a door and back in one write, or by way of ASGI.
+
+Implements: design, section 2 (straight to replicas); hostile inputs 7, 8, 13, 36, 45, 46 and 48. A shell.
+A POST that a door takes needs no ASGI scope, no events and no messages; by way of ASGI that was two fifths of a
+replica's time. Everything else goes the way of ASGI, as uvicorn has it: other paths and methods, Expect, HTTP/1.0, and
+a request that arrives while another of the same connection is being answered (answers keep the order of the requests).
+
+A front (HAProxy) sends requests of many clients over one connection. If the front and this server disagree about the
+end of one request, the rest of it is read as the next request, and another client gets its answer. So a request is
+refused with 400, and its connection is closed, where the two could disagree:
+
+* it asks for an upgrade: the parser ends such a request at its head, whatever length the head gives. Only a WebSocket
+  handshake without a body, on a path that serves WebSocket, is let through. CONNECT is refused the same way;
+* it has trailers: the parser reports them like headers, so credentials and addresses could be set after the head;
+* its length is given twice, by Transfer-Encoding with anything but `chunked`, or in chunks under HTTP/1.0;
+* its head, a run of trailers or of chunk extensions is longer than HEAD_BYTES_MAX.
+
+Nothing that arrives after a refusal, or after an answer that ends the connection, reaches the parser. Clients that send
+a request too slowly, take nothing of an answer, or ask nothing for long lose their connection.
+
+Rests on the inside of uvicorn's HttpToolsProtocol; its version is fixed in constraints.txt. Not here: which requests
+there are, and what is answered.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from actors.http_server.answering import AnsweringHttp, whole_head
+from actors.http_server.exchange import Doorway, HttpRequest
+from actors.http_server.responses import HeaderList, refusal
+
+logger = logging.getLogger(__name__)
+
+HEAD_BYTES_MAX = 16_384  # The front's buffer is as large, so it lets no longer head through.
+_VERSIONS = ("1.1", "1.0")
+_NOTHING, _HEAD, _BODY = 0, 1, 2  # The parts of a request: which one is being read.
+
+
+UPGRADE = "this path takes no upgrade of the connection"
+TRAILERS = "trailers are not taken; send all headers before the body"
+AMBIGUOUS = "the body's length is given in more than one way"
+CODING = "the only transfer coding taken is `chunked`, and it needs HTTP/1.1"
+VERSION = "the version of HTTP is not 1.1 or 1.0"
+LONG_HEAD = f"the head or a part between chunks is longer than {HEAD_BYTES_MAX} bytes"
+MALFORMED = "this is not a valid HTTP request"
+SLOW = "the request took too long to arrive"
+
+
+class FramingFault(Exception):
+    """Raised in a callback of the parser, which ends the parsing. The text says why the request is refused."""
+
+
+class HttpServer(AnsweringHttp):
+    """uvicorn's protocol with a short way to a door, and with every request refused whose end is in doubt."""
+
+    __slots__ = ("_arrival", "_data_bytes", "_doorway", "_stage", "_unproductive_bytes")
+
+    def __init__(
+        self,
+        doorway: Doorway,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._doorway = doorway
+        self._stage = _NOTHING
+        self._data_bytes = 0  # Of what the parser is reading now.
+        self._unproductive_bytes = 0  # Of what it read since the last piece of a body, or since a head began.
+        self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+        super().connection_lost(exc)
+
+    # --- what the parser reports
+
+    def data_received(self, data: bytes) -> None:
+        self._idle_since = None
+        if self._sealed:
+            return
+        self._data_bytes = size = len(data)
+        self._unproductive_bytes += size
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._sealed = True
+            self.handle_websocket_upgrade()
+        except httptools.HttpParserError as error:
+            self._parsing_ended(error)
+        else:
+            if self._unproductive_bytes > HEAD_BYTES_MAX:
+                self.refuse(LONG_HEAD)
+            elif self._stage and self._arrival is None and self._doorway.arrival_seconds_max:
+                self._arrival = self.loop.call_later(self._doorway.arrival_seconds_max, self._too_slow)
+
+    def _parsing_ended(self, error: httptools.HttpParserError) -> None:
+        cause = error.__context__
+        if not isinstance(error, httptools.HttpParserCallbackError) or cause is None:
+            self.refuse(MALFORMED)
+        elif isinstance(cause, FramingFault):
+            self.refuse(str(cause))
+        elif isinstance(cause, (httptools.HttpParserError, UnicodeDecodeError)):  # Of the request target.
+            self.refuse(MALFORMED)
+        elif not self._sealed:  # A mistake of ours, and not the client's.
+            logger.error("a request could not be read", exc_info=cause)
+            self._sealed = True
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """uvicorn makes an ASGI scope here; _by_asgi makes it for the requests that need one."""
+        if self._sealed:
+            raise FramingFault("the connection is closed")
+        if self._answering is not None:
+            self._finish_now()
+        self.url = b""
+        self.headers = []
+        self._stage, self._reading = _HEAD, None
+        self._unproductive_bytes = 0  # The rest of this piece is counted in on_headers_complete.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._stage != _HEAD:
+            raise FramingFault(TRAILERS)
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._stage = _BODY
+        parser, cycle, headers = self.parser, self.cycle, self.headers
+        version = parser.get_http_version()
+        found = dict(headers)
+        if (
+            len(found) < len(headers)
+            or b"transfer-encoding" in found
+            or parser.should_upgrade()
+            or self._data_bytes + self._unproductive_bytes > HEAD_BYTES_MAX
+            or version != "1.1"
+        ):  # Else nothing is odd.
+            fault = self._framing_fault(version, found)
+            if fault is not None:
+                raise FramingFault(fault)
+        self.expect_100_continue = b"expect" in found and found[b"expect"].lower() == b"100-continue"
+        door = self._doorway.door
+        if (
+            door is not None
+            and parser.get_method() == b"POST"
+            and (cycle is None or cycle.response_complete)
+            and not self.expect_100_continue
+            and version == "1.1"
+        ):
+            request = HttpRequest(door, self.url, headers, found, self.client, parser.should_keep_alive())
+            if door.takes(request):
+                self.cycle = self._reading = request  # type: ignore[assignment]
+                return
+        self._reading = self._by_asgi()
+
+    def _framing_fault(self, version: str, found: dict[bytes, bytes]) -> str | None:
+        coding = found.get(b"transfer-encoding")
+        if coding is not None and (b"content-length" in found or _occurs_twice(b"transfer-encoding", self.headers)):
+            return AMBIGUOUS
+        if len(found) < len(self.headers) and _occurs_twice(b"content-length", self.headers):
+            return AMBIGUOUS
+        if coding is not None and (version != "1.1" or coding.strip().lower() != b"chunked"):
+            return CODING
+        if version not in _VERSIONS:
+            return VERSION
+        if self.parser.should_upgrade() and not self._is_websocket(version, found):
+            return UPGRADE
+        if self._data_bytes + self._unproductive_bytes > HEAD_BYTES_MAX and self._head_bytes() > HEAD_BYTES_MAX:
+            return LONG_HEAD
+        return None
+
+    def _is_websocket(self, version: str, found: dict[bytes, bytes]) -> bool:
+        paths = self._doorway.websocket_paths
+        return (
+            self._should_upgrade()  # uvicorn's own look at the headers; it decides for itself later, by the same.
+            and self.parser.get_method() == b"GET"
+            and version == "1.1"
+            and b"transfer-encoding" not in found
+            and found.get(b"content-length", b"0") == b"0"
+            and (paths is None or self.url.partition(b"?")[0] in paths)
+        )
+
+    def _head_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
+
+    def _by_asgi(self) -> Any:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)  # The list that is in the scope.
+        super().on_headers_complete()
+        return self.cycle
+
+    def on_body(self, body: bytes) -> None:
+        self._unproductive_bytes = 0
+        request = self._reading
+        if type(request) is not HttpRequest:
+            super().on_body(body)
+            return
+        request.size += len(body)
+        if request.size <= request.door.body_bytes_max:
+            request.pieces.append(body)
+        elif not request.response_complete:
+            request.pieces.clear()
+            self._answer(request, request.door.too_long(request))
+
+    def on_message_complete(self) -> None:
+        self._unproductive_bytes = self._stage = 0
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+        request, self._reading = self._reading, None
+        if type(request) is not HttpRequest:
+            super().on_message_complete()
+            return
+        if request.response_complete:
+            return
+        pieces = request.pieces
+        request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._answering = request
+        try:
+            self._carry_out(request, request.door.answer(request))
+        except Exception:  # Else the parser would take it for a mistake of the client's.
+            logger.exception("a request could not be answered")
+            self._break_off()
+
+    # --- requests that take too long to arrive
+
+    def _too_slow(self) -> None:
+        self._arrival = None
+        if self.transport.is_closing():
+            return
+        if not self._answers_something():
+            self.transport.write(self._refusal(SLOW, 408))
+        self._sealed = True
+        self.transport.close()
+
+    def _answers_something(self) -> bool:
+        """Whether an answer is under way, or may be: another one must not be written into it."""
+        cycle = cast(Any, self.cycle)
+        if self._answering is not None or self.pipeline:
+            return True
+        return cycle is not None and not cycle.response_complete and bool(cycle.response_started)
+
+    # --- refusals
+
+    def refuse(self, reason: str) -> None:
+        """Answer the requests that came whole, then this one with 400, and close. A second call changes nothing."""
+        if self._sealed:
+            return
+        self._finish_now()
+        self._sealed = True
+        if self._arrival is not None:
+            self._arrival.cancel()
+        reading, self._reading = self._reading, None
+        cycle = cast(Any, self.cycle)
+        if reading is not None:
+            if reading.response_complete:  # It was answered before it was read to its end.
+                self.transport.close()
+                return
+            queued = [entry for entry in self.pipeline if entry[0] is reading]
+            for entry in queued:
+                self.pipeline.remove(entry)
+            others_wait = bool(queued)
+            if not queued and not self._let_go(reading):
+                return
+        else:
+            others_wait = cycle is not None and not cycle.response_complete
+        words = self._refusal(reason, 400)
+        if others_wait:
+            self._last_words = words
+        else:
+            self._close_with(words)
+
+    def _let_go(self, reading: Any) -> bool:
+        """Tell the application that this request will not come whole. False: its answer has begun."""
+        if reading.response_started:
+            self.transport.abort()
+            return False
+        reading.disconnected = True
+        reading.message_event.set()
+        return True
+
+    def _refusal(self, reason: str, status: int) -> bytes:
+        """The whole answer, which has no body where the request is HEAD."""
+        door = self._doorway.door
+        response = refusal(reason, status) if door is None else door.refused(reason, status)
+        head = whole_head(status, response.headers)
+        return head if self.parser.get_method() == b"HEAD" else head + response.body
+
+
+def _occurs_twice(name: bytes, headers: HeaderList) -> bool:
+    return sum(name == other for other, _ in headers) > 1
