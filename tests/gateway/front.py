@@ -248,13 +248,3 @@ async def standing(swift: bool = True) -> AsyncIterator[tuple[Front, Echo]]:
             front.close()
             server.should_exit = server.force_exit = True
             await running
-
-
-def free_ports(count: int) -> Iterator[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return iter(ports)

@@ -7,7 +7,7 @@ import pytest
 from actors.errors import Err
 
 from .payment_doubles import Desk, header_v2
-from .test_swift_http import Client
+from .test_short_way import Client
 from .test_wire import listening, post
 from .world import Wallet, World, a_world, call, constant
 

@@ -16,7 +16,7 @@ from actors.gateway.requests import Looks
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
 from .test_answers import large
-from .test_swift_http import Client, numbered
+from .test_short_way import Client, numbered
 from .test_wire import both_ways, listening, post
 from .world import a_world, call, constant
 

@@ -13,7 +13,7 @@ from actors.http_server import answering
 from actors.upstream import replies
 
 from .doubles import RESULT, ScriptedNode
-from .test_swift_http import Client, first, large_node, numbered, under_way
+from .test_short_way import Client, first, large_node, numbered, under_way
 from .test_wire import both_ways, listening, post, serving
 from .world import a_world, call
 
