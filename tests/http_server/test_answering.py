@@ -95,7 +95,7 @@ async def test_a_body_that_is_too_long_is_answered_before_its_end_and_the_connec
     """Rule: the door says whether a refusal ends the connection."""
     door = Door()
     async with connected(door) as line:
-        whole = post(b"content-length: %d", content=b"x" * 1_001)
+        whole = post(b"content-length: %d", content=b"x" * 1_002)
         await line.says(whole[:-1])
         assert (await line.hears(until=b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
         await line.says(whole[-1:] + post(b"content-length: %d"))
