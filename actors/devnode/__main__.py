@@ -20,6 +20,7 @@ import msgspec
 import typer
 
 from actors.devnode import flags
+from actors.devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
 from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL, USDC_DECIMALS
 from actors.devnode.faults.plan import FaultPlan, PlanError, read_plan
 from actors.devnode.geyser.limits import NO_LIMITS, FilterLimits, read_limits
@@ -32,9 +33,9 @@ EXIT_UNAVAILABLE = 1
 KNOWN_GAPS = """
 A chain of one node that really executes transactions, for development and tests. It presents itself as devnet.
 
-Known gaps: no stake or inflation (answers about them are constants), invented votes, forks only as faults; no block or
-account compute limits; account reads at confirmed or finalized show the newest contents for the first 32 slots after
-a restart; the effects of the bonding-curve launch programs are imitated, unless real programs are loaded.
+Known gaps: no stake or inflation (answers about them are constants), invented votes, forks only as faults; account
+reads at confirmed or finalized show the newest contents for the first 32 slots after a restart; the effects of the
+bonding-curve launch programs are imitated, unless real programs are loaded.
 """
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=KNOWN_GAPS, pretty_exceptions_enable=False)
 
@@ -57,6 +58,10 @@ def serve(
     host: flags.Host = "127.0.0.1",
     slot_ms: flags.SlotMs = 400,
     root_depth: flags.RootDepth = 32,
+    confirm_depth: flags.ConfirmDepth = 2,
+    block_units: flags.BlockUnits = BLOCK_UNITS_MAX,
+    account_units: flags.AccountUnits = ACCOUNT_UNITS_MAX,
+    crowd: flags.CrowdLoad = 0.0,
     seed: flags.Seed = None,
     retention_slots: flags.RetentionSlots = 216_000,
     reset: flags.Reset = False,
@@ -78,12 +83,17 @@ def serve(
         _run(settings, reset)
 
 
+_SAME_NAMES = (  # Flags whose value is a setting as it is.
+    *("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "confirm_depth", "block_units"),
+    *("account_units", "crowd", "seed", "retention_slots", "parent_pid", "ready_file", "launch_programs"),
+)
+
+
 def _settings(data_dir: Path, given: dict[str, Any]) -> Settings:
     """The settings of the command line. given: each flag's value. Raises SettingsError."""
-    same = ("host", "http_port", "ws_port", "tpu_port", "leaders", "slot_ms", "root_depth", "seed", "retention_slots")
     return Settings(
         data_dir=data_dir,
-        **{name: given[name] for name in (*same, "parent_pid", "ready_file", "launch_programs")},
+        **{name: given[name] for name in _SAME_NAMES},
         faults=_faults_in(given["faults"]),
         geyser=GeyserSettings(
             port=given["grpc_port"],

@@ -3,6 +3,7 @@
 Implements, for callers on this machine:
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
 - POST /admin/faults/once: faults that happen a single time, at once or with the next seal;
+- GET /admin/crowd: shows the settings of the crowd; POST changes those in its body (null resets one);
 - GET /admin/arrivals: the broadcasts that reached the node, oldest first; `?after=NUMBER` continues a listing.
 Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
 content type without a CORS permission, and verbs other than GET and POST need the permission as well.
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs
 import orjson
 from solders.pubkey import Pubkey
 
+from actors.devnode.chain.crowd import CrowdError, with_changes
 from actors.devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
 from actors.devnode.faults.door import refuse_unknown_methods
 from actors.devnode.faults.plan import FaultPlan, PlanError, changed, read_once
@@ -107,6 +109,18 @@ def _fault_once(node: Node, fields: dict[str, Any]) -> Reply:
     return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot}))
 
 
+def _show_crowd(node: Node, fields: dict[str, Any]) -> Reply:
+    return Reply(200, orjson.dumps({"ok": True, "crowd": node.crowd.settings.as_json()}))
+
+
+def _change_crowd(node: Node, fields: dict[str, Any]) -> Reply:
+    try:
+        node.crowd.settings = with_changes(node.crowd.settings, fields)
+    except CrowdError as error:
+        return _refusal(400, str(error))
+    return _show_crowd(node, {})
+
+
 def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
     """List arrivals with a number above `after`."""
     after = fields.get("after", "0")
@@ -135,5 +149,7 @@ _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,
     ("POST", "/admin/faults/once"): _fault_once,
+    ("GET", "/admin/crowd"): _show_crowd,
+    ("POST", "/admin/crowd"): _change_crowd,
     ("GET", "/admin/arrivals"): _arrivals,
 }

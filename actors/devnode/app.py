@@ -22,7 +22,9 @@ from actors.clock import Clock, SystemClock
 from actors.devnode.admin import admin_routes
 from actors.devnode.block_engine.endpoints import block_engine_routes
 from actors.devnode.block_engine.engine import BlockEngine
+from actors.devnode.chain.block_space import SpaceLimits
 from actors.devnode.chain.chain import Birth, Chain
+from actors.devnode.chain.crowd import CrowdSettings
 from actors.devnode.chain.faucet import Faucet
 from actors.devnode.chain.genesis import SALT_BYTES, chain_keys, genesis_accounts, leader_accounts, seeded_salt
 from actors.devnode.chain.pacemaker import Pacemaker
@@ -122,6 +124,9 @@ class Devnode:
             pubsub_address=address_text(settings.host, self.ws_port),
         )
         node.faults.set(settings.faults)
+        node.crowd.settings = CrowdSettings(load=settings.crowd, seed=settings.seed or 0)
+        chain.limits = SpaceLimits(settings.block_units, settings.account_units)
+        chain.levels.confirm_depth = settings.confirm_depth
         return node
 
     def _new_chain(self, birth: Birth) -> Chain:
@@ -129,6 +134,7 @@ class Devnode:
         depth = self.settings.root_depth
         age_seconds = depth * self.settings.slot_ms // 1000
         chain = Chain.new(Birth(birth.salt, birth.accounts, birth.unix_time - age_seconds), depth)
+        chain.levels.confirm_depth = self.settings.confirm_depth
         for beat in range(1, depth + 1):
             unix_time = birth.unix_time - (depth - beat) * self.settings.slot_ms // 1000
             sealed = chain.seal(unix_time, self._clock.monotonic())

@@ -44,6 +44,14 @@ GrpcLimits = Annotated[
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 SlotMs = Annotated[int, typer.Option(help="Length of a slot in milliseconds.")]
 RootDepth = Annotated[int, typer.Option(help="Blocks from the slot being built down to the finalized one.")]
+ConfirmDepth = Annotated[int, typer.Option(help="Blocks from the slot being built down to the confirmed one.")]
+BlockUnits = Annotated[int, typer.Option(help="Compute units that a block takes.")]
+AccountUnits = Annotated[
+    int, typer.Option(help="Compute units that a block takes of transactions writing one account.")
+]
+CrowdLoad = Annotated[
+    float, typer.Option("--crowd", help="Competing transactions in each slot, in blocks' worth of units; 0: none.")
+]
 Seed = Annotated[
     int | None,
     typer.Option(help="Same seed, same chain: keys, hashes, faults. Without it, each new chain is different."),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.devnode.chain.block_space import ACCOUNT_UNITS_MAX, BLOCK_UNITS_MAX
 from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT
 from actors.devnode.chain.leaders import LEADERS_MAX
 from actors.devnode.faults.plan import FaultPlan
@@ -35,6 +36,10 @@ class Settings:
     leaders: int = 3  # With this node.
     slot_ms: int = 400
     root_depth: int = 32
+    confirm_depth: int = 2
+    block_units: int = BLOCK_UNITS_MAX
+    account_units: int = ACCOUNT_UNITS_MAX
+    crowd: float = 0.0  # Blocks' worth of competing transactions in each slot; 0: none.
     seed: int | None = None  # None: each new chain is different.
     retention_slots: int = 216_000  # A day of 400 ms slots.
     parent_pid: int | None = None
@@ -55,6 +60,10 @@ class Settings:
             "grpc-replay-slots": (self.geyser.replay_slots, 0, GRPC_REPLAY_SLOTS_MAX),
             "slot-ms": (self.slot_ms, 10, 60_000),
             "root-depth": (self.root_depth, 2, 150),
+            "confirm-depth": (self.confirm_depth, 1, self.root_depth),
+            "block-units": (self.block_units, 10_000, 1_000_000_000),
+            "account-units": (self.account_units, 10_000, 1_000_000_000),
+            "crowd": (self.crowd, 0, 10),
             "seed": (self.seed or 0, 0, 2**63 - 1),
             "retention-slots": (self.retention_slots, RETENTION_SLOTS_MIN, 100_000_000),
         }

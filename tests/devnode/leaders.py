@@ -37,8 +37,7 @@ class LedNode(LocalNode):
     def beat(self, slots: int = 1, skip: int = 0) -> None:
         for _ in range(slots):
             super().beat(1, skip)
-            if hasattr(self, "node"):
-                self.node.faults.deliver()
+            self.node.faults.deliver()
 
     @property
     def slot(self) -> int:

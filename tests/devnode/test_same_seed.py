@@ -44,7 +44,9 @@ class Told:
 
 
 async def run(folder: Path, seed: int, faults: dict[str, Any]) -> Told:
-    settings = Settings(data_dir=folder, http_port=0, seed=seed, root_depth=4, faults=read_plan(faults))
+    settings = Settings(
+        data_dir=folder, http_port=0, seed=seed, root_depth=4, confirm_depth=1, faults=read_plan(faults)
+    )
     devnode = Devnode(settings, ManualClock())
     try:
         chain, dropped = devnode.node.chain, 0

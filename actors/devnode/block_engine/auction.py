@@ -5,10 +5,11 @@ rehearsed before any transaction is submitted. There is no await in between, so 
 Not here: when the auction is held (engine.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from actors.devnode.block_engine.bundles import TIP_LAMPORTS_MIN, Bundle, Fault, offered_tip_lamports
 from actors.devnode.block_engine.tips import tip_lamports
+from actors.devnode.chain.block_space import counted_units
 from actors.devnode.chain.chain import Chain, Source
 from actors.devnode.chain.records import TransactionRecord
 from actors.devnode.encoding.transaction_errors import error_text
@@ -22,6 +23,8 @@ class Rehearsed:
     """All transactions would succeed."""
 
     tip_lamports: int
+    units: int = field(default=0, compare=False)  # That they take in the block.
+    write_locked: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Failed:
     """No transaction of the bundle lands."""
 
     reason: str
+    may_wait: bool = False  # Only the block has no room.
 
 
 def refusal(chain: Chain, bundle: Bundle) -> Fault | None:
@@ -47,7 +51,8 @@ def is_alive(chain: Chain, bundle: Bundle) -> bool:
 
 def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
     """The result the bundle would have if it landed now."""
-    tip = 0
+    tip = units = 0
+    write_locked: set[str] = set()
     with rehearsing(chain, chain.levels.building.slot) as rehearsal:
         for decoded in bundle.transactions:
             reason = chain.refusal_now(decoded)
@@ -58,10 +63,14 @@ def rehearse(chain: Chain, bundle: Bundle) -> Rehearsed | Failed:
                 return _failed(decoded, done.err)
             if done.meta.err is not None:
                 return _failed(decoded, done.meta.err)
-            tip += tip_lamports(tuple(map(str, done.keys.all)), done.meta)
+            keys = tuple(map(str, done.keys.all))
+            tip += tip_lamports(keys, done.meta)
+            signatures = decoded.message.header.num_required_signatures
+            units += counted_units(done.meta.compute_units, signatures, len(done.keys.writable))
+            write_locked |= {keys[index] for index in done.keys.writable}
     if tip < TIP_LAMPORTS_MIN:
         return Failed(f"tip of {tip} lamports, wanted {TIP_LAMPORTS_MIN} or more")
-    return Rehearsed(tip)
+    return Rehearsed(tip, units, frozenset(write_locked))
 
 
 def tip_of(chain: Chain, decoded: Decoded) -> int:
@@ -75,10 +84,12 @@ def tip_of(chain: Chain, decoded: Decoded) -> int:
 
 
 def land(chain: Chain, bundle: Bundle) -> tuple[TransactionRecord, ...] | Failed:
-    """Rehearse the bundle, and submit all of its transactions if all succeed."""
+    """Rehearse the bundle, and submit all of its transactions if all succeed and the block has room for them."""
     rehearsed = rehearse(chain, bundle)
     if isinstance(rehearsed, Failed):
         return rehearsed
+    if not chain.space.fits(rehearsed.units, rehearsed.write_locked):
+        return Failed("the block has no room", may_wait=True)
     records = []
     for decoded in bundle.transactions:
         result = chain.submit_decoded(decoded, Source.BUNDLE, signatures_checked=True, past_gates=True)

@@ -128,6 +128,9 @@ class BlockEngine:
         for _, bundle in sorted(bids, key=lambda bid: -bid[0]):
             result = land(chain, bundle)
             entry = self._entries.get(bundle.identifier)
+            if isinstance(result, Failed) and result.may_wait:
+                self._enter(bundle)  # For the next auction.
+                continue
             if isinstance(result, Failed):
                 logger.info("bundle %s lands nothing: %s", bundle.identifier, result.reason)
             if entry is not None:

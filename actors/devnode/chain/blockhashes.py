@@ -64,6 +64,11 @@ class BlockhashQueue:
         entry = self._by_hash.get(blockhash)
         return entry is not None and entry.slot <= slot and height <= entry.last_valid_height
 
+    def last_valid_height(self, blockhash: Hash) -> int | None:
+        """The last block height for the hash; None for an unknown hash."""
+        entry = self._by_hash.get(blockhash)
+        return None if entry is None else entry.last_valid_height
+
     def entries(self) -> list[RecentBlockhash]:
         return list(self._queue)
 

@@ -12,13 +12,18 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 from solders.account import Account
-from solders.clock import Clock
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from actors.devnode.chain import nonces
 from actors.devnode.chain.account_history import AccountHistory
-from actors.devnode.chain.blockhashes import BlockhashQueue, RecentBlockhash, next_blockhash
+from actors.devnode.chain.block_space import BlockSpace, SpaceLimits
+from actors.devnode.chain.blockhashes import (
+    BLOCKHASH_VALID_BLOCKS,
+    BlockhashQueue,
+    RecentBlockhash,
+    next_blockhash,
+)
 from actors.devnode.chain.bus import (
     AccountWritten,
     Bus,
@@ -33,13 +38,13 @@ from actors.devnode.chain.bus import (
     TransactionLanded,
 )
 from actors.devnode.chain.commitment import Commitment, Sealed, SlotLevels
-from actors.devnode.chain.epochs import epoch_of
 from actors.devnode.chain.fee_cache import FeeCache
 from actors.devnode.chain.genesis import FIRST_SLOT
 from actors.devnode.chain.indexes import AccountIndexes
 from actors.devnode.chain.open_block import OpenBlock
 from actors.devnode.chain.performance import PerformanceSampler
 from actors.devnode.chain.records import TransactionMeta, TransactionRecord
+from actors.devnode.chain.slot_clock import SlotClock
 from actors.devnode.chain.status_cache import StatusCache
 from actors.devnode.encoding.addresses import BUILT_IN, SYSVAR_CLOCK
 from actors.devnode.encoding.wire import Decoded, Malformed, decode
@@ -61,6 +66,7 @@ class Source(Enum):
     FAUCET = "faucet"
     BUNDLE = "bundle"
     TPU = "tpu"
+    CROWD = "crowd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +124,16 @@ class Chain:
         self.performance = PerformanceSampler()
         self.transaction_count = 0
         self.gates: list[Gate] = []
+        self.before_seal: list[Callable[[], None]] = []
         self.salt = salt
-        self._block = OpenBlock(*parent, 0)
+        self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
+        self._block = OpenBlock(*parent, 0, BlockSpace(self.limits))
         self._next_nonce = nonces.durable_nonce(parent[1])
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
-        self._epoch: tuple[int, int] | None = None  # Its number, and the Unix time of its first slot in this process.
+        self._clock = SlotClock()
         self._write_version = 0
-        self._index_built_ins()
+        for pubkey in BUILT_IN:  # So that queries by owner find them.
+            self.indexes.update(pubkey, None, self.vm.account(pubkey))
 
     @classmethod
     def new(cls, birth: Birth, root_depth: int = ROOT_DEPTH) -> "Chain":
@@ -154,7 +163,7 @@ class Chain:
                 chain.statuses.add(signature, slot, err)
             chain.statuses.seal(slot)
         chain.transaction_count = past.transaction_count
-        chain.levels.restore([Sealed(entry.slot, entry.height) for entry in past.blockhashes if entry.height >= 0])
+        chain.levels.restore(past.sealed())
         chain._open_slot(max(unix_time, last.unix_time))
         return chain
 
@@ -167,12 +176,18 @@ class Chain:
         return self.submit_decoded(decoded, source)
 
     def submit_decoded(
-        self, decoded: Decoded, source: Source, signatures_checked: bool = False, past_gates: bool = False
+        self,
+        decoded: Decoded,
+        source: Source,
+        signatures_checked: bool = False,
+        past_gates: bool = False,
+        counted: int | None = None,
     ) -> SubmitResult:
         """Execute a decoded transaction and record it in the slot being built.
 
         signatures_checked: the signatures are already verified and are not verified again.
-        past_gates: skip the gates, because the caller has already decided about the whole bundle."""
+        past_gates: skip the gates, because the caller has already decided whether the transaction arrives.
+        counted: the units that it takes in the block, if not those that it uses."""
         slot = self.levels.building.slot
         if self.bus.wants(SignatureReceived):
             self.bus.publish(SignatureReceived(slot, str(decoded.signature)))
@@ -184,7 +199,7 @@ class Chain:
         result = run(self.vm, decoded, not signatures_checked, self._next_nonce)
         if isinstance(result, Refused):
             return result
-        return self._record(decoded, result)
+        return self._record(decoded, result, counted)
 
     def submit_if_sound(
         self, decoded: Decoded, source: Source, signatures_checked: bool = False
@@ -218,7 +233,7 @@ class Chain:
         return None
 
     def refusal_now(self, decoded: Decoded) -> str | None:
-        """Like `refusal`, for the slot being built, even where the node lags."""
+        """Like `refusal`, for the slot being built."""
         if not self._is_fresh(decoded, self.levels.building, self.vm.account):
             return "BlockhashNotFound"
         return "AlreadyProcessed" if decoded.signature in self.statuses else None
@@ -229,14 +244,11 @@ class Chain:
     def _is_fresh(self, decoded: Decoded, bank: Sealed, read: ReadAccount) -> bool:
         if self.blockhashes.is_usable(decoded.blockhash, bank.slot, bank.height):
             return True
-        nonce_account = durable_nonce_account(decoded)
-        if nonce_account is None:
-            return False
-        stored = nonces.stored_value(read(nonce_account))
+        account = durable_nonce_account(decoded)
         # A nonce that was advanced in this slot can be used from the next slot on.
-        return stored == decoded.blockhash and stored != self._next_nonce
+        return account is not None and nonces.stored_value(read(account)) == decoded.blockhash != self._next_nonce
 
-    def _record(self, decoded: Decoded, done: Execution) -> TransactionRecord:
+    def _record(self, decoded: Decoded, done: Execution, counted: int | None = None) -> TransactionRecord:
         slot = self.levels.building.slot
         keys = done.keys
         texts = tuple(map(str, keys.all))
@@ -247,10 +259,10 @@ class Chain:
             raw=decoded.raw,
             keys=texts,
             meta=done.meta,
-            compute_unit_price=done.budget.price_micro_lamports,
+            compute_unit_price=done.budget.price_micro_lamports if done.budget.compute_unit_limit else None,
             write_locked=tuple([texts[index] for index in keys.writable]),
         )
-        self._block.records.append(record)
+        self._block.add(record, decoded.message.header.num_required_signatures, counted)
         self.statuses.add(decoded.signature, slot, done.meta.err)
         self.transaction_count += 1
         self._write(done.writes, record)
@@ -282,11 +294,19 @@ class Chain:
                 return self.history.as_of(pubkey, slot)
         return self.vm.account(pubkey)
 
+    def transaction_count_at(self, level: Commitment) -> int:
+        bank = self.levels.at(level)
+        return self.transaction_count if bank is self.levels.building else bank.transaction_count
+
     def overlay(self, level: Commitment) -> dict[Pubkey, Account | None]:
         """Accounts whose contents at this level differ from the VM's."""
         if level is Commitment.PROCESSED and not self.levels.is_lagging:
             return {}
         return self.history.overlay(self.levels.at(level).slot)
+
+    @property
+    def space(self) -> BlockSpace:
+        return self._block.space
 
     def open_transactions(self) -> Iterable[TransactionRecord]:
         """Transactions of the slot being built."""
@@ -304,16 +324,18 @@ class Chain:
         The caller makes the result durable and then calls `mark_durable`; until then the slot is only processed, and
         a fork can undo it. Blocks of a fork that will be lost must not be made durable.
         """
+        for fill in self.before_seal:
+            fill()
         building = self.levels.building
         block, blockhash = self._block.sealed(building, self.salt)
-        records = block.transactions
-        accounts = tuple((pubkey, self.vm.account(pubkey)) for pubkey in self.history.written_in(building.slot))
+        written = (pubkey for pubkey in self.history.written_in(building.slot) if pubkey != SYSVAR_CLOCK)
+        accounts = tuple((pubkey, self.vm.account(pubkey)) for pubkey in written)
         self._register_blockhash(blockhash, building.slot, building.height)
         self.statuses.seal(building.slot)
-        self.fees.add_block(building.slot, ((record.compute_unit_price, record.write_locked) for record in records))
-        self.performance.observe(building.slot, len(records), now_seconds)
+        self.fees.add_block(building.slot, ((one.compute_unit_price, one.write_locked) for one in block.transactions))
+        self.performance.observe(building.slot, len(block.transactions), now_seconds)
         self._next_nonce = nonces.durable_nonce(blockhash)
-        self.levels.seal(building.slot + 1 + skip)
+        self.levels.seal(building.slot + 1 + skip, self.transaction_count)
         self.bus.publish(SlotDead(block.slot, DEAD_BLOCK) if fork_end and fork_end.is_dead else SlotSealed(block))
         if fork_end is not None:
             self._take_back(fork_end.first_slot)
@@ -340,6 +362,7 @@ class Chain:
         for pubkey, account in sorted(restored.items(), key=lambda entry: entry[1] is not None and entry[1].executable):
             self.indexes.update(pubkey, self.vm.account(pubkey), account)
             self.vm.put(pubkey, account)
+        restored.pop(SYSVAR_CLOCK, None)  # The slot that opens next sets it.
         self.transaction_count -= self.statuses.abandon(first_slot)
         self.fees.abandon(first_slot)
         self.levels.abandon(first_slot)
@@ -353,23 +376,15 @@ class Chain:
         self.bus.publish(SlotsAbandoned(slots, parent_slot, tuple(restored.items())))
 
     def expire_blockhashes(self) -> None:
-        """Expire every blockhash given out so far, as a long pause of the network would."""
+        """Expire every blockhash but the newest: the block height passes the last valid height of each at once."""
+        self.levels.pass_heights(BLOCKHASH_VALID_BLOCKS - 1)
         self.blockhashes.expire_all()
 
     def _open_slot(self, unix_time: int) -> None:
         slot = self.levels.building.slot
-        self._block = OpenBlock(*self._slot_hashes[0], unix_time)
-        epoch = epoch_of(slot).epoch
-        if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = (epoch, unix_time)
-        clock = Clock(
-            slot=slot,
-            epoch_start_timestamp=self._epoch[1],
-            epoch=epoch,
-            leader_schedule_epoch=epoch + 1,
-            unix_timestamp=unix_time,
-        )
-        self.vm.set_time(clock, list(self._slot_hashes))
+        self._block = OpenBlock(*self._slot_hashes[0], unix_time, BlockSpace(self.limits))
+        self.history.note(slot, SYSVAR_CLOCK, self.vm.account(SYSVAR_CLOCK))
+        self.vm.set_time(self._clock.at(slot, unix_time), list(self._slot_hashes))
         self.bus.publish(SlotOpened(slot, self._block.parent_slot))
         if self.bus.wants(AccountWritten):
             self._write_version += 1
@@ -379,11 +394,6 @@ class Chain:
     def _register_blockhash(self, blockhash: Hash, slot: int, height: int) -> None:
         self.blockhashes.register(RecentBlockhash(blockhash, slot, height))
         self._slot_hashes.appendleft((slot, blockhash))
-
-    def _index_built_ins(self) -> None:
-        """Index the VM's built-in programs and sysvars, so that queries by owner find them."""
-        for pubkey in BUILT_IN:
-            self.indexes.update(pubkey, None, self.vm.account(pubkey))
 
 
 def _signed(decoded: Decoded) -> bool:

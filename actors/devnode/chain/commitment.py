@@ -1,8 +1,8 @@
 """Which slot each commitment level has reached.
 
-Implements: processed is the slot being built; confirmed is the newest sealed slot that the journal has written;
-finalized is the block `root_depth` blocks below the slot being built. A node that lags shows all three as they were
-some slots ago; the chain itself always builds the newest slot.
+Implements: processed is the slot being built; confirmed is the block `confirm_depth` blocks below it, or an older one
+until the journal has written that; finalized is the block `root_depth` blocks below the slot being built. A node that
+lags shows all three as they were some slots ago; the chain itself always builds the newest slot.
 Pure: no clock, no I/O. Not here: account contents at these slots (account_history.py).
 """
 
@@ -25,6 +25,7 @@ SEALED_KEPT = 1_200  # More than the longest lag that can be set.
 class Sealed:
     slot: int
     height: int
+    transaction_count: int = field(default=0, compare=False)  # Of the whole chain at its end; 0 until it is sealed.
 
 
 @dataclass(slots=True)
@@ -32,10 +33,12 @@ class SlotLevels:
     """The slot being built, and the sealed slots above the root.
 
     root_depth: blocks between the slot being built and the finalized one, at least 2.
+    confirm_depth: blocks between the slot being built and the confirmed one, from 1 to root_depth.
     """
 
     root_depth: int
     building: Sealed
+    confirm_depth: int = 1
     _sealed: deque[Sealed] = field(default_factory=deque)
     _past: deque[Sealed] = field(default_factory=lambda: deque(maxlen=SEALED_KEPT))  # With final ones, newest last.
     _confirmed: Sealed | None = None
@@ -43,12 +46,17 @@ class SlotLevels:
     _lag_slots: int = 0
     _shown_since: dict[Commitment, int] = field(default_factory=dict)  # While lagging: the oldest slot to show.
 
-    def seal(self, next_slot: int) -> None:
+    def seal(self, next_slot: int, transaction_count: int = 0) -> None:
         """End the slot being built and open the next one, which is higher by more than 1 where slots are skipped."""
         assert next_slot > self.building.slot, (next_slot, self.building)
-        self._sealed.append(self.building)
-        self._past.append(self.building)
-        self.building = Sealed(next_slot, self.building.height + 1)
+        sealed = Sealed(self.building.slot, self.building.height, transaction_count)
+        self._sealed.append(sealed)
+        self._past.append(sealed)
+        self.building = Sealed(next_slot, sealed.height + 1)
+
+    def pass_heights(self, heights: int) -> None:
+        """Raise the height of the slot being built, as if so many blocks had been built before it."""
+        self.building = Sealed(self.building.slot, self.building.height + heights)
 
     def abandon(self, first_slot: int) -> None:
         """Forget sealed blocks from the slot on; their heights are used again."""
@@ -72,18 +80,20 @@ class SlotLevels:
         return self._lag_slots > 0
 
     def confirm(self, slot: int) -> tuple[list[int], list[int]]:
-        """Confirm a durable slot and all slots before it.
+        """Take note that a slot is durable, and confirm what is deep enough.
 
         Returns the slots that became confirmed and the slots that became finalized, oldest first.
         A second call, or a call for an older slot, changes nothing.
         """
         before = self._confirmed.slot if self._confirmed is not None else -1
-        confirmed = [sealed for sealed in self._sealed if before < sealed.slot <= slot]
+        durable = [sealed for sealed in self._sealed if sealed.slot <= slot]
+        # Building is one block above the newest durable one.
+        height = durable[-1].height - (self.confirm_depth - 1) if durable else 0
+        confirmed = [sealed for sealed in durable if sealed.slot > before and sealed.height <= height]
         if not confirmed:
             return [], []
         self._confirmed = confirmed[-1]
-        # Building is one block above the newest confirmed one, so the root is root_depth - 1 below that.
-        root_height = self._confirmed.height - (self.root_depth - 1)
+        root_height = self._confirmed.height - (self.root_depth - self.confirm_depth)
         finalized: list[int] = []
         while self._sealed and self._sealed[0].height <= root_height:
             self._finalized = self._sealed.popleft()

@@ -1,7 +1,8 @@
 """Compute-unit prices of recent blocks.
 
-Implements: Agave's getRecentPrioritizationFees: the lowest price of each block, and for each write-locked account the
-lowest price of the transactions that locked it; up to 150 sealed blocks.
+Implements: Agave's getRecentPrioritizationFees: the lowest price that was paid in each block, and for each write-locked
+account the lowest price of the transactions that locked it; up to 150 sealed blocks. Transactions that asked for no
+units do not count.
 Pure: no clock, no I/O.
 """
 
@@ -23,13 +24,15 @@ class BlockFees:
 class FeeCache:
     _blocks: deque[BlockFees] = field(default_factory=lambda: deque(maxlen=BLOCKS_KEPT))
 
-    def add_block(self, slot: int, priced: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+    def add_block(self, slot: int, priced: Iterable[tuple[int | None, tuple[str, ...]]]) -> None:
         """Add a sealed block.
 
         priced: for each transaction its price in micro-lamports per unit and the accounts it write-locks."""
         lowest: int | None = None
         by_account: dict[str, int] = {}
         for price, locked in priced:
+            if price is None:
+                continue
             lowest = price if lowest is None else min(lowest, price)
             for account in locked:
                 by_account[account] = min(price, by_account.get(account, price))

@@ -3,7 +3,8 @@
 Implements: each arrival is noted; faults of legs and leaders decide whether it reaches a leader. A send by RPC
 goes to the leader of the slot and to the next one, as from an Agave node; a transaction on a TPU port reaches the
 leader of that port. A leader keeps a transaction until its turn, if the turn begins within `HOLD_SLOTS_MAX` slots;
-there is no forwarding.
+there is no forwarding. The node sends a transaction of its RPC again every five slots, until it has landed, its
+blockhash is too old, or the re-sends that its sender allows are used up.
 Time is counted in slots; synchronous. Not here: executing (chain.py), the decisions of faults (faults/plan.py).
 """
 
@@ -12,10 +13,18 @@ import msgspec
 from actors.clock import Clock
 from actors.devnode.chain.arrivals import Arrival, ArrivalLog
 from actors.devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Unsound, Waiting
+from actors.devnode.chain.filling import BlockFilling
 from actors.devnode.chain.leaders import HOLD_SLOTS_MAX, LeaderSchedule
+from actors.devnode.chain.records import TransactionRecord
 from actors.devnode.encoding.wire import Decoded
+from actors.devnode.execution.execution import Refused
 from actors.devnode.faults.faults import Faults
 from actors.devnode.faults.plan import Late, Lost
+
+RESEND_SLOTS = 5  # Agave's retry_rate_ms: 2 seconds.
+RESENDING_MAX = 10_000  # Agave's MAX_TRANSACTION_QUEUE_SIZE.
+UNTIL_EXPIRY = 2**64 - 1  # Re-sends without a limit: Agave's default.
+_FINAL_REFUSALS = ("AlreadyProcessed", "SignatureFailure")
 
 
 class Broadcast(msgspec.Struct):
@@ -26,23 +35,35 @@ class Broadcast(msgspec.Struct):
     signatures_checked: bool
     arrival: Arrival
     port: int | None = None  # The leader whose TPU port it reached; None: the node sends it to the leaders itself.
+    resends: int = 0  # How often the node may still send it again by itself.
 
 
 class Intake:
-    def __init__(self, chain: Chain, faults: Faults, leaders: LeaderSchedule, clock: Clock) -> None:
-        self._chain, self._faults, self._leaders, self._clock = chain, faults, leaders, clock
+    def __init__(
+        self, chain: Chain, filling: BlockFilling, faults: Faults, leaders: LeaderSchedule, clock: Clock
+    ) -> None:
+        self._chain, self._filling, self._faults = chain, filling, faults
+        self._leaders, self._clock = leaders, clock
         self.arrivals = ArrivalLog()
+        self._resending = 0  # Transactions that the node will send again.
 
     def arrive(self, decoded: Decoded, source: Source) -> Arrival:
         """Note a broadcast."""
         return self.arrivals.add(source, decoded.signature, self._faults.slot, self._clock.now_ms())
 
     def submit(
-        self, decoded: Decoded, source: Source, signatures_checked: bool = False, port: int | None = None
+        self,
+        decoded: Decoded,
+        source: Source,
+        signatures_checked: bool = False,
+        port: int | None = None,
+        resends: int = 0,
     ) -> SubmitResult:
-        """Take one broadcast. port: the leader whose TPU port it reached."""
-        broadcast = Broadcast(decoded, source, signatures_checked, self.arrive(decoded, source), port)
-        return self._settled(broadcast, self._sent(broadcast))
+        """Take one broadcast.
+
+        port: the leader whose TPU port it reached. resends: how often the node may send it again by itself."""
+        broadcast = Broadcast(decoded, source, signatures_checked, self.arrive(decoded, source), port, resends)
+        return self._sent(broadcast)
 
     def submit_if_sound(self, decoded: Decoded, signatures_checked: bool) -> SubmitResult | Unsound:
         """Take a send by RPC that is checked and landed in one run, because it reaches the leader (`is_direct`)."""
@@ -53,11 +74,28 @@ class Intake:
 
     @property
     def is_direct(self) -> bool:
-        """Whether every send by RPC reaches the leader of the slot at once."""
-        return not self._faults.befall_sends
+        """Whether every send by RPC reaches the leader of the slot at once, and lands there at once."""
+        return not self._faults.befall_sends and self._filling.is_direct
 
     def _sent(self, broadcast: Broadcast) -> SubmitResult:
-        """Send a transaction on its leg, where faults can lose or delay it."""
+        """Send a transaction, and plan to send it again if that may help."""
+        result = self._settled(broadcast, self._passed(broadcast))
+        over = isinstance(result, Refused) and result.err in _FINAL_REFUSALS
+        landed = isinstance(result, TransactionRecord)
+        if broadcast.resends and not landed and not over and self._resending < RESENDING_MAX:
+            self._resending += 1
+            self._faults.hold(RESEND_SLOTS, lambda: self._send_again(broadcast))
+        return result
+
+    def _send_again(self, broadcast: Broadcast) -> None:
+        self._resending -= 1
+        decoded = broadcast.decoded
+        if decoded.signature not in self._chain.statuses and self._chain.refusal_now(decoded) is None:
+            broadcast.resends -= 1
+            self._sent(broadcast)
+
+    def _passed(self, broadcast: Broadcast) -> SubmitResult:
+        """Bring a transaction to the leaders on its leg, where faults can lose or delay it."""
         slot = self._faults.slot
         targets = (broadcast.port,) if broadcast.port is not None else self._leaders.this_and_next(slot)
         if not self._faults.befall_sends:
@@ -75,7 +113,9 @@ class Intake:
         """Land the transaction if one of these leaders leads now; otherwise they keep it until a turn that is near."""
         slot = self._faults.slot
         if self._leaders.leader_at(slot) in leaders:
-            return self._chain.submit_decoded(broadcast.decoded, broadcast.source, broadcast.signatures_checked)
+            return self._filling.take(
+                broadcast.decoded, broadcast.source, broadcast.signatures_checked, broadcast.arrival.settle
+            )
         wait = min(self._leaders.slots_until(leader, slot) for leader in leaders)
         return self._later(wait, broadcast, leaders) if wait <= HOLD_SLOTS_MAX else Dropped()
 

@@ -1,6 +1,6 @@
 """The block being built.
 
-Implements: its transactions in their order, and the sealed block that they become.
+Implements: its transactions in their order, the room that they leave, and the sealed block that they become.
 Pure: time is an argument. Not here: executing them (chain.py).
 """
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from solders.hash import Hash
 
+from actors.devnode.chain.block_space import BlockSpace, counted_units
 from actors.devnode.chain.blockhashes import next_blockhash
 from actors.devnode.chain.commitment import Sealed
 from actors.devnode.chain.records import Block, TransactionRecord
@@ -18,7 +19,15 @@ class OpenBlock:
     parent_slot: int
     parent_hash: Hash
     unix_time: int
+    space: BlockSpace
     records: list[TransactionRecord] = field(default_factory=list)
+
+    def add(self, record: TransactionRecord, signatures: int, counted: int | None = None) -> None:
+        """Add a transaction that has run. counted: the units that it takes, if not those that it has used."""
+        self.records.append(record)
+        if counted is None:
+            counted = counted_units(record.meta.compute_units, signatures, len(record.write_locked))
+        self.space.take(counted, record.write_locked)
 
     def sealed(self, place: Sealed, salt: bytes) -> tuple[Block, Hash]:
         """The complete block at this slot and height, and its blockhash."""

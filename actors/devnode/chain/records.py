@@ -62,7 +62,8 @@ class TransactionRecord(msgspec.Struct, frozen=True):
     raw: bytes
     keys: tuple[str, ...]  # Static keys, then loaded writable, then loaded readonly.
     meta: TransactionMeta
-    compute_unit_price: int  # Micro-lamports per unit, as getRecentPrioritizationFees counts it.
+    # Micro-lamports per unit, as getRecentPrioritizationFees counts it; None if it asked for no units.
+    compute_unit_price: int | None
     write_locked: tuple[str, ...]
 
     def transaction(self) -> VersionedTransaction:

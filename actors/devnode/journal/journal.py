@@ -22,6 +22,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.devnode.chain.blockhashes import BLOCKHASHES_KEPT, RecentBlockhash
+from actors.devnode.chain.commitment import Sealed
 from actors.devnode.chain.records import Block, TransactionRecord
 from actors.devnode.parsing.memos import memo_text
 
@@ -79,6 +80,14 @@ class Restored:
     last_block: Block  # Without its transactions.
     first_slot: int
     transaction_count: int
+
+    def sealed(self) -> list[Sealed]:
+        """The blocks of the blockhashes, oldest first, with the chain's number of transactions at the end of each."""
+        counts, count = {}, self.transaction_count
+        for slot, landed in reversed(self.statuses):
+            counts[slot] = count
+            count -= len(landed)
+        return [Sealed(one.slot, one.height, counts[one.slot]) for one in self.blockhashes if one.height >= 0]
 
 
 class Journal:

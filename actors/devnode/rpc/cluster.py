@@ -71,7 +71,7 @@ def get_epoch_info(node: Node, params: Params) -> Any:
         "epoch": position.epoch,
         "slotIndex": position.slot_index,
         "slotsInEpoch": position.slots_in_epoch,
-        "transactionCount": node.chain.transaction_count,
+        "transactionCount": node.chain.transaction_count_at(level),
     }
 
 

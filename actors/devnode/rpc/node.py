@@ -10,7 +10,9 @@ from typing import Any
 from actors.clock import Clock
 from actors.devnode.chain.chain import Chain
 from actors.devnode.chain.commitment import Commitment
+from actors.devnode.chain.crowd import Crowd
 from actors.devnode.chain.faucet import Faucet
+from actors.devnode.chain.filling import BlockFilling
 from actors.devnode.chain.genesis import ChainKeys
 from actors.devnode.chain.intake import Intake
 from actors.devnode.chain.leaders import LeaderSchedule
@@ -53,13 +55,16 @@ class Node:
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
     leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
+    crowd: Crowd = field(init=False)
     intake: Intake = field(init=False)
     health: Health = field(init=False)
 
     def __post_init__(self) -> None:
         self.leaders = LeaderSchedule(len(self.keys.leaders), self.chain.salt)
         self.faults = Faults(self.chain, self.leaders.leader_at)
-        self.intake = Intake(self.chain, self.faults, self.leaders, self.clock)
+        self.crowd = Crowd(self.chain, self.faucet)
+        filling = BlockFilling(self.chain, self.crowd)
+        self.intake = Intake(self.chain, filling, self.faults, self.leaders, self.clock)
         self.health = Health(self.faults)
 
     @property

@@ -2,7 +2,7 @@
 
 Implements: sendTransaction with preflight, simulateTransaction, requestAirdrop, getFeeForMessage.
 A bad signature is error -32002 with SignatureFailure, as on nodes since Agave 3.1. With skipPreflight, a transaction
-that cannot land is dropped without an error, as on its way to a leader.
+that cannot land is dropped without an error, as on its way to a leader. `maxRetries` limits the node's own re-sends.
 """
 
 import base64
@@ -16,6 +16,7 @@ from solders.transaction import VersionedTransaction
 from actors.devnode.chain.chain import Source, SubmitResult, Unsound
 from actors.devnode.chain.commitment import Commitment
 from actors.devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, NO_SIGNATURE, FaucetError
+from actors.devnode.chain.intake import UNTIL_EXPIRY
 from actors.devnode.encoding.transaction_errors import error_text
 from actors.devnode.encoding.transactions import inner_instructions_json, return_data_json, token_balances_json
 from actors.devnode.encoding.wire import PACKET_BYTES_MAX, PACKET_BYTES_MAX_V1, Decoded, Malformed, decode
@@ -42,7 +43,8 @@ def send_transaction(node: Node, params: Params) -> Unfinished[str]:
     config = read.config(params, 1, "RpcSendTransactionConfig")
     decoded = decoded_transaction(read.text(params, 0), config)
     skip = read.boolean(config, "skipPreflight")
-    read.optional_unsigned(config.get("maxRetries"))
+    retries = read.optional_unsigned(config.get("maxRetries"))
+    resends = UNTIL_EXPIRY if retries is None else retries
     level = Commitment.PROCESSED if skip else read.commitment(config, "preflightCommitment")
     _check_min_slot(node, level, config)
     if not skip:
@@ -50,15 +52,15 @@ def send_transaction(node: Node, params: Params) -> Unfinished[str]:
 
     def finish(is_signed: bool) -> str:
         if skip:
-            node.intake.submit(decoded, Source.RPC, signatures_checked=is_signed)
+            node.intake.submit(decoded, Source.RPC, signatures_checked=is_signed, resends=resends)
         else:
-            _send_if_sound(node, decoded, level, is_signed)
+            _send_if_sound(node, decoded, level, is_signed, resends)
         return str(decoded.signature)
 
     return Unfinished(decoded.raw, finish)
 
 
-def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: bool) -> None:
+def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: bool, resends: int) -> None:
     """Run preflight, then land the transaction; in one run where both see the same accounts."""
     chain = node.chain
     result: SubmitResult | Unsound
@@ -68,7 +70,7 @@ def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: b
         failure = preflight(chain, decoded, level, is_signed)
         if failure is not None:
             raise _preflight_failure(failure)
-        result = node.intake.submit(decoded, Source.RPC, signatures_checked=True)
+        result = node.intake.submit(decoded, Source.RPC, signatures_checked=True, resends=resends)
     if isinstance(result, Unsound):
         done = result.meta
         raise _preflight_failure(

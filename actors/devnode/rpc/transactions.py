@@ -44,9 +44,8 @@ def get_transaction(node: Node, params: Params) -> Any:
 
 
 def get_transaction_count(node: Node, params: Params) -> Any:
-    """The count at the processed level, for every commitment: lower levels have no separate count."""
-    node.bank(read.config(params, 0, "RpcContextConfig"))
-    return node.chain.transaction_count
+    level, _ = node.bank(read.config(params, 0, "RpcContextConfig"))
+    return node.chain.transaction_count_at(level)
 
 
 def get_signature_statuses(node: Node, params: Params) -> Any:

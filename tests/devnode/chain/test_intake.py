@@ -1,10 +1,15 @@
 import base64
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
 
 from actors.devnode.chain.chain import Dropped, Source, Waiting
+from actors.devnode.chain.intake import RESEND_SLOTS
 from actors.devnode.chain.leaders import SLOTS_PER_TURN
 from actors.devnode.chain.records import TransactionRecord
 from tests.devnode.leaders import LEADERS, LedNode
@@ -109,3 +114,68 @@ def test_a_refused_send_is_listed_with_its_reason(led: LedNode) -> None:
     assert led.error("sendTransaction", text, {"encoding": "base64", "preflightCommitment": "processed"})[0] == -32002
     (listed,) = led.arrivals()
     assert listed["fate"] == "refused" and listed["reason"] == {"InstructionError": [0, {"Custom": 1}]}
+
+
+def send(led: LedNode, transaction: VersionedTransaction, **config: Any) -> str:
+    """Send by JSON-RPC, without preflight."""
+    text = base64.b64encode(bytes(transaction)).decode()
+    signature: str = led.call("sendTransaction", text, {"encoding": "base64", "skipPreflight": True} | config)
+    return signature
+
+
+def test_the_node_sends_again_until_the_transaction_lands(led: LedNode) -> None:
+    """Without maxRetries, until it lands; the broadcast is listed once, whatever the node does with it."""
+    payment = led.payment()
+    led.faults(sends={"rpc": {"drop_share": 1}})
+    send(led, payment)
+    led.beat(2 * RESEND_SLOTS)
+    assert [one["fate"] for one in led.arrivals()] == ["dropped"]
+    led.faults()
+    led.beat(RESEND_SLOTS)
+    assert led.has_landed(payment)
+    assert [one["fate"] for one in led.arrivals()] == ["landed"]
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_the_node_sends_again_as_often_as_allowed(led: LedNode, retries: int) -> None:
+    """The last re-send counts, and there is none after it."""
+    lucky, unlucky = led.payment(), led.payment()
+    led.faults(sends={"rpc": {"drop_share": 1}})
+    send(led, unlucky, maxRetries=retries)
+    led.beat(max(0, retries * RESEND_SLOTS - 1))
+    send(led, lucky, maxRetries=retries)
+    led.beat()
+    led.faults()
+    led.beat(10 * RESEND_SLOTS)
+    assert led.has_landed(lucky) == (retries > 0) and not led.has_landed(unlucky)
+
+
+def test_the_node_stops_to_send_what_has_expired(led: LedNode) -> None:
+    payment = led.payment()
+    led.faults(sends={"rpc": {"drop_share": 1}})
+    send(led, payment)
+    led.chain.expire_blockhashes()
+    led.beat(2)
+    led.chain.expire_blockhashes()
+    led.beat(RESEND_SLOTS)
+    assert led.node.intake._resending == 0
+    led.faults()
+    led.beat(2 * RESEND_SLOTS)
+    assert not led.has_landed(payment)
+
+
+def test_a_send_that_depends_on_another_lands_by_a_later_try(led: LedNode) -> None:
+    """Without preflight, a payment from a wallet that is funded later lands once the wallet is funded."""
+    later = Keypair()
+    payment = led.transfer(later, Pubkey.new_unique(), 2_000_000)
+    send(led, payment)
+    assert led.arrivals()[0]["reason"] is not None and not led.has_landed(payment)
+    led.faucet.airdrop(later.pubkey(), 10**9)
+    led.beat(RESEND_SLOTS)
+    assert led.has_landed(payment) and led.arrivals()[0]["fate"] == "landed"
+
+
+def test_a_forged_send_is_not_sent_again(led: LedNode) -> None:
+    forged = VersionedTransaction.populate(led.payment().message, [led.payment().signatures[0]])
+    send(led, forged)
+    assert led.node.intake._resending == 0

@@ -1,5 +1,6 @@
 from solders.hash import Hash
 
+from actors.devnode.chain.block_space import BlockSpace, SpaceLimits
 from actors.devnode.chain.commitment import Sealed
 from actors.devnode.chain.open_block import OpenBlock
 from tests.devnode.local_node import LocalNode
@@ -10,7 +11,7 @@ def test_the_blockhash_depends_on_salt_parent_slot_and_transactions(local: Local
     parent = Hash.new_unique()
 
     def blockhash(salt: bytes = b"1", slot: int = 5, parent: Hash = parent, filled: bool = True) -> Hash:
-        block = OpenBlock(4, parent, 99, [record] if filled else [])
+        block = OpenBlock(4, parent, 99, BlockSpace(SpaceLimits()), [record] if filled else [])
         sealed, found = block.sealed(Sealed(slot, 2), salt)
         assert sealed.blockhash == str(found) and sealed.previous_blockhash == str(parent)
         assert (sealed.slot, sealed.height, sealed.parent_slot, sealed.unix_time) == (slot, 2, 4, 99)

@@ -101,9 +101,10 @@ def test_history_from_an_unknown_signature_is_an_error(local: LocalNode) -> None
 
 
 def test_the_count_grows_with_each_landed_transaction(local: LocalNode) -> None:
-    before = local.call("getTransactionCount")
+    processed = {"commitment": "processed"}
+    before = local.call("getTransactionCount", processed)
     local.land(local.transfer(local.wallet(), Pubkey.new_unique(), 2_000_000))
-    assert local.call("getTransactionCount") == before + 2
+    assert local.call("getTransactionCount", processed) == before + 2
 
 
 def test_a_version_above_the_maximum_is_an_error(local: LocalNode) -> None:
