@@ -56,6 +56,15 @@ def test_leaders_that_fail_cost_time_but_lose_nothing(start_devnode: StartDevnod
     node.process.terminate()
 
 
+def test_a_late_leader_makes_its_slots_longer(start_devnode: StartDevnode) -> None:
+    node = Faulty(start_devnode("chain", "--slot-ms", "20"))
+    node.set(leaders={"*": {"late_ms": 250}})
+    slot, began = node.slot(), time.monotonic()
+    node.wait_for_slot(slot + 5)
+    assert time.monotonic() - began >= 4 * 0.25
+    node.clear()
+
+
 def test_a_crowd_makes_the_cheap_wait(start_devnode: StartDevnode) -> None:
     """The crowd is set over the admin door; a high fee lands at once, a low one only when the crowd has gone."""
     node = Faulty(start_devnode("chain", "--slot-ms", "100", "--block-units", "6000000", "--account-units", "6000000"))

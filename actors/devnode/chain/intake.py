@@ -36,6 +36,7 @@ class Broadcast(msgspec.Struct):
     arrival: Arrival
     port: int | None = None  # The leader whose TPU port it reached; None: the node sends it to the leaders itself.
     resends: int = 0  # How often the node may still send it again by itself.
+    refusal_is_final: bool = False  # The sender is told a refusal, so it must not land afterwards.
 
 
 class Intake:
@@ -58,12 +59,14 @@ class Intake:
         signatures_checked: bool = False,
         port: int | None = None,
         resends: int = 0,
+        refusal_is_final: bool = False,
     ) -> SubmitResult:
         """Take one broadcast.
 
-        port: the leader whose TPU port it reached. resends: how often the node may send it again by itself."""
-        broadcast = Broadcast(decoded, source, signatures_checked, self.arrive(decoded, source), port, resends)
-        return self._sent(broadcast)
+        port: the leader whose TPU port it reached. resends: how often the node may send it again by itself.
+        refusal_is_final: the node does not send it again after a refusal, because the caller reports the refusal."""
+        arrival = self.arrive(decoded, source)
+        return self._sent(Broadcast(decoded, source, signatures_checked, arrival, port, resends, refusal_is_final))
 
     def submit_if_sound(self, decoded: Decoded, signatures_checked: bool) -> SubmitResult | Unsound:
         """Take a send by RPC that is checked and landed in one run, because it reaches the leader (`is_direct`)."""
@@ -80,9 +83,11 @@ class Intake:
     def _sent(self, broadcast: Broadcast) -> SubmitResult:
         """Send a transaction, and plan to send it again if that may help."""
         result = self._settled(broadcast, self._passed(broadcast))
-        over = isinstance(result, Refused) and result.err in _FINAL_REFUSALS
-        landed = isinstance(result, TransactionRecord)
-        if broadcast.resends and not landed and not over and self._resending < RESENDING_MAX:
+        over = isinstance(result, TransactionRecord)
+        if isinstance(result, Refused):
+            over = broadcast.refusal_is_final or result.err in _FINAL_REFUSALS
+        broadcast.refusal_is_final = False  # The sender has its answer.
+        if broadcast.resends and not over and self._resending < RESENDING_MAX:
             self._resending += 1
             self._faults.hold(RESEND_SLOTS, lambda: self._send_again(broadcast))
         return result
@@ -95,19 +100,24 @@ class Intake:
             self._sent(broadcast)
 
     def _passed(self, broadcast: Broadcast) -> SubmitResult:
-        """Bring a transaction to the leaders on its leg, where faults can lose or delay it."""
-        slot = self._faults.slot
-        targets = (broadcast.port,) if broadcast.port is not None else self._leaders.this_and_next(slot)
-        if not self._faults.befall_sends:
-            return self._at_leaders(broadcast, targets)
-        signature = str(broadcast.decoded.signature)
-        fate = self._faults.send_fate(broadcast.source, signature)
-        reached = tuple(leader for leader in targets if self._faults.reaches(leader, signature))
-        if isinstance(fate, Lost) or not reached:
-            return Dropped()
-        if isinstance(fate, Late):
-            return self._later(fate.slots, broadcast, reached)
-        return self._at_leaders(broadcast, reached)
+        """Bring a transaction over its leg, where faults can lose or delay it."""
+        if self._faults.befall_sends:
+            fate = self._faults.send_fate(broadcast.source, str(broadcast.decoded.signature))
+            if isinstance(fate, Lost):
+                return Dropped()
+            if isinstance(fate, Late):
+                self._faults.hold(fate.slots, lambda: self._settled(broadcast, self._received(broadcast)))
+                return Waiting()
+        return self._received(broadcast)
+
+    def _received(self, broadcast: Broadcast) -> SubmitResult:
+        """Give a transaction to the leaders that it is for and that do not lose it."""
+        port = broadcast.port
+        leaders = self._leaders.this_and_next(self._faults.slot) if port is None else (port,)
+        if self._faults.befall_sends:
+            signature = str(broadcast.decoded.signature)
+            leaders = tuple(leader for leader in leaders if self._faults.reaches(leader, signature))
+        return self._at_leaders(broadcast, leaders) if leaders else Dropped()
 
     def _at_leaders(self, broadcast: Broadcast, leaders: tuple[int, ...]) -> SubmitResult:
         """Land the transaction if one of these leaders leads now; otherwise they keep it until a turn that is near."""
@@ -117,10 +127,9 @@ class Intake:
                 broadcast.decoded, broadcast.source, broadcast.signatures_checked, broadcast.arrival.settle
             )
         wait = min(self._leaders.slots_until(leader, slot) for leader in leaders)
-        return self._later(wait, broadcast, leaders) if wait <= HOLD_SLOTS_MAX else Dropped()
-
-    def _later(self, slots: int, broadcast: Broadcast, leaders: tuple[int, ...]) -> Waiting:
-        self._faults.hold(slots, lambda: self._settled(broadcast, self._at_leaders(broadcast, leaders)))
+        if wait > HOLD_SLOTS_MAX:
+            return Dropped()
+        self._faults.hold(wait, lambda: self._settled(broadcast, self._at_leaders(broadcast, leaders)))
         return Waiting()
 
     def _settled(self, broadcast: Broadcast, result: SubmitResult) -> SubmitResult:

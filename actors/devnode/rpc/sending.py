@@ -70,7 +70,7 @@ def _send_if_sound(node: Node, decoded: Decoded, level: Commitment, is_signed: b
         failure = preflight(chain, decoded, level, is_signed)
         if failure is not None:
             raise _preflight_failure(failure)
-        result = node.intake.submit(decoded, Source.RPC, signatures_checked=True, resends=resends)
+        result = node.intake.submit(decoded, Source.RPC, True, resends=resends, refusal_is_final=True)
     if isinstance(result, Unsound):
         done = result.meta
         raise _preflight_failure(

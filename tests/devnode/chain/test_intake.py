@@ -175,6 +175,21 @@ def test_a_send_that_depends_on_another_lands_by_a_later_try(led: LedNode) -> No
     assert led.has_landed(payment) and led.arrivals()[0]["fate"] == "landed"
 
 
+def test_a_send_whose_refusal_was_told_never_lands(led: LedNode) -> None:
+    """Preflight sees the funds that a confirmed slot still shows; the present one refuses, and that is the answer."""
+    payer = led.wallet()
+    emptied = led.transfer(payer, Pubkey.new_unique(), 10**9 - 5_000)
+    payment = led.transfer(payer, Pubkey.new_unique(), 2_000_000)
+    led.faults(sends={"tpu": {"drop_share": 1}})  # So that sends are not checked and landed in one run.
+    led.take(emptied)
+    text = base64.b64encode(bytes(payment)).decode()
+    code, _ = led.error("sendTransaction", text, {"encoding": "base64", "preflightCommitment": "confirmed"})
+    assert code == -32002
+    led.faucet.airdrop(payer.pubkey(), 10**9)
+    led.beat(3 * RESEND_SLOTS)
+    assert not led.has_landed(payment) and led.node.intake._resending == 0
+
+
 def test_a_forged_send_is_not_sent_again(led: LedNode) -> None:
     forged = VersionedTransaction.populate(led.payment().message, [led.payment().signatures[0]])
     send(led, forged)
