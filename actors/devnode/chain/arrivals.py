@@ -18,7 +18,7 @@ from actors.devnode.chain.chain import Dropped, Source, SubmitResult, Unsound, W
 from actors.devnode.chain.records import TransactionRecord
 from actors.devnode.encoding.wire import Malformed
 
-ARRIVALS_KEPT = 50_000
+ARRIVALS_KEPT = 30_000
 LEGS = {Source.RPC: "local_rpc", Source.BUNDLE: "jito", Source.TPU: "tpu_quic"}
 
 
@@ -32,7 +32,7 @@ class Fate(Enum):
     LANDED = "landed"  # It is in a block, successful or not.
 
 
-class Arrival(msgspec.Struct):
+class Arrival(msgspec.Struct, gc=False):
     number: int  # From 1, in the order of arrival.
     source: Source
     signature: Signature

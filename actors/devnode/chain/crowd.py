@@ -42,7 +42,7 @@ class CrowdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     units: Annotated[int, msgspec.Meta(ge=10_000, le=1_400_000)] = 1_000_000  # That each transaction asks for.
     median_price: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 10_000  # Micro-lamports a unit.
     spread: Annotated[float, msgspec.Meta(ge=0, le=5)] = 1.0  # Standard deviation of the price's logarithm.
-    burst_slots: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
+    burst_slots: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
     accounts: tuple[str, ...] = ()  # Accounts that a share of the transactions writes, one each.
     account_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
 

@@ -35,7 +35,7 @@ def blocks(led: LedNode, slots: int) -> list[list[int]]:
 def test_blocks_are_as_full_as_the_load(led: LedNode) -> None:
     """Over many slots the crowd fills its share, in no block more than the limit, and more in some than in others."""
     led.node.crowd.settings = CrowdSettings(load=0.5, seed=3)
-    counts = [len(prices) for prices in blocks(led, 400)]
+    counts = [len(prices) for prices in blocks(led, 150)]
     assert 0.4 < mean(counts) / 60 < 0.6 and max(counts) <= 60 and max(counts) > 1.3 * mean(counts)
 
 

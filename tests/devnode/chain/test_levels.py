@@ -9,6 +9,7 @@ from solders.pubkey import Pubkey
 from actors.devnode.chain.blockhashes import BLOCKHASH_VALID_BLOCKS
 from actors.devnode.chain.chain import ForkEnd
 from actors.devnode.chain.commitment import Commitment, Sealed, SlotLevels
+from actors.devnode.chain.fee_cache import FeeCache
 from actors.devnode.encoding.addresses import SYSVAR_CLOCK
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import ROOT_DEPTH
@@ -126,3 +127,10 @@ def test_expired_hashes_agree_with_what_was_told_before(led: LedNode) -> None:
     after = led.restarted()
     assert after.call("getBlockHeight", {"commitment": "processed"}) >= height
     after.close()
+
+
+def test_a_price_without_units_is_no_price() -> None:
+    """A transaction that asks for no units pays no price a unit, so it does not make the lowest one."""
+    fees = FeeCache()
+    fees.add_block(1_000, [(None, ("crowded",)), (7, ("crowded",)), (9, ())])
+    assert fees.recent([]) == [(1_000, 7)]
