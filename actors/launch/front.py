@@ -25,6 +25,7 @@ from actors.gateway.headers import CORS
 from actors.identity.client_addresses import front_token
 from actors.launch.front_config import PAGE_CODES, ConfigurationDiffers, FrontSettings
 from actors.launch.front_process import SETTINGS_FILE, close_folder
+from actors.local_servers.private_files import write_private
 
 PROGRAM = "haproxy"
 _PAGES = "pages"
@@ -68,10 +69,10 @@ def install(folder: Path, config: Config, host: str | None) -> Path:
         (pages / f"{code}.http").write_bytes(page(code))
     settings = settings_of(config, pages, host)
     path, program = folder / SETTINGS_FILE, folder / PROGRAM
-    _write(path, json.dumps(asdict(settings)), 0o600)
+    write_private(path, json.dumps(asdict(settings)))
     # -I -S: only the standard library, and no settings from the environment.
     words = (sys.executable, "-I", "-S", "-c", _START, str(Path(actors.__file__).parents[1]), str(path))
-    _write(program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', 0o700)
+    write_private(program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', 0o700)
     return program
 
 
@@ -208,16 +209,6 @@ def _check_room_for_socket(folder: Path) -> None:
     if longest > _SOCKET_PATH_MAX:
         room = _SOCKET_PATH_MAX - (longest - len(str(folder)))
         raise FrontUnusable(f"{folder} is too long for the sockets in it: name a folder of at most {room} characters")
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Write the file as a whole, because HAProxy may be reloading."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.unlink(missing_ok=True)
-    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-        file.write(text)
-    scratch.chmod(mode)
-    scratch.replace(path)
 
 
 def _main(arguments: list[str]) -> int:

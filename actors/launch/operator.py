@@ -7,7 +7,7 @@ Not here: the rules; the account's owner applies them, through ordinary actor ca
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,7 @@ class Instance:
 
 
 def announce(run_folder: Path, instance: Instance) -> None:
-    text = json.dumps(
-        {
-            "ray_address": instance.ray_address,
-            "shard_actors": instance.shard_actors,
-            "http_url": instance.http_url,
-            "pid": instance.pid,
-        }
-    )
-    (run_folder / _INSTANCE).write_text(text, encoding="utf-8")
+    (run_folder / _INSTANCE).write_text(json.dumps(asdict(instance)), encoding="utf-8")
 
 
 def withdraw(run_folder: Path) -> None:

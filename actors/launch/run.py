@@ -27,6 +27,7 @@ from actors.launch.screen import Ready, Screen
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
+from actors.local_servers.private_files import write_private
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
 from actors.telemetry.metrics_page import metrics_port, metrics_url, place_metrics_page
@@ -254,7 +255,7 @@ class _Run:
                 "data_dir": str(self._data.path),
                 "pids": cluster.process_table(),
             }
-            _write_whole(self._options.ready_file, json.dumps(content, indent=2))
+            write_private(self._options.ready_file, json.dumps(content, indent=2))
         seconds = self._clock.monotonic() - self._began
         nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.settled_nodes)
         self._screen.ready(Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds))
@@ -271,12 +272,3 @@ async def _until_healthy(http_url: str, stop: Stop) -> None:
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 pass  # Not listening yet, or still starting.
             await asyncio.sleep(0.1)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write the file as a whole, so that no reader sees a part of it. It holds the demo wallet's secret."""
-    scratch = path.with_name(path.name + ".new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    scratch.replace(path)

@@ -11,7 +11,6 @@ on the embedded chain, whose money is worth nothing, a key that the local run ma
 
 import asyncio
 import base64
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from solders.transaction import VersionedTransaction
 from actors import addresses
 from actors.config import Config, ConfigError, environment_name
 from actors.deposits.x402_sponsor_key import SALT_BYTES, SEED_BYTES, SponsorKeyError, key_text, parse_key, seal, unseal
+from actors.local_servers.private_files import write_private
 from actors.x402_types import mint_of
 
 KEY_FILE = "sponsor.json"
@@ -100,17 +100,11 @@ def with_sponsor(config: Config, secrets_folder: Path | None, local_seed: bytes 
 
 
 def write_sealed(path: Path, seed: bytes, passphrase: str) -> None:
-    """Write the sealed key as a whole, readable by its owner only. A previous file is renamed and kept."""
+    """Write the sealed key as a whole, readable by its owner only. A copy of a previous file is kept."""
     text = seal(seed, passphrase, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(_NONCE_BYTES))
-    scratch = path.with_suffix(".new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     if path.exists():
-        path.replace(path.with_suffix(".previous.json"))
-    scratch.replace(path)
+        write_private(path.with_suffix(".previous.json"), path.read_text(encoding="utf-8"))
+    write_private(path, text)
 
 
 def new_seed() -> bytes:

@@ -5,13 +5,13 @@ Not here: their use.
 """
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from nacl.signing import SigningKey
 
+from actors.local_servers.private_files import write_private
 from actors.units import base58_text
 
 FILE = "local.json"
@@ -53,7 +53,7 @@ def load_or_make(folder: Path) -> LocalSecrets:
     else:
         kept = {name: secrets.token_hex(32) for name in ("cluster_secret", "ray_token", "deposit", "sponsor", "demo")}
         kept["demo_api_key"] = None
-        _write(path, kept)
+        write_private(path, json.dumps(kept))
     return LocalSecrets(
         cluster_secret=kept["cluster_secret"],
         ray_token=kept["ray_token"],
@@ -69,7 +69,7 @@ def keep_demo_api_key(folder: Path, api_key: str) -> None:
     path = folder / FILE
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["demo_api_key"] = api_key
-    _write(path, kept)
+    write_private(path, json.dumps(kept))
 
 
 def replace_sponsor(folder: Path, seed: bytes) -> Path:
@@ -78,15 +78,5 @@ def replace_sponsor(folder: Path, seed: bytes) -> Path:
     path = folder / FILE
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["sponsor_previous"], kept["sponsor"] = kept["sponsor"], seed.hex()
-    _write(path, kept)
+    write_private(path, json.dumps(kept))
     return path
-
-
-def _write(path: Path, content: dict[str, str | None]) -> None:
-    scratch = path.with_suffix(".new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)

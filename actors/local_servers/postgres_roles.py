@@ -8,10 +8,11 @@ own PostgreSQL (launch/roles.sql).
 """
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+
+from actors.local_servers.private_files import write_private
 
 OWNER, PRODUCT = "ledger_owner", "ledger_gateway"
 FILE = "postgres.json"
@@ -38,13 +39,7 @@ def load(folder: Path) -> Passwords | None:
 def make(folder: Path) -> Passwords:
     """Make new passwords, and write them to the folder before they are used, readable by its owner only."""
     made = Passwords(secrets.token_hex(_PASSWORD_BYTES), secrets.token_hex(_PASSWORD_BYTES))
-    scratch = folder / f"{FILE}.new"
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({OWNER: made.owner, PRODUCT: made.product}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(folder / FILE)
+    write_private(folder / FILE, json.dumps({OWNER: made.owner, PRODUCT: made.product}))
     return made
 
 

@@ -1,8 +1,6 @@
 """Guards how a run refuses to start, and the file that tells others that it has."""
 
-import json
 import socket
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +86,3 @@ def test_the_data_folder_given_is_the_one_used(tmp_path: Path, monkeypatch: pyte
     config = settings(options(tmp_path)).config
     assert data_path(config, tmp_path / "given") == tmp_path / "given"
     assert data_path(config, None) == tmp_path / "set"
-
-
-def test_the_ready_file_is_whole_and_closed_to_others(tmp_path: Path) -> None:
-    """Rule: whoever waits for the ready file never sees half of it; it holds the demo wallet's secret."""
-    path = tmp_path / "ready.json"
-    run_module._write_whole(path, json.dumps({"http_url": "x"}))
-    assert json.loads(path.read_text()) == {"http_url": "x"}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(tmp_path.iterdir()) == [path]

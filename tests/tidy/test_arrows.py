@@ -22,7 +22,15 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 # What others may import of a context, beside its api.py. Wiring may import all.
 OPEN = {
     # Tools without rules of their own: each module is used as it is.
-    "local_servers": {"child_processes", "datadir", "embedded_postgres", "embedded_redis", "ports", "postgres_roles"},
+    "local_servers": {
+        "child_processes",
+        "datadir",
+        "embedded_postgres",
+        "embedded_redis",
+        "ports",
+        "postgres_roles",
+        "private_files",
+    },
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
     "http_server": {"exchange", "responses", "server"},
