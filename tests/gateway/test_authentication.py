@@ -1,10 +1,12 @@
 """Guards the way to the pipeline: floods of refused calls are turned away here, and nobody else is (hostile row 50)."""
 
+import ast
 import json
 
 import pytest
 
 from actors.errors import Err
+from tests.tidy.sources import product
 
 from .payment_doubles import Desk, header_v2
 from .test_short_way import Client
@@ -182,3 +184,14 @@ async def test_row_50_bulk_requests_count_as_well():
         told_to_wait(responses[-1])
         world.clock.advance(1)
         assert [(await world.rpc(None, body, path)).status_code for _ in range(6)] == [402] * 5 + [429]
+
+
+def test_every_door_authenticates_in_one_place():
+    """Whoever else read credentials or settled payments would have rules of its own for who is who."""
+    callers = {
+        source.path
+        for source in product()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("prove", "verify_wallet")
+    }
+    assert callers == {"actors/gateway/authentication.py", "actors/identity/proofs.py"}
