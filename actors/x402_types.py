@@ -89,7 +89,7 @@ class BlockhashHint:
     last_valid_block_height: int
 
 
-class PaymentDesk(Protocol):
+class PaymentSettler(Protocol):
     """Settles x402 payments. Each payment is settled at most once, however often it is brought."""
 
     def hint(self) -> BlockhashHint | None:

@@ -1,6 +1,6 @@
 """Settles one x402 payment while its payer waits: check, claim, simulate, co-sign, send, wait, credit.
 
-Implements: actors/x402_types.py, PaymentDesk; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
+Implements: actors/x402_types.py, PaymentSettler; interface, "Payment settlement"; decisions 3.6; hostile inputs 24, 25
 and 52. The shell: it awaits and stores. x402_rules.py decides which transactions are payments, x402_sponsor_limits.py
 which fees the sponsor pays, and x402_states.py the next step of a claimed payment.
 

@@ -11,7 +11,7 @@ from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
 from actors.gateway.address_limits import AddressLimits
-from actors.gateway.payments import PaymentDoor
+from actors.gateway.payments import RequestPayments
 from actors.gateway.refusal_limits import RefusalLimits, Wait
 from actors.gateway.requests import Caller, Client, RefusedCaller, Request
 from actors.gateway.sign_in import SignIn
@@ -29,7 +29,7 @@ class Authenticator:
         sign_in: SignIn,
         limits: RefusalLimits,
         addresses: AddressLimits,
-        payments: PaymentDoor,
+        payments: RequestPayments,
     ) -> None:
         self._identity, self._clock, self._sign_in, self._limits = identity, clock, sign_in, limits
         self._addresses, self._payments = addresses, payments

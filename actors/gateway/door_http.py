@@ -24,7 +24,7 @@ from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.payment_terms import TermsByPath
-from actors.gateway.payments import PaymentDoor
+from actors.gateway.payments import RequestPayments
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.replies import ErrorReplies, Response
@@ -44,7 +44,7 @@ from actors.gateway.requests import (
     read_body,
     too_long,
 )
-from actors.gateway.routes import PUBLIC_PAGES, DepositDesk, Routes, StatusPages
+from actors.gateway.routes import PUBLIC_PAGES, DepositConfirmer, Routes, StatusPages
 from actors.gateway.sign_in import SignIn
 from actors.http_server.exchange import HttpRequest
 from actors.identity.client_addresses import TrustedProxies, front_token
@@ -52,7 +52,7 @@ from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import Node
-from actors.x402_types import PaymentDesk
+from actors.x402_types import PaymentSettler
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ class Dependencies:
     # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
     # here. False: the header of a request is a client's, and is ignored.
     ids_from_edge: bool = False
-    payment_desk: PaymentDesk | None = None  # None: x402 payments are not taken.
-    deposits: DepositDesk | None = None  # None: there is no deposit wallet.
+    payment_settler: PaymentSettler | None = None  # None: x402 payments are not taken.
+    deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
 
@@ -91,16 +91,16 @@ class HttpDoor:
 
     def __init__(self, dependencies: Dependencies) -> None:
         config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
-        gateway, desk, randomness = config.gateway, dependencies.payment_desk, dependencies.randomness
+        gateway, settler, randomness = config.gateway, dependencies.payment_settler, dependencies.randomness
         edge = dependencies.edge or randomness(EDGE_BYTES)
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         secret = config.storage.cluster_secret.get_secret_value().encode()
         public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
         sign_in = SignIn(config.payments, public_url)
-        hint = (lambda: None) if desk is None else desk.hint
+        hint = (lambda: None) if settler is None else settler.hint
         terms = TermsByPath(config.payments, public_url, sign_in, randomness, hint)
         errors = ErrorReplies(terms, clock.now)
-        payments = PaymentDoor(config.payments, desk, terms, metrics)
+        payments = RequestPayments(config.payments, settler, terms, metrics)
         trusted = TrustedProxies(config.identity.trusted_proxies, front_token(secret), dependencies.peers_are_clients)
         self._addresses = AddressLimits(config.identity, dependencies.identity_store, trusted, clock)
         limits = RefusalLimits(

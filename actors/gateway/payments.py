@@ -1,7 +1,7 @@
 """Takes x402 payments that come with a request: reads their headers, has them settled, and names the payer as caller.
 
 Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
-Reads and writes headers and bodies only: deposits/ verifies and settles a payment (the port is x402_types.PaymentDesk).
+Reads and writes headers and bodies only: deposits/ verifies and settles payments (port: x402_types.PaymentSettler).
 
 The payment decides whose account pays, and credentials beside it are ignored: otherwise a client whose key has no
 credits would pay and be refused again.
@@ -28,7 +28,7 @@ from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2, Caller, RefusedCaller, Request
 from actors.telemetry.metrics import Metrics
-from actors.x402_types import Lack, NotSettled, PaymentDesk, Settled, mint_of, network_of
+from actors.x402_types import Lack, NotSettled, PaymentSettler, Settled, mint_of, network_of
 
 _RECEIPTS = {2: b"payment-response", 1: b"x-payment-response"}
 _HEADER_BYTES_MAX = 16_384
@@ -47,32 +47,32 @@ class Offered(msgspec.Struct, frozen=True):
     least_base_units: int
 
 
-class PaymentDoor:
-    """desk: None where no payments are taken; their headers are then ignored."""
+class RequestPayments:
+    """settler: None where no payments are taken; their headers are then ignored."""
 
     def __init__(
-        self, payments: PaymentsConfig, desk: PaymentDesk | None, terms: TermsByPath, metrics: Metrics
+        self, payments: PaymentsConfig, settler: PaymentSettler | None, terms: TermsByPath, metrics: Metrics
     ) -> None:
-        self._payments, self._desk, self._terms, self._metrics = payments, desk, terms, metrics
+        self._payments, self._settler, self._terms, self._metrics = payments, settler, terms, metrics
         self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
 
     @property
     def takes_payments(self) -> bool:
-        return self._desk is not None and self._payments.sponsor_pubkey is not None
+        return self._settler is not None and self._payments.sponsor_pubkey is not None
 
     async def take(self, request: Request, address: str, now: int) -> Caller | RefusedCaller:
         """Settle the payment that a request came with. Its payer is the caller, with the credits that it brought.
 
         address: of the client, in the form that request limits use.
         """
-        assert self._desk is not None, "asked without payments"
+        assert self._settler is not None, "asked without payments"
         offered = read_offer(request.headers, self._payments)
         if isinstance(offered, Refusal):
             header = self._terms.of(request.path, now).header if offered.err is Err.INVALID_REQUEST else b""
             return RefusedCaller(
                 offered.err, offered.detail, headers=((b"payment-required", header),) if header else ()
             )
-        settled = self._counted(await self._desk.pay(offered.transaction, offered.least_base_units, address))
+        settled = self._counted(await self._settler.pay(offered.transaction, offered.least_base_units, address))
         if isinstance(settled, NotSettled):
             return self._refused(offered.version, settled)
         receipt = {
@@ -118,11 +118,11 @@ class PaymentDoor:
         """Answer POST /x402/settle. address: of the client."""
         if not self.takes_payments:
             return self._settle_answer(503, "settlement_not_configured", "this service settles no payments")
-        assert self._desk is not None
+        assert self._settler is not None
         transaction = _read_settle_body(body)
         if isinstance(transaction, str):
             return self._settle_answer(400, "invalid_request", transaction)
-        settled = self._counted(await self._desk.relay(transaction, address))
+        settled = self._counted(await self._settler.relay(transaction, address))
         if isinstance(settled, Settled):
             return self._settle_answer(200, "confirmed", _TO_BE_CREDITED, settled.signature)
         if settled.lack is Lack.PENDING:

@@ -34,7 +34,7 @@ from actors.gateway import account_pages, headers
 from actors.gateway.address_limits import AddressLimits
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import Header
-from actors.gateway.payments import PaymentDoor
+from actors.gateway.payments import RequestPayments
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Caller, RefusedCaller, Request
 from actors.identity import challenge, endpoints
@@ -67,7 +67,7 @@ class StatusPages(Protocol):
     def capabilities(self) -> dict[str, Any]: ...
 
 
-class DepositDesk(Protocol):
+class DepositConfirmer(Protocol):
     """The watcher of deposits: looks up a transfer on the chain."""
 
     async def confirm(self, signature: bytes, pubkey: bytes, balance: int | None) -> DepositConfirmation | Refusal:
@@ -87,9 +87,9 @@ class Routes:
         randomness: Callable[[int], bytes],
         authenticator: Authenticator,
         errors: ErrorReplies,
-        payments: PaymentDoor,
+        payments: RequestPayments,
         addresses: AddressLimits,
-        deposits: DepositDesk | None,
+        deposits: DepositConfirmer | None,
         discovery: dict[str, Any],
     ) -> None:
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"

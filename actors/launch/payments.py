@@ -29,15 +29,15 @@ _CONNECTIONS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Payments:
-    """desk: what the doors ask."""
+    """The parts of taking payments. settler: for the gateway."""
 
-    desk: Settler
+    settler: Settler
     recovery: PaymentRecovery
     pool: asyncpg.Pool
 
     async def close(self) -> None:
         await self.recovery.stop()
-        await self.desk.drain()
+        await self.settler.drain()
         await self.pool.close()
 
 

@@ -81,7 +81,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         clock,
         edge=edge,
         ids_from_edge=True,
-        payment_desk=payments.desk if payments else None,
+        payment_settler=payments.settler if payments else None,
         deposits=deposits,
         peers_are_clients=front.peers_are_clients(os.environ),
         metrics=metrics,

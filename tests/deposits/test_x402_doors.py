@@ -50,7 +50,7 @@ class Doors:
         accounts: Any = InProcessAccounts(self.world.shard)
         return HttpDoor(
             Dependencies(
-                config, accounts, self.node, self.identity_store, Pages(), self.world.clock, payment_desk=settler
+                config, accounts, self.node, self.identity_store, Pages(), self.world.clock, payment_settler=settler
             )
         )
 

@@ -17,7 +17,7 @@ HINT = BlockhashHint("11111111111111111111111111111111", 321)
 
 
 class Desk:
-    """x402_types.PaymentDesk: credits `payer` through the real owner of accounts, or answers `lack`."""
+    """x402_types.PaymentSettler: credits `payer` through the real owner of accounts, or answers `lack`."""
 
     def __init__(self) -> None:
         self.world: World | None = None

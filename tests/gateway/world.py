@@ -25,7 +25,7 @@ from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream.replies import Node
-from actors.x402_types import PaymentDesk
+from actors.x402_types import PaymentSettler
 from tests.accounts.memory_store import MemoryAccountStore
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -146,7 +146,7 @@ class World:
         self,
         node: Node | None = None,
         identity_store: IdentityStore | None = None,
-        desk: PaymentDesk | None = None,
+        desk: PaymentSettler | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -183,7 +183,7 @@ class World:
                 self.identity_store,
                 Pages(),
                 self.clock,
-                payment_desk=desk,
+                payment_settler=desk,
                 deposits=settings.get("deposits"),
                 peers_are_clients=settings.get("peers_are_clients", True),
                 metrics=self.metrics,
@@ -248,7 +248,7 @@ def constant(response: httpx.Response) -> str:
 async def a_world(
     node: Node | None = None,
     identity_store: IdentityStore | None = None,
-    desk: PaymentDesk | None = None,
+    desk: PaymentSettler | None = None,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """settings: by branch, as `accounts={"concurrency": 3}`."""

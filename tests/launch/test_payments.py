@@ -100,7 +100,7 @@ async def test_a_payment_outlives_the_replica_that_took_it(
         payer = await a_payer(url, session)
         raw = await a_payment(chain, payer)
         began = clock.monotonic()
-        found = await parts.desk.pay(raw, 100_000, "")
+        found = await parts.settler.pay(raw, 100_000, "")
         assert isinstance(found, Settled), found
         assert clock.monotonic() - began < 4
         assert (found.payer, found.credits_added) == (str(payer.pubkey()), 10_000)
@@ -110,7 +110,7 @@ async def test_a_payment_outlives_the_replica_that_took_it(
         assert again is not None
         await again.pool.execute("UPDATE x402_payments SET look_at_ms = 0 WHERE state < 10")
         await ended(again, 10)
-        repeat = await again.desk.pay(raw, 100_000, "")
+        repeat = await again.settler.pay(raw, 100_000, "")
         assert not isinstance(repeat, Settled) and repeat.reason == "duplicate_settlement"
         assert repeat.signature == found.signature
         await again.recovery.look_at_balance()
