@@ -14,10 +14,10 @@ from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.identity.signatures import parse_signature
 from actors.units import base58_text, usdc_text
+from actors.x402_types import network_of
 
 _DAY_SECONDS = 86_400
 _SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of its transaction.
-_NETWORK_NAMES = {"mainnet": "solana", "devnet": "solana-devnet", None: "solana"}
 _ATTRIBUTION = "USDC must be sent from the same wallet public key that activates the account"
 _PAGE_LIMIT, _PAGE_LIMIT_MAX, _PAGE_OFFSET_MAX = 50, 500, 1_000_000
 _REF_CODE_CHARACTERS_MAX = 64
@@ -79,7 +79,7 @@ def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, A
         "deposit_address": deposit_address,
         "funding": {
             "asset": "USDC",
-            "network": _NETWORK_NAMES[payments.network],
+            "network": network_of(payments).v1,
             "deposit_address": deposit_address,
             "credits_per_usdc": payments.credits_per_usdc,
             "credit_expiry_seconds": payments.credit_expiry_days * _DAY_SECONDS,
