@@ -35,7 +35,7 @@ _RELEASED = int(Outcome.RELEASED)
 _GONE = int(Outcome.CLIENT_GONE)
 
 
-class Abandoned:
+class CancelledRequests:
     """client: of the request; None where a cancelled request always means that its client left."""
 
     def __init__(self, accounts: AccountsClient, clock: Clock, metrics: Metrics) -> None:

@@ -32,16 +32,16 @@ from actors.gateway.requests import (
     WATCHED,
     AsgiClient,
     ClientLeftError,
-    Looks,
+    HeaderFacts,
     Receive,
     Request,
     Scope,
     Send,
     answer_other,
-    look,
     peer_of,
     raw_path,
     read_body,
+    read_headers,
     too_long,
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositConfirmer, Routes, StatusPages
@@ -57,7 +57,7 @@ from actors.x402_types import PaymentSettler
 logger = logging.getLogger(__name__)
 
 _WATCHED = WATCHED - {b"content-length"}  # Which says nothing where it occurs once.
-_PLAIN_LOOKS = Looks()
+_PLAIN = HeaderFacts()
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *bulk_requests.ROWS)]
@@ -140,19 +140,19 @@ class HttpDoor:
             await answer_other(scope, receive, send)
             return
         sent, path = scope["headers"], raw_path(scope)
-        looks = look(sent)
+        facts = read_headers(sent)
         client = AsgiClient(sent, peer_of(scope), receive)
-        request_id = looks.edge_id.decode("latin-1") if self._ids_from_edge and looks.edge_id else self._next_id()
-        request = Request(scope["method"], path, scope["query_string"], sent, b"", request_id, client, looks.pays)
+        request_id = facts.edge_id.decode("latin-1") if self._ids_from_edge and facts.edge_id else self._next_id()
+        request = Request(scope["method"], path, scope["query_string"], sent, b"", request_id, client, facts.pays)
         try:
-            response = await self._answer(request, receive, looks.fault)
+            response = await self._answer(request, receive, facts.fault)
         except ClientLeftError:
             return
         except Exception:  # The client gets an answer with an id that the operator finds in the log.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
-        self._complete(response, request_id, looks, path not in PUBLIC_PAGES)
-        await self.late.send(send, response, looks)
+        self._complete(response, request_id, facts, path not in PUBLIC_PAGES)
+        await self.late.send(send, response, facts)
 
     async def _answer(self, request: Request, receive: Receive, fault: Refusal | None) -> Response:
         """Read the body, and hand the request to the door of its path. fault: of the body's framing."""
@@ -187,11 +187,11 @@ class HttpDoor:
         if target not in door_rpc.PATHS and (b"#" in target or target.partition(b"?")[0] not in door_rpc.PATHS):
             return False
         if len(sent) == len(request.by_name) and _WATCHED.isdisjoint(request.by_name):
-            request.notes = _PLAIN_LOOKS
+            request.notes = _PLAIN
             return True
-        request.notes = looks = look(sent)
-        looks.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
-        return looks.fault is None and not looks.pays
+        request.notes = facts = read_headers(sent)
+        facts.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
+        return facts.fault is None and not facts.pays
 
     async def answer(self, posted: HttpRequest) -> Response:
         """Answer a request that it takes. Raises nothing but the cancellation of a request whose client left."""
@@ -213,12 +213,12 @@ class HttpDoor:
 
     def refused(self, reason: str, status: int) -> Response:
         """Answer a request that was not read to its end; its connection is closed."""
-        return self._cut_short(Refusal(Err.INVALID_REQUEST, reason), Looks(), status)
+        return self._cut_short(Refusal(Err.INVALID_REQUEST, reason), HeaderFacts(), status)
 
-    def _cut_short(self, refusal: Refusal, looks: Looks, status: int | None = None) -> Response:
+    def _cut_short(self, refusal: Refusal, facts: HeaderFacts, status: int | None = None) -> Response:
         request_id = self._next_id()
         response = replies.closing(refusal, request_id, status)
-        self._complete(response, request_id, looks)
+        self._complete(response, request_id, facts)
         return response
 
     def start_over(self, edge: bytes) -> None:
@@ -227,15 +227,15 @@ class HttpDoor:
 
     # --- both ways
 
-    def _complete(self, response: Response, request_id: str, looks: Looks, shows_id: bool = True) -> None:
+    def _complete(self, response: Response, request_id: str, facts: HeaderFacts, shows_id: bool = True) -> None:
         """Add the headers that every answer has. shows_id: X-Request-Id too, which public pages do without."""
         response.id = request_id
         for constant in response.refused:
             self._metrics.refusals.add((constant,))
         added = response.headers
-        if shows_id and not (self._ids_from_edge and looks.edge_id):
+        if shows_id and not (self._ids_from_edge and facts.edge_id):
             added.append((b"x-request-id", request_id.encode()))
-        if looks.browser:
+        if facts.browser:
             added += headers.CORS
         if response.status != 204:
             length = len(response.body) + sum(map(len, response.parts))

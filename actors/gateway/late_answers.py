@@ -18,7 +18,7 @@ from actors.calls import SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway import answers, replies
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks, Send
+from actors.gateway.requests import HeaderFacts, Send
 from actors.http_server.exchange import AnswerWithdrawn
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _WITHDRAWN = Refusal(
 class LateAnswers:
     """complete: adds the headers that every answer has."""
 
-    def __init__(self, accounts: AccountsClient, complete: Callable[[Response, str, Looks], None]) -> None:
+    def __init__(self, accounts: AccountsClient, complete: Callable[[Response, str, HeaderFacts], None]) -> None:
         self._accounts, self._complete = accounts, complete
 
     def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
@@ -40,12 +40,12 @@ class LateAnswers:
             return self._accounts.may_leave(charges[0])
         return all(self._accounts.may_leave(charge) for charge in charges)
 
-    async def confirmed(self, response: Response, looks: Looks) -> Response:
+    async def confirmed(self, response: Response, facts: HeaderFacts) -> Response:
         """Where it may not: the response, if its charges stand, or a 503 in its place. It must be written at once."""
         if await self._confirm(response.charges):
             return response
         refused = replies.plain(_WITHDRAWN, response.id)
-        self._complete(refused, response.id, looks)
+        self._complete(refused, response.id, facts)
         return refused
 
     async def _confirm(self, charges: Sequence[SettleRequest]) -> bool:
@@ -73,11 +73,11 @@ class LateAnswers:
         for charge in charges:
             self._accounts.delivered(charge.pubkey, charge.operation)
 
-    async def send(self, send: Send, response: Response, looks: Looks) -> None:
+    async def send(self, send: Send, response: Response, facts: HeaderFacts) -> None:
         """Send a response by way of ASGI, and say that it was delivered."""
         charges = response.charges
         if charges and not self.may_leave(charges):
-            response = await self.confirmed(response, looks)
+            response = await self.confirmed(response, facts)
             charges = response.charges
         await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
         try:

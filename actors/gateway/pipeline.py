@@ -33,7 +33,7 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.admission import AdmittedCall, admit
-from actors.gateway.cancelled_requests import Abandoned
+from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
@@ -111,7 +111,7 @@ class Pipeline:
         self._in_flight = 0
         self._in_flight_max = in_flight_max
         self._metrics = metrics or Metrics()
-        self._abandoned = Abandoned(accounts, clock, self._metrics)
+        self._cancelled = CancelledRequests(accounts, clock, self._metrics)
 
     async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, client: Client | None = None) -> Replies:
         """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
@@ -134,7 +134,7 @@ class Pipeline:
             try:
                 held = await self._accounts.hold(request)
             except asyncio.CancelledError:
-                self._abandoned.hold(request)
+                self._cancelled.hold(request)
                 raise
             if held.refusal is not None:
                 return self._counted(proof, client, _whole(held))
@@ -183,7 +183,7 @@ class Pipeline:
 
     async def drain(self) -> None:
         """Wait for what is still being settled for callers who left."""
-        await self._abandoned.drain()
+        await self._cancelled.drain()
 
     # --- the steps
 
@@ -214,7 +214,7 @@ class Pipeline:
         try:
             return await self._accounts.hold(request)
         except asyncio.CancelledError:
-            self._abandoned.hold(request)
+            self._cancelled.hold(request)
             raise
 
     async def _carry_out_all(self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None) -> Replies:
@@ -235,14 +235,14 @@ class Pipeline:
 
         def give_up(item: AdmittedCall, granted: Granted, index: int) -> None:
             operation = operation_at(granted.operation, index)
-            self._abandoned.call(_release_of(item, operation, granted.held, granted.held_at))
+            self._cancelled.call(_release_of(item, operation, granted.held, granted.held_at))
 
         batch = BatchRun(admitted, hold, carry_out, give_up)
         try:
             held = await batch.run()
         except asyncio.CancelledError:
             posted = [end.charge for end in batch.results if isinstance(end, Reply) and end.charge is not None]
-            self._abandoned.answers(posted, client)
+            self._cancelled.answers(posted, client)
             raise
         if held.refusal is not None:
             return _whole(held)
@@ -270,7 +270,7 @@ class Pipeline:
         except _TakenOver:
             raise asyncio.CancelledError from None
         except BaseException:
-            self._abandoned.call(_release_of(admitted, operation, held, held_at))
+            self._cancelled.call(_release_of(admitted, operation, held, held_at))
             raise
         charged, outcome = ending.charged, ending.outcome
         settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, charged, outcome, held_at)
@@ -290,7 +290,7 @@ class Pipeline:
         except OwnerUnavailable:
             settled = SettleReply(False, 0)
         except asyncio.CancelledError:
-            self._abandoned.post(settle, client)
+            self._cancelled.post(settle, client)
             raise
         if settled.ok:
             return Reply(raw_id, answer, None, settled.credits_remaining, settle, message)
@@ -311,7 +311,7 @@ class Pipeline:
         except OwnerUnavailable:
             self._accounts.void(settle)
         except asyncio.CancelledError:
-            self._abandoned.call(settle)
+            self._cancelled.call(settle)
             raise
         return Reply(raw_id, answer if refusal is None else None, refusal, remaining, None, message)
 
@@ -322,7 +322,7 @@ class Pipeline:
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
-            self._abandoned.send(call, plan.ceiling, settle)
+            self._cancelled.send(call, plan.ceiling, settle)
             raise _TakenOver from None
 
     def _take_operations(self, count: int) -> bytes:

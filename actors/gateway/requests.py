@@ -105,7 +105,7 @@ def raw_path(scope: Scope) -> bytes:
     return scope["path"].encode() if path is None else path.partition(b"?")[0]
 
 
-class Looks(msgspec.Struct):
+class HeaderFacts(msgspec.Struct):
     """The findings of one pass over the headers. edge_id: X-Request-Id, which is used only from a trusted layer."""
 
     browser: bool = False  # It sent an Origin.
@@ -114,30 +114,30 @@ class Looks(msgspec.Struct):
     pays: bool = False  # It came with an x402 payment, of either version.
 
 
-def look(headers: list[tuple[bytes, bytes]]) -> Looks:
+def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
     """Read the headers in one pass, on every call."""
     lengths = 0
     chunked = compressed = False
-    looks = Looks()
+    facts = HeaderFacts()
     for name, value in headers:
         if name in WATCHED:
             if name == b"content-length":
                 lengths += 1
             elif name == b"origin":
-                looks.browser = True
+                facts.browser = True
             elif name == b"x-request-id":
-                looks.edge_id = value
+                facts.edge_id = value
             elif name == b"transfer-encoding":
                 chunked = True
             elif name in _PAYMENTS:
-                looks.pays = True
+                facts.pays = True
             else:
                 compressed = value.strip().lower() not in (b"", b"identity")
     if lengths + chunked > 1:
-        looks.fault = _AMBIGUOUS
+        facts.fault = _AMBIGUOUS
     elif compressed:
-        looks.fault = _COMPRESSED
-    return looks
+        facts.fault = _COMPRESSED
+    return facts
 
 
 async def read_body(receive: Receive, bytes_max: int) -> bytes | Refusal:

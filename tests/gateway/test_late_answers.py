@@ -12,7 +12,7 @@ from actors.accounts.api import SetLimits
 from actors.gateway.answers import LARGE_BYTES
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.replies import Response
-from actors.gateway.requests import Looks
+from actors.gateway.requests import HeaderFacts
 
 from .doubles import PROOF, OneAccount, ScriptedNode, a_call, pipeline_of
 from .test_answers import large
@@ -128,9 +128,9 @@ async def test_what_is_not_confirmed_is_voided_whole() -> None:
     done = await pipeline.batch(PROOF, [a_call("getSlot"), a_call("getSlot")])
     charges = [item.charge for item in done.items if item.charge is not None]
     late, response = LateAnswers(account, lambda *_: None), Response(200, b"", charges=charges)
-    assert late.may_leave(charges) and await late.confirmed(response, Looks()) is response
+    assert late.may_leave(charges) and await late.confirmed(response, HeaderFacts()) is response
     account.in_doubt = {charges[1].operation}
-    assert not late.may_leave(charges) and (await late.confirmed(response, Looks())).status == 503
+    assert not late.may_leave(charges) and (await late.confirmed(response, HeaderFacts())).status == 503
     assert account.voided == charges
 
 

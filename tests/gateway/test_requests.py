@@ -1,7 +1,7 @@
 import pytest
 
 from actors.errors import Err, Refusal
-from actors.gateway.requests import ClientLeftError, look, raw_path, read_body
+from actors.gateway.requests import ClientLeftError, raw_path, read_body, read_headers
 
 
 def receiving(*messages):
@@ -54,20 +54,20 @@ async def test_a_client_that_leaves_while_sending_is_not_answered():
 )
 def test_row_7_ambiguous_and_compressed_bodies_are_refused(headers, good):
     """Hostile input 7: smuggling shapes and gzip bodies are 400; the hash is over raw bytes."""
-    fault = look(headers).fault
+    fault = read_headers(headers).fault
     assert (fault is None) is good
     assert fault is None or fault.err is Err.INVALID_REQUEST
 
 
 def test_a_browser_is_known_by_its_origin():
     """Only browsers need CORS headers on an answer."""
-    assert look([(b"origin", b"https://x")]).browser
-    assert not look([(b"host", b"x")]).browser
+    assert read_headers([(b"origin", b"https://x")]).browser
+    assert not read_headers([(b"host", b"x")]).browser
 
 
 def test_an_edges_id_is_found():
     """Whether it is believed is configuration; a client's own is not."""
-    assert look([(b"x-request-id", b"abc")]).edge_id == b"abc"
+    assert read_headers([(b"x-request-id", b"abc")]).edge_id == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_row_6_the_path_is_the_clients_own_bytes(scope, path):
 )
 def test_a_request_that_comes_with_a_payment_is_noticed(name, pays):
     """Both versions of x402; everybody else takes the path without looking for one."""
-    assert look([(b"accept", b"*/*"), (name, b"x")]).pays is pays
+    assert read_headers([(b"accept", b"*/*"), (name, b"x")]).pays is pays
