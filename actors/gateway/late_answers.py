@@ -1,12 +1,12 @@
-"""Paid answers that leave late: only if their charges still stand.
+"""Sends paid answers that are late only if their charges still stand.
 
 Implements: decisions, money rule 2; hostile input 57. A shell.
-The owner of an account refunds charges whose answers a replica did not deliver in time, when it was out of touch with
-that replica. So a replica asks, in the moment before an answer leaves, whether it was in touch; that is a comparison of
-times. Only where it was not does it ask the owner, and answers with 503 where the charge is withdrawn.
+When an account's owner has lost contact with a replica, it refunds the charges whose answers the replica did not
+deliver in time. So just before an answer leaves, the replica compares times: was the owner in contact? If not, it asks
+the owner, and answers with 503 where the charge is withdrawn.
 
-The remaining doubt is the time between that comparison and the kernel's taking of the answer. A process that is stopped
-in that very turn of its loop, for as long as it takes to be given up, may deliver an answer that is refunded.
+A gap remains between that comparison and the write to the socket: a process that is suspended in between, until the
+owner gives it up, may deliver an answer whose charge is refunded.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ class LateAnswers:
         self._accounts, self._complete = accounts, complete
 
     def may_leave(self, charges: Sequence[SettleRequest]) -> bool:
-        """Whether a paid answer may leave at once. Asked in the moment before it is written."""
+        """Whether a paid answer may leave at once. To be asked just before it is written."""
         if len(charges) == 1:  # Nearly always: a generator would cost more than the question.
             return self._accounts.may_leave(charges[0])
         return all(self._accounts.may_leave(charge) for charge in charges)
 
     async def confirmed(self, response: Response, facts: HeaderFacts) -> Response:
-        """Where it may not: the response, if its charges stand, or a 503 in its place. It must be written at once."""
+        """Confirm a response that may not leave yet. Gives it back, or a 503 in its place, to be written at once."""
         if await self._confirm(response.charges):
             return response
         refused = replies.plain(_WITHDRAWN, response.id)
@@ -49,8 +49,8 @@ class LateAnswers:
         return refused
 
     async def _confirm(self, charges: Sequence[SettleRequest]) -> bool:
-        """Whether these stay charged, after this process was out of touch with their owner; then the answer leaves at
-        once. False: they cost nothing, and the answer must not leave."""
+        """Ask the owner whether these stay charged; the answer then leaves at once. False: they are void, and it must
+        not leave."""
         confirmed = await asyncio.gather(*(self._accounts.confirm(charge) for charge in charges))
         if all(confirmed) and self.may_leave(charges):
             return True
@@ -69,12 +69,12 @@ class LateAnswers:
         return await answers.send_parts(send, response.parts, response.id, may_end if charges else None)
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None:
-        """The answers that these paid for have left."""
+        """Tell the owner that the answers to these charges have left."""
         for charge in charges:
             self._accounts.delivered(charge.pubkey, charge.operation)
 
     async def send(self, send: Send, response: Response, facts: HeaderFacts) -> None:
-        """Send a response by way of ASGI, and say that it was delivered."""
+        """Send a response by way of ASGI, and tell the owner that it is delivered."""
         charges = response.charges
         if charges and not self.may_leave(charges):
             response = await self.confirmed(response, facts)

@@ -1,12 +1,11 @@
-"""One billed call, or one batch of them, from a proof to a reply. Every door comes through here.
+"""Runs one billed call, or one batch of them, from a proof to a reply, for every door.
 
 Implements: design, section 4; decisions, money rules 1, 2, 8 and 9; hostile inputs 11, 17, 35 and 36.
-The shell: it awaits and wires. Prices and refusals are admission.py's, endings are outcomes.py's, and whether credits
-suffice is the account owner's.
+A shell: admission.py refuses and prices calls, the account's owner grants holds, outcomes.py judges answers.
 
 Two promises are kept here and nowhere else. A node's answer leaves only when the ledger has its charge: if that stays
-unknown, the answer is withheld, the caller gets 503, and the charge is voided. A hold that this replica was granted is
-ended by it whatever happens to the caller; a request that is cancelled ends call by call, by the rules of
+unknown, the answer is withheld, the caller gets 503, and the charge is voided. And every hold that this replica was
+granted is ended by it, whatever happens to the client: the calls of a cancelled request end by the rules of
 cancelled_requests.py.
 """
 
@@ -54,10 +53,10 @@ _HOLD_DETAILS = {
 
 
 class Reply(msgspec.Struct):
-    """To one call: the node's answer, or a refusal. credits_remaining: as newly known as it can be.
+    """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
 
-    charge: what was posted for the answer; the door says so to delivered() once the answer has left.
-    told: number of the message to the owner that credits_remaining is from; a later message knows more.
+    charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
+    higher numbers are newer.
     """
 
     id: bytes
@@ -69,9 +68,9 @@ class Reply(msgspec.Struct):
 
 
 class Replies(msgspec.Struct):
-    """To one request. refusal: of the whole of it, and then there are no items. figures: None when not known.
+    """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
 
-    credits_remaining: None where figures tell the rate of a caller who is not known.
+    credits_remaining: None where the account is not known, and the figures tell only a rate.
     """
 
     items: Sequence[Reply]
@@ -80,7 +79,7 @@ class Replies(msgspec.Struct):
     credits_remaining: int | None = 0
 
     def errs(self) -> list[Err]:
-        """What was refused: the whole, or those of its calls."""
+        """The refusal of the whole request, or those of its calls."""
         if self.refusal is not None:
             return [self.refusal.err]
         return [item.refusal.err for item in self.items if item.refusal is not None]
@@ -89,8 +88,8 @@ class Replies(msgspec.Struct):
 class Pipeline:
     """Belongs to one event loop. edge: random bytes of this process, which make its operation ids unique.
 
-    limits: told of every refusal, and of credentials that are good; authentication.py asks them who has to wait.
-    client, of a request: None where a cancelled request always means that its client left.
+    limits: counts every refusal and remembers good credentials; authentication.py asks it which callers have to wait.
+    client: of a request; None where a cancelled request always means that its client left.
     """
 
     def __init__(
@@ -107,16 +106,16 @@ class Pipeline:
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
         self._edge = edge
         self._operations = 0
-        self._messages = 0  # To owners; orders what they said about an account's credits.
+        self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
         self._in_flight = 0
         self._in_flight_max = in_flight_max
         self._metrics = metrics or Metrics()
         self._cancelled = CancelledRequests(accounts, clock, self._metrics)
 
     async def single(self, proof: Proof, call: Call | BadCall | AdmittedCall, client: Client | None = None) -> Replies:
-        """A single call. Its own refusals are in items[0]; refusals of the request, such as AUTH_FAILED, are not.
+        """Run a single call. A refusal of the call is in items[0]; a refusal of the request, as AUTH_FAILED, is not.
 
-        call: also admitted already, by a door whose work is not in the catalog and has a price of its own.
+        call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
         if isinstance(call, AdmittedCall):
             admitted: AdmittedCall | Refusal = call
@@ -153,7 +152,7 @@ class Pipeline:
             self._in_flight -= 1
 
     async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], client: Client | None = None) -> Replies:
-        """All calls under one hold, worked on at once, each with its own verdict and charge; replies in order."""
+        """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
         verdicts = [admit(call) if isinstance(call, Call) else call.refusal for call in calls]
         admitted = [verdict for verdict in verdicts if isinstance(verdict, AdmittedCall)]
         replies: list[Reply | None] = [
@@ -182,19 +181,19 @@ class Pipeline:
         self._edge = edge
 
     async def drain(self) -> None:
-        """Wait for what is still being settled for callers who left."""
+        """Wait for the settlements of cancelled requests."""
         await self._cancelled.drain()
 
     # --- the steps
 
     def _counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
-        """The same replies, with what they refuse counted against the caller."""
+        """Count the refusals of these replies against the caller, and give the replies back."""
         credits_remaining = done.credits_remaining or 0
         self._limits.count(proof, client, done.errs(), done.figures, credits_remaining, self._clock.now())
         return done
 
     async def _refuse(self, proof: Proof, refused: list[Reply]) -> Replies:
-        """Nothing to hold, but the credential still has to be good, and the answer carries the account's figures."""
+        """Refuse a request without a hold. Its credential has to be good, and the answer carries the figures."""
         if self._in_flight >= self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += 1
@@ -204,7 +203,7 @@ class Pipeline:
             return Replies(refused, None, None)
         finally:
             self._in_flight -= 1
-        # Telling somebody that a method does not exist serves nothing on trust, so it needs no owner.
+        # A free refusal gives nothing away, so it does not need the owner.
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
             return _whole(held)
         figures = held.figures
@@ -251,7 +250,7 @@ class Pipeline:
             Reply(item.id, None, Refusal(Err[end])) if isinstance(end, str) else end
             for item, end in zip(admitted, batch.results, strict=True)
         ]
-        # Of all that the owner has said meanwhile, the newest is told.
+        # Of the owner's figures, tell the newest.
         message, newest = max(figures, key=lambda pair: pair[0])
         known = [(message, newest.credits_remaining), *((end.told, end.credits_remaining) for end in ends)]
         return Replies(ends, None, newest, max(known)[1])
@@ -300,7 +299,7 @@ class Pipeline:
     async def _release(
         self, raw_id: bytes, answer: NodeAnswer, refusal: Refusal | None, settle: SettleRequest, held: HoldReply
     ) -> Reply:
-        """The reply is free, so it may leave even if the release stays unknown; the hold then expires by itself."""
+        """Release the hold. The reply is free, so it may leave even if the release fails; the hold then expires."""
         assert held.figures is not None
         remaining, message = held.figures.credits_remaining, 0
         self._messages = number = self._messages + 1
@@ -316,7 +315,7 @@ class Pipeline:
         return Reply(raw_id, answer if refusal is None else None, refusal, remaining, None, message)
 
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
-        """As a call, but when the caller leaves the send goes on, and is settled, without it."""
+        """Ask the node to send. When the client leaves, the send goes on and is settled without it."""
         plan = admitted.plan
         call = asyncio.ensure_future(self._node.call(plan.method, admitted.params, plan.timeout_ms))
         try:
@@ -332,7 +331,7 @@ class Pipeline:
 
 
 class _TakenOver(Exception):
-    """The caller left, and a background task now settles the call."""
+    """The client left, and a background task settles the call."""
 
 
 def _whole(held: HoldReply) -> Replies:

@@ -1,12 +1,12 @@
-"""The outermost layer of every request under Ray Serve: from Serve's HTTP server straight to the door.
+"""Leads every request under Ray Serve from Serve's HTTP server straight to the door.
 
 Implements: design, section 2 (straight to replicas); interface specification, `X-Request-Id` (one, made here);
-hostile inputs 9 and 13 (nothing of a log is the caller's to make). Plugged in by
+hostile inputs 9 and 13 (no client writes into a log). Plugged in by
 RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, Serve's own hook for ASGI middlewares.
 
 Between its HTTP server and a replica's application Serve puts two tasks, two context managers, four metrics and a log
-record per request, which measured as a third of a replica's time. The door has its own shedding, figures, ids and
-watch for clients who leave, so calls go to it directly, and POSTs of calls from the parser even (http_server/).
+record per request, which measured as a third of a replica's time. The door has its own load limit, figures, ids and
+watch for disconnections, so calls go to it directly, and POSTs of calls even from the parser (http_server/).
 Serve keeps placing, checking, replacing and draining replicas (its HTTP server waits for what is under way), and
 answers its own paths. What is given up: Serve's own request metrics, and autoscaling by them; the number of replicas
 is the operator's (gateway.replicas).
