@@ -215,7 +215,7 @@ class ShardedAccounts:
         try:
             reply: OwnerReply[Value] = await hosting.ask(handle, "ask", command)
         except hosting.ActorUnreachable as error:
-            raise OwnerUnavailable(str(error)) from error
+            raise OwnerUnavailable(f"{type(command).__name__}: {error}") from error
         return reply
 
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:

@@ -10,7 +10,6 @@ forgets.
 import asyncio
 import logging
 
-from actors.accounts.account import Account, Moment, Moved
 from actors.accounts.activations import Activations
 from actors.accounts.api import (
     AssignDeposit,
@@ -24,7 +23,6 @@ from actors.accounts.api import (
 from actors.accounts.coalesced_lookup import CoalescedLookup
 from actors.accounts.commits import GroupCommit
 from actors.accounts.deposits import (
-    decide_assignment,
     decide_bonus,
     decide_deposit,
     decide_return,
@@ -68,24 +66,19 @@ class DepositCommands:
         # The turn: nothing is awaited until everything is decided.
         moment = self._activations.moment()
         self._activations.end_due(account, moment)
-        events = self._decide(command, account, operation, moment)
-        if not events:
+        transfer, assigned = command.transfer, command.reason if isinstance(command, AssignDeposit) else None
+        event = decide_deposit(account, operation, transfer.base_units, transfer.slot, self._rate, moment, assigned)
+        if event is None:
             return refused(Err.INVALID_REQUEST, _TOO_SMALL)
-        written = [self._activations.record(account, event) for event in events]
-        deposit = events[0].deposit
-        assert deposit is not None, events
-        written += [self._activations.record(account, event) for event in decide_bonus(account, deposit, moment)]
+        written = self._activations.record(account, event)
+        deposit = event.deposit
+        assert deposit is not None, event
+        bonus = decide_bonus(account, deposit, moment)
+        if bonus is not None:
+            written = self._activations.record(account, bonus)
         receipt = DepositReceipt(pubkey, deposit.credits + deposit.bonus, account.purse.balance, False)
-        await asyncio.shield(written[-1])
+        await asyncio.shield(written)
         return OwnerReply(receipt)
-
-    def _decide(
-        self, command: CreditDeposit | AssignDeposit, account: Account, operation: bytes, moment: Moment
-    ) -> tuple[Moved, ...]:
-        base_units, slot = command.transfer.base_units, command.transfer.slot
-        if isinstance(command, CreditDeposit):
-            return decide_deposit(account, operation, base_units, slot, self._rate, moment)
-        return decide_assignment(account, operation, base_units, slot, self._rate, command.reason, moment)
 
     async def _credited_before(self, pubkey: bytes, credited: Credited) -> OwnerReply[DepositReceipt]:
         """credited.pubkey is another account only when an operator assigned the transfer. That account may have another

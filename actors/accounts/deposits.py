@@ -17,7 +17,7 @@ from actors.accounts.account import (
     deposit_key,
 )
 from actors.accounts.core import make_mark, moved
-from actors.accounts.credits import Moves, Source, plan_grant, plan_spend
+from actors.accounts.credits import Batch, Moves, Source, plan_grant, plan_spend
 from actors.accounts.ledger import EntryType
 from actors.units import UNITS_PER_USDC, usdc_text
 
@@ -53,70 +53,51 @@ def known_return(account: Account, operation: bytes) -> bool:
 
 
 def decide_deposit(
-    account: Account, operation: bytes, base_units: int, slot: int, credits_per_usdc: int, moment: Moment
-) -> tuple[Moved, ...]:
-    """The deposit's entry and batch. decide_bonus gives those of a linked referral code, once this event is applied.
-
-    Empty where the amount is worth less than a credit.
-    """
-    credits = credits_for(base_units, credits_per_usdc)
-    if credits == 0:
-        return ()
-    bonus = bonus_for(credits, account.profile.ref_bonus_bps)
-    deposit = Deposit(operation, base_units, credits_per_usdc, credits, bonus, slot, moment.wall_ms)
-    moves, fresh = plan_grant(
-        account.purse, Source.DEPOSIT, credits, moment.wall_ms // 1000, account.defaults.batch_seconds
-    )
-    text = f"deposit of {usdc_text(base_units)} USDC"
-    return (
-        moved(account, moment, EntryType.DEPOSIT, moves, operation, description=text, fresh=fresh, deposit=deposit),
-    )
-
-
-def decide_bonus(account: Account, deposit: Deposit, moment: Moment) -> tuple[Moved, ...]:
-    """The referral bonus of a deposit that was just applied; empty without one."""
-    if deposit.bonus == 0:
-        return ()
-    moves, fresh = plan_grant(
-        account.purse, Source.REFERRAL_BONUS, deposit.bonus, moment.wall_ms // 1000, account.defaults.batch_seconds
-    )
-    text = f"referral bonus, code {account.profile.ref_code}"
-    return (moved(account, moment, EntryType.BONUS, moves, deposit.operation, description=text, fresh=fresh),)
-
-
-def decide_assignment(
     account: Account,
     operation: bytes,
     base_units: int,
     slot: int,
     credits_per_usdc: int,
-    reason: str,
     moment: Moment,
-) -> tuple[Moved, ...]:
-    """Give this account a transfer that names no wallet, by the operator's order: an adjustment, without a bonus."""
+    assigned: str | None = None,
+) -> Moved | None:
+    """The deposit's entry and batch. decide_bonus gives those of a linked referral code, once this event is applied.
+
+    assigned: the operator's reason to give this account a transfer that names no wallet: an adjustment, without a
+    bonus. None where the amount is worth less than a credit.
+    """
     credits = credits_for(base_units, credits_per_usdc)
     if credits == 0:
-        return ()
-    deposit = Deposit(operation, base_units, credits_per_usdc, credits, 0, slot, moment.wall_ms, assigned=True)
-    moves, fresh = plan_grant(
-        account.purse, Source.ADJUSTMENT, credits, moment.wall_ms // 1000, account.defaults.batch_seconds
+        return None
+    bonus = bonus_for(credits, account.profile.ref_bonus_bps) if assigned is None else 0
+    deposit = Deposit(
+        operation, base_units, credits_per_usdc, credits, bonus, slot, moment.wall_ms, assigned=assigned is not None
     )
-    own = ASSIGN + operation
+    text = f"deposit of {usdc_text(base_units)} USDC"
+    if assigned is None:
+        moves, fresh = _granted(account, Source.DEPOSIT, credits, moment)
+        return moved(
+            account, moment, EntryType.DEPOSIT, moves, operation, description=text, fresh=fresh, deposit=deposit
+        )
+    moves, fresh = _granted(account, Source.ADJUSTMENT, credits, moment)
+    own, text = ASSIGN + operation, f"{text} assigned by the operator: {assigned}"
     mark = make_mark(MarkKind.ADJUST, own, moment, credits)
-    text = f"deposit of {usdc_text(base_units)} USDC assigned by the operator: {reason}"
-    return (
-        moved(
-            account,
-            moment,
-            EntryType.ADJUSTMENT,
-            moves,
-            own,
-            description=text,
-            fresh=fresh,
-            mark=mark,
-            deposit=deposit,
-        ),
+    return moved(
+        account, moment, EntryType.ADJUSTMENT, moves, own, description=text, fresh=fresh, mark=mark, deposit=deposit
     )
+
+
+def decide_bonus(account: Account, deposit: Deposit, moment: Moment) -> Moved | None:
+    """The referral bonus of a deposit that was just applied; None without one."""
+    if deposit.bonus == 0:
+        return None
+    moves, fresh = _granted(account, Source.REFERRAL_BONUS, deposit.bonus, moment)
+    text = f"referral bonus, code {account.profile.ref_code}"
+    return moved(account, moment, EntryType.BONUS, moves, deposit.operation, description=text, fresh=fresh)
+
+
+def _granted(account: Account, source: Source, credits: int, moment: Moment) -> tuple[Moves, Batch]:
+    return plan_grant(account.purse, source, credits, moment.wall_ms // 1000, account.defaults.batch_seconds)
 
 
 def decide_return(account: Account, operation: bytes, amount: int, reason: str, moment: Moment) -> Moved:

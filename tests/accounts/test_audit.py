@@ -11,7 +11,6 @@ from actors.accounts import audit
 from actors.accounts.account import Profile, new_account
 from actors.accounts.core import decide_adjust, decide_settle, decide_void
 from actors.accounts.deposits import (
-    decide_assignment,
     decide_bonus,
     decide_deposit,
     decide_return,
@@ -168,16 +167,19 @@ async def with_deposits(pool: asyncpg.Pool) -> None:
     await store.write(epoch, opening_group(account))
     first, second, third = (deposit_operation(bytes([number]) * 64, 0) for number in (1, 2, 3))
     for operation, base_units in ((first, 1_000_019), (second, 20_000)):
-        (event,) = decide_deposit(account, operation, base_units, 7, 100_000, START)
-        assert event.deposit is not None
+        event = decide_deposit(account, operation, base_units, 7, 100_000, START)
+        assert event is not None and event.deposit is not None
         group = Write()
         take(account, event, group)
-        for bonus in decide_bonus(account, event.deposit, START):
+        bonus = decide_bonus(account, event.deposit, START)
+        if bonus is not None:
             take(account, bonus, group)
         group.cut({ALICE: account})
         await store.write(epoch, group)
     await store.write(epoch, group_of(account, decide_return(account, second, 2_200, "never final", START)))
-    await store.write(epoch, group_of(account, *decide_assignment(account, third, 5_000, 7, 100_000, "why", START)))
+    assigned = decide_deposit(account, third, 5_000, 7, 100_000, START, "why")
+    assert assigned is not None
+    await store.write(epoch, group_of(account, assigned))
     await store.close()
 
 

@@ -48,11 +48,12 @@ async def books(postgres_pool: asyncpg.Pool) -> asyncpg.Pool:
         await store.write(epoch, group_of(account, decide_status(account, "suspended")))
         for transfer in (0, 1):
             operation = deposit_operation(bytes([number]) * 64, transfer)
-            (event,) = decide_deposit(account, operation, 1_000_000, 7, 100_000, START)
+            event = decide_deposit(account, operation, 1_000_000, 7, 100_000, START)
+            assert event is not None and event.deposit is not None
             group = Write()
             take(account, event, group)
-            assert event.deposit is not None
-            for bonus in decide_bonus(account, event.deposit, START):
+            bonus = decide_bonus(account, event.deposit, START)
+            if bonus is not None:
                 take(account, bonus, group)
             group.cut({pubkey: account})
             await store.write(epoch, group)

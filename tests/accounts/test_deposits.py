@@ -10,7 +10,6 @@ from actors.accounts.credits import Source
 from actors.accounts.deposits import (
     bonus_for,
     credits_for,
-    decide_assignment,
     decide_bonus,
     decide_deposit,
     decide_return,
@@ -31,10 +30,12 @@ def linked(bonus_bps: int) -> Account:
 
 def deposit(account: Account, base_units: int, operation: bytes = OPERATION) -> None:
     """As deposit_commands.py does it: the deposit, then its bonus."""
-    for event in decide_deposit(account, operation, base_units, 7, RATE, START):
+    event = decide_deposit(account, operation, base_units, 7, RATE, START)
+    if event is not None:
         apply(account, event)
         assert event.deposit is not None
-        for bonus in decide_bonus(account, event.deposit, START):
+        bonus = decide_bonus(account, event.deposit, START)
+        if bonus is not None:
             apply(account, bonus)
     account.check()
 
@@ -74,13 +75,14 @@ def test_a_bonus_of_less_than_a_credit_is_no_entry() -> None:
 def test_what_is_worth_less_than_a_credit_earns_none() -> None:
     """Money rule 7: rounded down, and an entry of nothing is none."""
     account = opened()
-    assert decide_deposit(account, OPERATION, 9, 7, RATE, START) == ()
-    assert decide_assignment(account, OPERATION, 9, 7, RATE, "why", START) == ()
+    assert decide_deposit(account, OPERATION, 9, 7, RATE, START) is None
+    assert decide_deposit(account, OPERATION, 9, 7, RATE, START, "why") is None
 
 
 def test_an_assigned_transfer_is_an_adjustment_with_its_reason_and_no_bonus() -> None:
     account = linked(1_500)
-    (event,) = decide_assignment(account, OPERATION, 10_000, 7, RATE, "sent by an exchange", START)
+    event = decide_deposit(account, OPERATION, 10_000, 7, RATE, START, "sent by an exchange")
+    assert event is not None
     apply(account, event)
     assert event.entry.type == EntryType.ADJUSTMENT and event.entry.amount == 1_000
     assert "sent by an exchange" in event.entry.description
@@ -111,11 +113,14 @@ def test_credits_are_what_the_amounts_and_the_rate_say(amounts: list[int], bps: 
     """To the unit, each transfer rounded down by itself."""
     account = linked(bps)
     for number, amount in enumerate(amounts):
-        for event in decide_deposit(account, deposit_operation(b"s" * 64, number), amount, 1, rate, START):
-            apply(account, event)
-            assert event.deposit is not None
-            for bonus in decide_bonus(account, event.deposit, START):
-                apply(account, bonus)
+        event = decide_deposit(account, deposit_operation(b"s" * 64, number), amount, 1, rate, START)
+        if event is None:
+            continue
+        apply(account, event)
+        assert event.deposit is not None
+        bonus = decide_bonus(account, event.deposit, START)
+        if bonus is not None:
+            apply(account, bonus)
     account.check()
     earned = [amount * rate // 1_000_000 for amount in amounts]
     assert account.purse.balance == sum(earned) + sum(credits * bps // 10_000 for credits in earned)

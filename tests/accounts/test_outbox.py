@@ -17,7 +17,9 @@ async def test_a_deposit_is_announced_by_the_write_that_makes_it(store: AccountS
     epoch = await store.take_over("first", SHARDS, False)
     account = opened()
     operation = deposit_operation(b"s" * 64, 3)
-    await store.write(epoch, opening_group(account, *decide_deposit(account, operation, 10_000, 7, 100_000, START)))
+    deposited = decide_deposit(account, operation, 10_000, 7, 100_000, START)
+    assert deposited is not None
+    await store.write(epoch, opening_group(account, deposited))
     (first,) = await store.outbox.untold(SHARDS, 10)
     event = first.event
     assert isinstance(event, DepositCredited)
@@ -53,7 +55,9 @@ async def test_what_was_told_long_ago_is_forgotten(store: AccountStore) -> None:
     await store.write(epoch, opening_group(account))
     for number in (1, 2):
         operation = deposit_operation(bytes([number]) * 64, 0)
-        await store.write(epoch, group_of(account, *decide_deposit(account, operation, 10_000, 7, 100_000, START)))
+        deposited = decide_deposit(account, operation, 10_000, 7, 100_000, START)
+        assert deposited is not None
+        await store.write(epoch, group_of(account, deposited))
     first, second = await store.outbox.untold(SHARDS, 10)
     await store.outbox.told([first.id])
     await store.outbox.forget(START_MS)

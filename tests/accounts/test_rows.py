@@ -49,7 +49,8 @@ def test_only_one_entry_of_one_batch_alone_goes_as_plain_values() -> None:
 
 def test_a_deposit_is_read_back_as_it_was_written() -> None:
     account = opened()
-    (event,) = decide_deposit(account, OPERATION, 10_000, 7, 100_000, START)
+    event = decide_deposit(account, OPERATION, 10_000, 7, 100_000, START)
+    assert event is not None
     rare = json.loads(group_arguments(group_of(account, event))[0])
     (row,) = rare["deposits"]
     assert read_deposit(json.dumps(row)) == event.deposit
@@ -59,7 +60,8 @@ def test_a_deposit_is_read_back_as_it_was_written() -> None:
 
 def test_a_return_names_the_deposit_it_undoes() -> None:
     account = opened()
-    (event,) = decide_deposit(account, OPERATION, 10_000, 7, 100_000, START)
+    event = decide_deposit(account, OPERATION, 10_000, 7, 100_000, START)
+    assert event is not None
     group_of(account, event)
     rare = json.loads(group_arguments(group_of(account, decide_return(account, OPERATION, 1_000, "why", START)))[0])
     (row,) = rare["returns"]
