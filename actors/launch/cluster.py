@@ -6,7 +6,6 @@ can each have their own). Not here: the parts of the application (serve_app.py).
 
 import logging
 import os
-import signal
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +136,7 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
         raise StartFailed(
             f"Ray did not start: {error}; try again; if it fails again, read its logs in {RAY_LOGS}"
         ) from error
-    head = tuple(child for child in psutil.Process().children() if _program(child) in _HEAD)
+    head = tuple(child for child in psutil.Process().children() if _name(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return RayHead(str(context.address_info["gcs_address"]), head)
 
@@ -222,39 +221,36 @@ def end_processes(processes: list[psutil.Process]) -> None:
     """Terminate the processes that still run, and kill those that remain. psutil notices a reused process id."""
     alive = [process for process in processes if process.is_running()]
     for process in alive:
-        try:
-            process.send_signal(signal.SIGTERM)
-        except psutil.NoSuchProcess:
-            continue
+        _unless_ended(process.terminate, None)
     _, stubborn = psutil.wait_procs(alive, timeout=_TERMINATE_SECONDS)
     for process in stubborn:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
+        _unless_ended(process.kill, None)
     psutil.wait_procs(stubborn, timeout=_TERMINATE_SECONDS)
 
 
-def _runs(process: psutil.Process) -> bool:
+def _unless_ended(ask: Callable[[], Result], otherwise: Result) -> Result:
+    """Ask psutil something about a process; return `otherwise` when the process has ended meanwhile."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _program(process: psutil.Process) -> str | None:
-    """Return the name of a process. None: it has ended, as do the short-lived programs that create a database."""
-    try:
-        return str(process.name())
+        return ask()
     except psutil.Error:
-        return None
+        return otherwise
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
+    return _unless_ended(lambda: list(process.children(recursive=True)), [])
+
+
+def _runs(process: psutil.Process) -> bool:
+    return _unless_ended(lambda: process.is_running() and process.status() != psutil.STATUS_ZOMBIE, False)
+
+
+def _command(process: psutil.Process) -> str:
+    return _unless_ended(lambda: " ".join(process.cmdline()), "")
+
+
+def _name(process: psutil.Process) -> str:
+    """Return the name of a process's program. Empty: it has ended, as the programs that create a database soon do."""
+    return _unless_ended(lambda: str(process.name()), "")
 
 
 def process_table() -> dict[str, int]:
@@ -264,10 +260,11 @@ def process_table() -> dict[str, int]:
     parent = ourselves.parent()
     above = [parent] if parent is not None and _SUPERVISOR in _command(parent) else []
     for process in [*above, *ourselves.children(recursive=True)]:
-        try:
-            name = _name_of(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
+        program = _name(process)
+        line = _command(process) or program
+        if not line:
+            continue  # It has ended.
+        name = next((known for mark, known in _KNOWN if mark in line), program)
         unique, number = name, 1
         while unique in table:
             unique = f"{name}-{number}"
@@ -303,18 +300,3 @@ _KNOWN = (
     ("postgres -D", "postgres"),
     ("postgres:", "postgres-worker"),
 )
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
-def _name_of(process: psutil.Process) -> str:
-    line = " ".join(process.cmdline()) or process.name()
-    for mark, name in _KNOWN:
-        if mark in line:
-            return name
-    return str(process.name())

@@ -127,7 +127,7 @@ def test_a_process_that_ends_while_ray_starts_is_none_of_rays() -> None:
     """Rule: the stores start beside Ray, and the programs that make a database come and go meanwhile."""
     child = _sleeping()
     process = psutil.Process(child.pid)
-    assert cluster._program(process) == "sleep"
+    assert cluster._name(process) == "sleep"
     gone = psutil.Process(child.pid)
     _ended(child)
-    assert cluster._program(gone) is None
+    assert cluster._name(gone) == ""
