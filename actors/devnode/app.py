@@ -13,7 +13,6 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import orjson
 import uvicorn
@@ -47,8 +46,8 @@ from actors.devnode.rpc.table import METHODS
 from actors.devnode.settings import Dumps, Settings
 from actors.devnode.tpu.door import TpuDoor
 from actors.hosting import tune_gc
+from actors.http_server.choice import CautiousApp, http_server
 from actors.http_server.exchange import Doorway
-from actors.http_server.server import HttpServer
 
 logger = logging.getLogger("devnode")
 PARENT_CHECK_SECONDS = 0.5
@@ -206,9 +205,10 @@ class Devnode:
         pubsub = PubsubDoor(self.node, self._hub)
         routes = admin_routes(self.node) | block_engine_routes(self._block_engine)
         door = HttpDoor(Dispatcher(self.node, METHODS), self.node.health, routes, pubsub, self._signature_checks)
+        http = http_server(Doorway(door, websocket_paths=None))
         return uvicorn.Config(
-            door,
-            http=partial(HttpServer, Doorway(door, websocket_paths=None)),  # type: ignore[arg-type]
+            door if http else CautiousApp(door),
+            http=http or "auto",
             **SERVER_OPTIONS,
             loop="none",
             lifespan="off",

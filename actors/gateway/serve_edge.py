@@ -16,14 +16,13 @@ stranger must set none of them, on any path.
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from starlette.middleware import Middleware
-from uvicorn.config import HTTP_PROTOCOLS
+from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS
 
+from actors.http_server.choice import CautiousApp, http_server
 from actors.http_server.exchange import Doorway
-from actors.http_server.server import HttpServer
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -64,5 +63,9 @@ def middlewares() -> list[Middleware]:
 
     Serve lets nobody choose the protocol class of that server; uvicorn's table of names does.
     """
-    HTTP_PROTOCOLS["auto"] = partial(HttpServer, doorway)  # type: ignore[assignment]
+    http = http_server(doorway)
+    if http is None:
+        WS_PROTOCOLS["auto"] = None  # Else uvicorn takes WebSocket handshakes past CautiousApp.
+        return [Middleware(CautiousApp), Middleware(ServeEdge)]
+    HTTP_PROTOCOLS["auto"] = http
     return [Middleware(ServeEdge)]

@@ -18,8 +18,8 @@ refused with 400, and its connection is closed, where the two could disagree:
 Nothing that arrives after a refusal, or after an answer that ends the connection, reaches the parser. Clients that send
 a request too slowly, take nothing of an answer, or ask nothing for long lose their connection.
 
-Rests on the inside of uvicorn's HttpToolsProtocol; its version is fixed in constraints.txt. Not here: which requests
-there are, and what is answered.
+Rests on the inside of uvicorn's HttpToolsProtocol; choice.py tries it out. Not here: which requests there are, and what
+is answered.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ OPEN = {
     },
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
-    "http_server": {"exchange", "responses", "server"},
+    "http_server": {"choice", "exchange", "responses"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.

@@ -10,7 +10,8 @@ IMPURE = {
     *("time", "random", "secrets", "uuid", "os", "shutil", "tempfile", "urllib.request", "http.client", "sqlite3"),
     *("ray", "asyncpg", "redis", "aiohttp", "httpx", "websockets", "starlette", "uvicorn", "grpc", "psutil"),
     *("actors.clock", "actors.hosting", "actors.hotlink"),
-    *("actors.http_server.server", "actors.http_server.answering", "actors.http_server.exchange"),
+    *("actors.http_server.answering", "actors.http_server.choice", "actors.http_server.exchange"),
+    "actors.http_server.server",
     *("actors.local_servers", "actors.storage"),
 }
 # Shared files without rules of their own to protect them: vocabulary.

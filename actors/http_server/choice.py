@@ -1,0 +1,158 @@
+"""Chooses the HTTP server of a process: the one of this folder, or uvicorn as it is.
+
+Implements: hostile inputs 7, 45 and 46 where uvicorn is not as server.py expects it. A shell.
+server.py rests on the inside of uvicorn. So that inside is tried out once, without a network, before a process listens.
+Where it is another, uvicorn's own server and ASGI answer every request, and the application is wrapped in
+CautiousApp. What is lost then, and what still protects:
+
+| Lost | In its place |
+|---|---|
+| the short way from the parser to a door | ASGI, at about two thirds more processor time a call |
+| bodies in chunks, whose trailers uvicorn reports as headers | refused with 400, and the connection is closed |
+| limits for a head's length, a slow request, and a client that takes nothing | the front (HAProxy) has its own |
+
+The last row protects nobody who reaches a replica past the front, and the warning says so.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from actors.http_server.exchange import Answer, Doorway, HttpRequest
+from actors.http_server.responses import HttpResponse, refusal
+
+logger = logging.getLogger(__name__)
+
+_LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+_REFUSED = "this server takes no upgrades, no CONNECT and no bodies in chunks; send a Content-Length"
+
+
+def http_server(doorway: Doorway) -> Any:
+    """Return what uvicorn's `http` setting takes; None where uvicorn must be used as it is, with CautiousApp."""
+    try:
+        # Here, not above: it names parts of uvicorn that another version may not have.
+        from actors.http_server.server import HttpServer
+
+        _try_out(HttpServer)
+    except Exception as error:  # noqa: BLE001  # Whatever it is, uvicorn as it is still serves.
+        logger.warning(
+            "uvicorn is not as expected (%s: %s): requests are answered more slowly, and bodies in chunks are refused; "
+            "let clients reach this process through the front only, as it alone bounds long heads and slow clients",
+            *(type(error).__name__, error),
+        )
+        return None
+    return partial(HttpServer, doorway)
+
+
+class CautiousApp:
+    """An ASGI application that refuses, and closes the connection of, each request whose end uvicorn may find elsewhere
+    than a front does, or whose headers may have come after its body. Behind a front, uvicorn's `ws` must be "none"."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and _is_in_doubt(scope):
+            response = refusal(_REFUSED, 400)
+            await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+            await send({"type": "http.response.body", "body": response.body})
+        else:
+            await self._app(scope, receive, send)
+
+
+def _is_in_doubt(scope: Any) -> bool:
+    return scope["method"] == "CONNECT" or any(
+        name in (b"upgrade", b"transfer-encoding") for name, _ in scope["headers"]
+    )
+
+
+# --- whether uvicorn is as expected
+
+
+class _NoNetwork:
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.said = b""
+        self.is_ended = False
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def write(self, data: bytes) -> None:
+        self.said += data
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+    def close(self) -> None:
+        self.is_ended = True
+
+
+class _NoLoop:
+    """Runs each task to its end at once."""
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> "_NoLoop":
+        try:
+            work.send(None)
+        except StopIteration:
+            return self
+        raise AssertionError("a task waits")
+
+    def add_done_callback(self, callback: Any) -> None:
+        """No task is left that could be done."""
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_later(self, seconds: float, callback: Any, *arguments: Any) -> asyncio.TimerHandle:
+        loop: Any = self
+        return asyncio.TimerHandle(seconds, callback, arguments, loop)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        """Nothing is to be forgotten."""
+
+
+class _Two:
+    """A door and an ASGI application with an answer each."""
+
+    body_bytes_max = 100
+    late = None
+
+    def takes(self, request: HttpRequest) -> bool:
+        return request.target == b"/door"
+
+    def answer(self, request: HttpRequest) -> Answer:
+        assert request.by_name == {b"content-length": b"2"}, request.by_name
+        return _LENGTH + request.body
+
+    def too_long(self, request: HttpRequest) -> HttpResponse:
+        raise AssertionError
+
+    def refused(self, reason: str, status: int) -> HttpResponse:
+        return HttpResponse(status, b"", [(b"content-length", b"0"), (b"connection", b"close")])
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": scope["path"][1:].encode()})
+
+
+def _try_out(server: Any) -> None:
+    """Raise unless a connection without a network answers by its door, by ASGI, and with a refusal, in this order."""
+    config = Config(_Two(), log_config=None, lifespan="off", http=server, access_log=False)
+    config.load()
+    connection, transport = server(Doorway(_Two()), config, ServerState(), {}, _loop=_NoLoop()), _NoNetwork()
+    connection.connection_made(transport)
+    connection.data_received(b"POST /door HTTP/1.1\r\nContent-LENGTH: 2\r\n\r\nhiGET /ok HTTP/1.1\r\n\r\n")
+    assert (transport.said, transport.is_ended) == (_LENGTH + b"hi" + _LENGTH + b"ok", False), transport.said
+    connection.data_received(b"POST /door HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n")
+    assert (transport.said.count(b"HTTP/1.1 400 "), transport.is_ended) == (1, True), "trailers are not refused"
+    connection.connection_lost(None)
