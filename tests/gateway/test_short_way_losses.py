@@ -14,7 +14,7 @@ from actors.upstream import replies
 
 from .doubles import RESULT, ScriptedNode
 from .test_short_way import Client, first, large_node, numbered, under_way
-from .test_wire import both_ways, listening, post, serving
+from .test_wire import both_ways, listening, our_ways, post, serving
 from .world import a_world, call
 
 
@@ -96,7 +96,7 @@ async def test_what_a_client_does_not_take_is_let_go(monkeypatch: pytest.MonkeyP
         client.writer.close()
 
 
-@both_ways
+@our_ways
 async def test_nothing_waits_for_ever_behind_answers_that_nobody_takes(swift, monkeypatch: pytest.MonkeyPatch):
     """Rule: whoever fills the connection with answers and asks on holds neither memory nor room without an end."""
     if not swift:
