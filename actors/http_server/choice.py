@@ -14,21 +14,21 @@ CautiousApp. What is lost then, and what still protects:
 The last row protects nobody who reaches a replica past the front, and the warning says so.
 """
 
-import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from actors.http_server.exchange import Answer, Doorway, HttpRequest
+from actors.http_server.exchange import Doorway, HttpRequest
 from actors.http_server.responses import HttpResponse, refusal
 
 logger = logging.getLogger(__name__)
 
-_LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+_OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 _REFUSED = "this server takes no upgrades, no CONNECT and no bodies in chunks; send a Content-Length"
 
 
@@ -74,18 +74,31 @@ def _is_in_doubt(scope: Any) -> bool:
 # --- whether uvicorn is as expected
 
 
-class _NoNetwork:
-    """A transport that keeps what is written to it."""
+class _Rehearsal:
+    """Plays everything around a connection: the loop, the transport, the door and the ASGI application."""
 
-    def __init__(self) -> None:
-        self.said = b""
-        self.is_ended = False
+    body_bytes_max, late = 100, None
+    written = b""
+    is_ended = False
 
-    def get_extra_info(self, name: str) -> None:
-        return None
+    def get_extra_info(self, name: str) -> None: ...
+    def add_done_callback(self, callback: Any) -> None: ...
+    def cancel(self) -> None: ...
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_later(self, seconds: float, callback: Any) -> "_Rehearsal":
+        return self
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> "_Rehearsal":
+        """Run it to its end at once."""
+        with suppress(StopIteration):
+            work.send(None)
+        return self
 
     def write(self, data: bytes) -> None:
-        self.said += data
+        self.written += data
 
     def is_closing(self) -> bool:
         return self.is_ended
@@ -93,52 +106,15 @@ class _NoNetwork:
     def close(self) -> None:
         self.is_ended = True
 
-
-class _NoLoop:
-    """Runs each task to its end at once."""
-
-    def create_task(self, work: Coroutine[Any, Any, None]) -> "_NoLoop":
-        try:
-            work.send(None)
-        except StopIteration:
-            return self
-        raise AssertionError("a task waits")
-
-    def add_done_callback(self, callback: Any) -> None:
-        """No task is left that could be done."""
-
-    def time(self) -> float:
-        return 0.0
-
-    def call_later(self, seconds: float, callback: Any, *arguments: Any) -> asyncio.TimerHandle:
-        loop: Any = self
-        return asyncio.TimerHandle(seconds, callback, arguments, loop)
-
-    def get_debug(self) -> bool:
-        return False
-
-    def _timer_handle_cancelled(self, handle: Any) -> None:
-        """Nothing is to be forgotten."""
-
-
-class _Two:
-    """A door and an ASGI application with an answer each."""
-
-    body_bytes_max = 100
-    late = None
-
     def takes(self, request: HttpRequest) -> bool:
         return request.target == b"/door"
 
-    def answer(self, request: HttpRequest) -> Answer:
+    def answer(self, request: HttpRequest) -> bytes:
         assert request.by_name == {b"content-length": b"2"}, request.by_name
-        return _LENGTH + request.body
-
-    def too_long(self, request: HttpRequest) -> HttpResponse:
-        raise AssertionError
+        return _OK + request.body
 
     def refused(self, reason: str, status: int) -> HttpResponse:
-        return HttpResponse(status, b"", [(b"content-length", b"0"), (b"connection", b"close")])
+        return refusal(reason, status)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
@@ -147,12 +123,13 @@ class _Two:
 
 def _try_out(server: Any) -> None:
     """Raise unless a connection without a network answers by its door, by ASGI, and with a refusal, in this order."""
-    config = Config(_Two(), log_config=None, lifespan="off", http=server, access_log=False)
-    config.load()
-    connection, transport = server(Doorway(_Two()), config, ServerState(), {}, _loop=_NoLoop()), _NoNetwork()
-    connection.connection_made(transport)
+    world: Any = _Rehearsal()
+    config = Config(world, log_config=None, lifespan="off", http=server, access_log=False)
+    connection = server(Doorway(world), config, ServerState(), {}, _loop=world)
+    connection.connection_made(world)
     connection.data_received(b"POST /door HTTP/1.1\r\nContent-LENGTH: 2\r\n\r\nhiGET /ok HTTP/1.1\r\n\r\n")
-    assert (transport.said, transport.is_ended) == (_LENGTH + b"hi" + _LENGTH + b"ok", False), transport.said
+    answered = world.written
     connection.data_received(b"POST /door HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n")
-    assert (transport.said.count(b"HTTP/1.1 400 "), transport.is_ended) == (1, True), "trailers are not refused"
     connection.connection_lost(None)
+    assert answered == _OK + b"hi" + _OK + b"ok", answered
+    assert world.written[len(answered) :].startswith(b"HTTP/1.1 400 ") and world.is_ended, "trailers are not refused"

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS
 
 from actors.gateway import serve_edge
 from actors.gateway.serve_edge import ServeEdge, middlewares
+from actors.http_server.choice import CautiousApp
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +73,13 @@ async def test_other_protocols_pass_as_they_are() -> None:
 def test_serve_gets_it_as_a_middleware() -> None:
     """Rule: Serve's hook wants a list of Starlette middlewares."""
     assert [middleware.cls for middleware in middlewares()] == [ServeEdge]
+
+
+def test_where_uvicorn_is_not_as_expected_it_serves_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: what is in doubt is refused before anything else sees it, and no handshake gets past that."""
+    monkeypatch.setattr(serve_edge, "http_server", lambda doorway: None)
+    protocols, websockets = dict(HTTP_PROTOCOLS), {**WS_PROTOCOLS}
+    monkeypatch.setattr(serve_edge, "HTTP_PROTOCOLS", protocols)
+    monkeypatch.setattr(serve_edge, "WS_PROTOCOLS", websockets)
+    assert [middleware.cls for middleware in middlewares()] == [CautiousApp, ServeEdge]
+    assert protocols == HTTP_PROTOCOLS and websockets["auto"] is None
