@@ -56,7 +56,7 @@ from actors.x402_types import PaymentSettler
 
 logger = logging.getLogger(__name__)
 
-_WATCHED = WATCHED - {b"content-length"}  # Which says nothing where it occurs once.
+_WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
@@ -87,7 +87,7 @@ class Dependencies:
 
 
 class HttpDoor:
-    """The ASGI application. close() waits for what is still being settled for clients who left."""
+    """The ASGI application. close() waits for the settlements of cancelled requests."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
@@ -190,7 +190,7 @@ class HttpDoor:
             request.notes = _PLAIN
             return True
         request.notes = facts = read_headers(sent)
-        facts.edge_id = b""  # Nothing of ours is outside: whatever the request carries is a stranger's.
+        facts.edge_id = b""  # A client must not be able to set our internal request id.
         return facts.fault is None and not facts.pays
 
     async def answer(self, posted: HttpRequest) -> Response:
@@ -222,7 +222,7 @@ class HttpDoor:
         return response
 
     def start_over(self, edge: bytes) -> None:
-        """Go on under this edge id."""
+        """Name operations by this edge id from now on."""
         self._pipeline.start_over(edge)
 
     # --- both ways
