@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
-from actors.gateway.address_limits import AddressLimits
 from actors.gateway.payments import RequestPayments
 from actors.gateway.refusal_limits import RefusalLimits, Wait
 from actors.gateway.requests import Caller, Client, RefusedCaller, Request
@@ -28,11 +27,10 @@ class Authenticator:
         clock: Clock,
         sign_in: SignIn,
         limits: RefusalLimits,
-        addresses: AddressLimits,
         payments: RequestPayments,
     ) -> None:
-        self._identity, self._clock, self._sign_in, self._limits = identity, clock, sign_in, limits
-        self._addresses, self._payments = addresses, payments
+        self._identity, self._clock, self._sign_in = identity, clock, sign_in
+        self._limits, self._payments = limits, payments
 
     def authenticate(
         self, request: Request, accept: Accept = Accept.ANY, counts_refusals: bool = True
@@ -67,9 +65,7 @@ class Authenticator:
 
         The money moves, so only a request that is not refused for free may ask; its caller is never told to wait.
         """
-        too_many = await self._addresses.refusal(request)
-        address = self._addresses.name_of(request.client)
-        return too_many or await self._payments.take(request, address, self._clock.now())
+        return await self._payments.take(request, self._clock.now())
 
     def count_refusals(self, errs: Iterable[Err], client: Client) -> Refusal | None:
         """Count refusals of a client that has proven nothing. A refusal in their place when there were too many."""

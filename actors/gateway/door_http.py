@@ -100,13 +100,13 @@ class HttpDoor:
         hint = (lambda: None) if settler is None else settler.hint
         terms = TermsByPath(config.payments, public_url, sign_in, randomness, hint)
         errors = ErrorReplies(terms, clock.now)
-        payments = RequestPayments(config.payments, settler, terms, metrics)
         trusted = TrustedProxies(config.identity.trusted_proxies, front_token(secret), dependencies.peers_are_clients)
         self._addresses = AddressLimits(config.identity, dependencies.identity_store, trusted, clock)
+        payments = RequestPayments(config.payments, settler, terms, self._addresses, metrics)
         limits = RefusalLimits(
             gateway.account_refusals_per_second, gateway.address_refusals_per_second, self._addresses.name_of
         )
-        authenticator = Authenticator(config.identity, clock, sign_in, limits, self._addresses, payments)
+        authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
         self._pipeline = Pipeline(
             dependencies.accounts, dependencies.node, clock, edge, gateway.calls_in_flight_max, limits, metrics
         )
@@ -122,7 +122,6 @@ class HttpDoor:
             authenticator,
             errors,
             payments,
-            self._addresses,
             dependencies.deposits,
             payment_terms.discovery(config.payments, public_url, _PAYABLE),
         )

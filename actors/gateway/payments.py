@@ -23,6 +23,7 @@ from actors.calls import ProvenProof
 from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
+from actors.gateway.address_limits import AddressLimits
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.replies import Response
@@ -51,27 +52,34 @@ class RequestPayments:
     """settler: None where no payments are taken; their headers are then ignored."""
 
     def __init__(
-        self, payments: PaymentsConfig, settler: PaymentSettler | None, terms: TermsByPath, metrics: Metrics
+        self,
+        payments: PaymentsConfig,
+        settler: PaymentSettler | None,
+        terms: TermsByPath,
+        addresses: AddressLimits,
+        metrics: Metrics,
     ) -> None:
-        self._payments, self._settler, self._terms, self._metrics = payments, settler, terms, metrics
+        self._payments, self._settler, self._terms = payments, settler, terms
+        self._addresses, self._metrics = addresses, metrics
         self._networks = {2: network_of(payments).v2, 1: network_of(payments).v1}
 
     @property
     def takes_payments(self) -> bool:
         return self._settler is not None and self._payments.sponsor_pubkey is not None
 
-    async def take(self, request: Request, address: str, now: int) -> Caller | RefusedCaller:
-        """Settle the payment that a request came with. Its payer is the caller, with the credits that it brought.
-
-        address: of the client, in the form that request limits use.
-        """
+    async def take(self, request: Request, now: int) -> Caller | Refusal:
+        """Settle the payment that a request came with. Its payer is the caller, with the credits that it brought."""
         assert self._settler is not None, "asked without payments"
+        too_many = await self._addresses.refusal(request)
+        if too_many is not None:
+            return too_many
         offered = read_offer(request.headers, self._payments)
         if isinstance(offered, Refusal):
             header = self._terms.of(request.path, now).header if offered.err is Err.INVALID_REQUEST else b""
             return RefusedCaller(
                 offered.err, offered.detail, headers=((b"payment-required", header),) if header else ()
             )
+        address = self._addresses.name_of(request.client)
         settled = self._counted(await self._settler.pay(offered.transaction, offered.least_base_units, address))
         if isinstance(settled, NotSettled):
             return self._refused(offered.version, settled)
@@ -114,14 +122,15 @@ class RequestPayments:
 
     # --- POST /x402/settle
 
-    async def settle(self, body: bytes, address: str) -> Response:
-        """Answer POST /x402/settle. address: of the client."""
+    async def settle(self, request: Request) -> Response:
+        """Answer POST /x402/settle."""
         if not self.takes_payments:
             return self._settle_answer(503, "settlement_not_configured", "this service settles no payments")
         assert self._settler is not None
-        transaction = _read_settle_body(body)
+        transaction = _read_settle_body(request.body)
         if isinstance(transaction, str):
             return self._settle_answer(400, "invalid_request", transaction)
+        address = self._addresses.name_of(request.client)
         settled = self._counted(await self._settler.relay(transaction, address))
         if isinstance(settled, Settled):
             return self._settle_answer(200, "confirmed", _TO_BE_CREDITED, settled.signature)

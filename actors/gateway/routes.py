@@ -31,7 +31,6 @@ from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import account_pages, headers
-from actors.gateway.address_limits import AddressLimits
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import Header
 from actors.gateway.payments import RequestPayments
@@ -88,7 +87,6 @@ class Routes:
         authenticator: Authenticator,
         errors: ErrorReplies,
         payments: RequestPayments,
-        addresses: AddressLimits,
         deposits: DepositConfirmer | None,
         discovery: dict[str, Any],
     ) -> None:
@@ -96,7 +94,7 @@ class Routes:
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
         self._identity, self._payment_settings = config.identity, config.payments
         self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
-        self._authenticator, self._errors, self._addresses = authenticator, errors, addresses
+        self._authenticator, self._errors = authenticator, errors
         self._payments, self._deposits, self._discovered = payments, deposits, discovery
 
     def serves(self, path: bytes) -> str | None:
@@ -208,7 +206,7 @@ class Routes:
     # --- payments
 
     async def _settle(self, request: Request) -> Response:
-        return await self._payments.settle(request.body, self._addresses.name_of(request.client))
+        return await self._payments.settle(request)
 
     async def _discovery(self, request: Request) -> Response:
         return _json(self._discovered)
