@@ -177,30 +177,21 @@ class AccountShard:
                 apply(account, ended)
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
+        """The nonce of a signed request decides first, and must be kept before the call is admitted (money rule 11)."""
         account.used_at = moment.steady
         if is_due(account, moment):
             self._activations.end_due(account, moment)
-        proof = request.proof
-        if type(proof) is WalletProof:
-            return self._admit_signed(account, proof, request, moment)
+        proof, operation, epoch = request.proof, request.operation, self._commits.epoch
+        signed = signed_request(proof) if type(proof) is WalletProof else None
+        if signed is not None:
+            refused = self._nonces.refusal(signed, operation, account.rate_limit)
+            if refused is not None:
+                return HoldReply(account.pubkey, epoch, refused.name, (), figures(account, moment))
         refusal, verdicts, event = decide_hold(account, request, moment)
         if event is not None:
             apply(account, event)
-        return HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, figures(account, moment))
-
-    def _admit_signed(
-        self, account: Account, proof: WalletProof, request: HoldRequest, moment: Moment
-    ) -> HoldReply | Awaitable[HoldReply]:
-        """The nonce decides first, and must be kept before the call is admitted (money rule 11)."""
-        signed, operation = signed_request(proof), request.operation
-        refused = self._nonces.refusal(signed, operation, account.rate_limit)
-        if refused is not None:
-            return HoldReply(account.pubkey, self._commits.epoch, refused.name, (), figures(account, moment))
-        refusal, verdicts, event = decide_hold(account, request, moment)
-        if event is not None:
-            apply(account, event)
-        reply = HoldReply(account.pubkey, self._commits.epoch, refusal, verdicts, figures(account, moment))
-        if refusal is not None:
+        reply = HoldReply(account.pubkey, epoch, refusal, verdicts, figures(account, moment))
+        if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))
         kept = self._nonces.take(signed, operation, undo)

@@ -249,20 +249,18 @@ class Commands:
     async def _reader(self, proof: Proof) -> Account | Reply:
         """Whose account may be shown to this proof. While the ledger does not commit, its accounts can be read."""
         was_open = self._commits.open
-        account = await self._find(proof)
+        account = await self._credentials.find(proof, keep=was_open)
         if not isinstance(account, Err):
             refusal = await self._refused_nonce(account, proof)
             if refusal is not None:
                 return refusal
             if was_open and not self._activations.is_current(account):
-                account = await self._find(proof)  # An account that was dropped may show what was never written.
+                # It was dropped, and may show entries that were never written.
+                account = await self._credentials.find(proof, keep=self._commits.open)
         if isinstance(account, Err):
             return api.refused(Err.ACCOUNT_NOT_FOUND if account is Err.PAYMENT_REQUIRED else account)
         account.used_at = self._activations.moment().steady
         return account
-
-    async def _find(self, proof: Proof) -> Account | Err:
-        return await (self._credentials.find(proof) if self._commits.open else self._credentials.peek(proof))
 
     async def _refused_nonce(self, account: Account | None, proof: Proof) -> Reply | None:
         """Take the nonce of this proof, where it has one. The refusal when it cannot be taken."""

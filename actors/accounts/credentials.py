@@ -41,37 +41,29 @@ class Credentials:
         pubkey = self.sessions.use(proof.token_hash)  # type: ignore[union-attr]
         return None if pubkey is None else self._activations.accounts.get(pubkey)
 
-    async def find(self, proof: Proof) -> Account | Err:
+    async def find(self, proof: Proof, *, keep: bool = True) -> Account | Err:
         """As `known`, loading what is not in memory. Err: AUTH_FAILED, or PAYMENT_REQUIRED where there is no account.
 
-        Raises OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been dropped since.
+        keep False: for reading while the ledger does not commit; a loaded account is not kept in memory. Raises
+        OwnerUnavailable, IdentityStoreUnavailable. The account was in memory, and may have been dropped since.
         """
-        account = self.known(proof)
+        account = self.known(proof) if keep else None
         if account is not None:
             return account
         self._check_shard(proof)
+        accounts = self._activations
         if isinstance(proof, KeyProof):
-            return await self._activations.load_by_key(proof.key_hash) or Err.AUTH_FAILED
-        pubkey = await self._pubkey(proof)
+            load_by_key = accounts.load_by_key if keep else accounts.peek_by_key
+            return await load_by_key(proof.key_hash) or Err.AUTH_FAILED
+        pubkey = await self.sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
         if pubkey is None:
             return Err.AUTH_FAILED
-        account = await self._activations.load(pubkey)
+        account = await (accounts.load if keep else accounts.peek)(pubkey)
         if account is None:
             return Err.PAYMENT_REQUIRED
-        if isinstance(proof, WalletProof):
+        if keep and isinstance(proof, WalletProof):
             await self.nonces.open()
         return account
-
-    async def peek(self, proof: Proof) -> Account | Err:
-        """For reading an account while the ledger does not commit: like find, but the account is not kept in memory.
-        Its nonces are, so of two reads at once with one nonce one is refused."""
-        self._check_shard(proof)
-        if isinstance(proof, KeyProof):
-            return await self._activations.peek_by_key(proof.key_hash) or Err.AUTH_FAILED
-        pubkey = await self._pubkey(proof)
-        if pubkey is None:
-            return Err.AUTH_FAILED
-        return await self._activations.peek(pubkey) or Err.PAYMENT_REQUIRED
 
     async def take_nonce(self, proof: Proof, operation: bytes, rate_limit: int) -> Err | None:
         """For requests that are not calls. Err when it may not be taken; raises IdentityStoreUnavailable.
@@ -89,9 +81,6 @@ class Credentials:
         if kept is not None:
             await asyncio.shield(kept)
         return None
-
-    async def _pubkey(self, proof: WalletProof | SessionProof | ProvenProof) -> bytes | None:
-        return await self.sessions.find(proof.token_hash) if isinstance(proof, SessionProof) else proof.pubkey
 
     def _check_shard(self, proof: Proof) -> None:
         routing = proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)

@@ -65,7 +65,7 @@ async def test_another_owners_account_is_not_touched(world: World, shard: Accoun
     with pytest.raises(OwnerUnavailable):
         await shard._credentials.find(key_proof(ALICE))
     with pytest.raises(OwnerUnavailable):
-        await shard._credentials.peek(key_proof(ALICE))
+        await shard._credentials.find(key_proof(ALICE), keep=False)
 
 
 async def test_a_nonce_cannot_be_used_between_call_and_request(world: World, shard: AccountShard) -> None:
