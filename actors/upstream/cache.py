@@ -54,14 +54,14 @@ class Cache:
         return entry.answer
 
     def pinned(self, read: Read, now: float) -> CachedAnswer | None:
-        """What may be true still, if the chain's slot says so: ask for that slot, then holds()."""
+        """Return the entry that is valid if its slot is still the newest: ask a node, then call holds()."""
         entry = self.entries.get(read.key)
         if entry is None or entry.slot is None or now - entry.asked_at > _PINNED_SECONDS:
             return None
         return entry if self.holds(read, entry) else None
 
     def holds(self, read: Read, entry: CachedAnswer) -> bool:
-        """Whether no later slot is known at the commitment asked for."""
+        """Return whether no later slot is known at the requested commitment."""
         assert entry.slot is not None and read.commitment is not None
         return entry.slot >= self.slots.get(read.commitment, -1)
 

@@ -109,7 +109,7 @@ class SharedReads:
         return await self._lead(flight, read, method, params, give_up_at)
 
     async def _still_holds(self, read: Read, entry: CachedAnswer, give_up_at: float) -> bool:
-        """Ask where the chain is now. No answer is no yes."""
+        """Ask a node whether the slot is still the newest. Returns False when no node answers."""
         assert read.commitment is not None
         params = _SLOT_PARAMS[read.commitment]
         question = reads.read_of("getSlot", params)

@@ -1,7 +1,7 @@
 """Probes a node at regular intervals.
 
 Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell; how a probe changes
-a score is core.py, what it means for calls node_selection.py.
+a score is node_health.py, what it means for calls node_selection.py.
 """
 
 import asyncio
