@@ -126,7 +126,7 @@ def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
     after = fields.get("after", "0")
     if not after.isdecimal():
         return _refusal(400, "after: wanted the number of an arrival")
-    found = [arrival.as_json() for arrival in node.intake.arrivals.after(int(after), ARRIVALS_SHOWN_MAX)]
+    found = [arrival.as_json() for arrival in node.intake.arrivals(int(after), ARRIVALS_SHOWN_MAX)]
     return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot, "arrivals": found}))
 
 

@@ -7,6 +7,7 @@ Pure: time is an argument. Not here: what happens to a transaction (intake.py).
 """
 
 from collections import deque
+from collections.abc import Container
 from enum import Enum, unique
 from itertools import count, dropwhile, islice
 from typing import Any
@@ -30,6 +31,7 @@ class Fate(Enum):
     DUPLICATE = "duplicate"  # A copy had landed before.
     EXPIRED = "expired"  # Its blockhash is unknown, or too old by now.
     LANDED = "landed"  # It is in a block, successful or not.
+    ABANDONED = "abandoned"  # It was in a block of a fork that was lost; it may land again.
 
 
 class Arrival(msgspec.Struct, gc=False):
@@ -85,6 +87,12 @@ class ArrivalLog:
         arrival = Arrival(next(self._numbers), source, signature, slot, unix_ms)
         self._kept.append(arrival)
         return arrival
+
+    def abandon(self, slots: Container[int]) -> None:
+        """Take note that these slots were on a lost fork."""
+        for arrival in self._kept:
+            if arrival.landed_slot in slots:
+                arrival.fate, arrival.landed_slot = Fate.ABANDONED, None
 
     def after(self, number: int, limit: int) -> list[Arrival]:
         """The arrivals above the number, oldest first."""

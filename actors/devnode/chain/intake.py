@@ -12,6 +12,7 @@ import msgspec
 
 from actors.clock import Clock
 from actors.devnode.chain.arrivals import Arrival, ArrivalLog
+from actors.devnode.chain.bus import SlotsAbandoned
 from actors.devnode.chain.chain import Chain, Dropped, Source, SubmitResult, Unsound, Waiting
 from actors.devnode.chain.filling import BlockFilling
 from actors.devnode.chain.leaders import HOLD_SLOTS_MAX, LeaderSchedule
@@ -45,12 +46,20 @@ class Intake:
     ) -> None:
         self._chain, self._filling, self._faults = chain, filling, faults
         self._leaders, self._clock = leaders, clock
-        self.arrivals = ArrivalLog()
+        self._arrivals = ArrivalLog()
+        self._abandoned = chain.bus.subscribe(SlotsAbandoned)
         self._resending = 0  # Transactions that the node will send again.
 
     def arrive(self, decoded: Decoded, source: Source) -> Arrival:
         """Note a broadcast."""
-        return self.arrivals.add(source, decoded.signature, self._faults.slot, self._clock.now_ms())
+        return self._arrivals.add(source, decoded.signature, self._faults.slot, self._clock.now_ms())
+
+    def arrivals(self, after: int, limit: int) -> list[Arrival]:
+        """The arrivals with a number above `after`, oldest first."""
+        for event in self._abandoned.drain():
+            assert isinstance(event, SlotsAbandoned), event
+            self._arrivals.abandon(event.slots)
+        return self._arrivals.after(after, limit)
 
     def submit(
         self,

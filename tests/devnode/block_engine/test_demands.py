@@ -18,7 +18,7 @@ PATH = "/api/v1/transactions"
 def fates(engine: Engine) -> list[tuple[str, str]]:
     return [
         (one["leg"], one["fate"])
-        for one in (arrival.as_json() for arrival in engine.local.node.intake.arrivals.after(0, 100))
+        for one in (arrival.as_json() for arrival in engine.local.node.intake.arrivals(0, 100))
     ]
 
 

@@ -8,7 +8,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from actors.devnode.chain.chain import Dropped, Source, Waiting
+from actors.devnode.chain.chain import Dropped, ForkEnd, Source, Waiting
 from actors.devnode.chain.intake import RESEND_SLOTS
 from actors.devnode.chain.leaders import SLOTS_PER_TURN
 from actors.devnode.chain.records import TransactionRecord
@@ -106,6 +106,20 @@ def test_each_broadcast_is_listed_once(led: LedNode) -> None:
     assert all(one["time_ms"] <= led.clock.now_ms() for one in listed)
     assert [one["number"] for one in led.admin("GET", "/admin/arrivals", "after=2")["arrivals"]] == [3]
     assert not led.admin("GET", "/admin/arrivals", "after=x")["ok"]
+
+
+def test_what_a_lost_fork_took_back_is_not_listed_as_landed(led: LedNode) -> None:
+    kept, lost = led.payment(), led.payment()
+    led.take(kept)
+    led.beat()
+    led.take(lost)
+    led.chain.seal(led.clock.now(), led.clock.monotonic(), fork_end=ForkEnd(led.slot))
+    assert [(one["fate"], one["landed_slot"]) for one in led.arrivals()] == [
+        ("landed", led.chain.statuses.get(kept.signatures[0]).slot),  # type: ignore[union-attr]
+        ("abandoned", None),
+    ]
+    led.take(lost)
+    assert [one["fate"] for one in led.arrivals()] == ["landed", "abandoned", "landed"]
 
 
 def test_a_refused_send_is_listed_with_its_reason(led: LedNode) -> None:
