@@ -122,6 +122,7 @@ class Devnode:
             http_address=address_text(settings.host, self.http_port),
             pubsub_address=address_text(settings.host, self.ws_port),
         )
+        node.leaders.leader_at(chain.levels.building.slot)  # Draws the epoch's schedule, which would delay a send.
         node.faults.set(settings.faults)
         node.crowd.settings = CrowdSettings(load=settings.crowd, seed=settings.seed or 0)
         chain.limits = SpaceLimits(settings.block_units, settings.account_units)
