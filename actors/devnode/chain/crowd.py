@@ -7,6 +7,7 @@ The demand and prices of a slot are a function of the seed and the slot. Not her
 """
 
 import hashlib
+import logging
 import random
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -22,10 +23,11 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from actors.devnode.chain.chain import Chain
-from actors.devnode.chain.faucet import Faucet
+from actors.devnode.chain.faucet import Faucet, FaucetError
 from actors.devnode.encoding.addresses import LAMPORTS_PER_SOL
 from actors.devnode.encoding.wire import Decoded, decode
 
+logger = logging.getLogger("devnode")
 WALLETS = 64
 _GRANT_LAMPORTS = 1_000 * LAMPORTS_PER_SOL
 _WALLET_LAMPORTS_MIN = 10 * LAMPORTS_PER_SOL
@@ -85,7 +87,11 @@ class Crowd:
             written = None
             if settings.accounts and drawn.random() < settings.account_share:
                 written = Pubkey.from_string(drawn.choice(settings.accounts))
-            decoded = decode(bytes(self._payment(number, price, written, blockhash)))
+            try:
+                decoded = decode(bytes(self._payment(number, price, written, blockhash)))
+            except FaucetError as error:
+                logger.warning("the crowd stays away in slot %d: %s", slot, error)
+                return
             assert isinstance(decoded, Decoded), decoded
             yield decoded
 

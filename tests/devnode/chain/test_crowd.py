@@ -9,6 +9,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.chain.chain import Waiting
 from actors.devnode.chain.crowd import CrowdError, CrowdSettings, with_changes
+from actors.devnode.execution.execution import with_lamports
 from tests.devnode.leaders import LedNode
 from tests.devnode.local_node import give
 
@@ -95,6 +96,18 @@ def test_an_account_can_be_crowded_while_blocks_are_not(led: LedNode) -> None:
         for slot in range(led.slot - 5, led.slot)
     ]
     assert max(locked) <= 11, "12 M units, and each transaction asks for 1 M and counts its signature and locks too"
+
+
+def test_a_faucet_without_funds_ends_the_crowd_and_not_the_chain(led: LedNode) -> None:
+    faucet = led.faucet.pubkey
+    drain = led.chain.vm.account(faucet)
+    assert drain is not None
+    led.chain.place(faucet, with_lamports(drain, 10**9))
+    led.node.crowd.settings = CrowdSettings(load=0.5)
+    slot = led.slot
+    led.beat(3)
+    landed = [one for each in range(slot, slot + 3) for one in led.archive.block_transactions(each)]
+    assert led.slot == slot + 3 and all(str(faucet) in one.keys and one.meta.err is not None for one in landed)
 
 
 def test_settings_are_changed_one_by_one_and_checked() -> None:
