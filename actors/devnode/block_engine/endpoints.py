@@ -79,9 +79,13 @@ def _guarded(engine: BlockEngine, rates: RateLimit, route: Route) -> Route:
 
 
 def _client(scope: Scope) -> str:
-    key = dict(scope["headers"]).get(b"x-jito-auth")
+    """The client's key, from the header or the query; without one, its address."""
+    in_query: list[bytes] = parse_qs(scope.get("query_string", b"")).get(b"uuid", [b""])
+    key: bytes = dict(scope["headers"]).get(b"x-jito-auth", in_query[-1])
+    if key:
+        return key.decode("latin-1")
     client = scope.get("client")
-    return key.decode("latin-1") if key is not None else "" if client is None else str(client[0])
+    return "" if client is None else str(client[0])
 
 
 def _rate_limited(body: bytes, limit: int) -> Reply:

@@ -1,7 +1,7 @@
 """The rate limit of the block engine.
 
 Implements: so many requests a second for each client, counted in a bucket that is full at first. A client is its
-x-jito-auth key or, without one, its address.
+key (x-jito-auth, or uuid in the query) or, without one, its address.
 Pure: times are arguments. Not here: the limit's setting (faults/plan.py), the answer to a refused call (endpoints.py).
 """
 

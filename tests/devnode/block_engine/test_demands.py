@@ -43,9 +43,15 @@ def test_a_tip_may_have_several_parts(engine: Engine) -> None:
     assert reply.status == 200 and engine.landed(transaction)
 
 
-def request(engine: Engine, key: bytes | None = None, address: str = "10.0.0.1") -> tuple[int, Any]:
+def request(engine: Engine, key: bytes | None = None, address: str = "10.0.0.1", query: bytes = b"") -> tuple[int, Any]:
     headers = [] if key is None else [(b"x-jito-auth", key)]
-    scope = {"method": "POST", "path": "/api/v1/bundles", "headers": headers, "client": (address, 5)}
+    scope = {
+        "method": "POST",
+        "path": "/api/v1/bundles",
+        "headers": headers,
+        "client": (address, 5),
+        "query_string": query,
+    }
     asked = {"jsonrpc": "2.0", "id": 4, "method": "getTipAccounts", "params": []}
     reply = engine.routes["POST", "/api/v1/bundles"](scope, orjson.dumps(asked))
     return reply.status, orjson.loads(reply.body)
@@ -59,6 +65,7 @@ def test_each_client_has_its_requests_a_second(engine: Engine) -> None:
     assert body["error"] == {"code": -32097, "message": "Rate limit exceeded. Limit: 2 per second for txn requests"}
     assert body["id"] == 4
     assert request(engine, address="10.0.0.2")[0] == request(engine, key=b"mine")[0] == 200
+    assert [request(engine, query=b"uuid=yours")[0] for _ in range(3)] == [200, 200, 429]
     engine.local.clock.advance(0.5)
     assert [request(engine)[0] for _ in range(2)] == [200, 429]
     engine.local.node.faults.set(read_plan({}))
