@@ -5,9 +5,8 @@ Implements: launch/README.md (commands). Each command prints its result and the 
 Not here: the work of the commands (run.py, operator.py).
 """
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
@@ -19,13 +18,12 @@ from actors.config import ConfigError, NodeConfig, shown_url
 from actors.launch import operator, supervisor_process
 from actors.launch.money_commands import add_deposits, add_referrals, ask_owner
 from actors.launch.run import Options, Parts, run, settings
+from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows
 from actors.launch.sponsor_commands import add_sponsor
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
 from actors.units import base58_text
 
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
-_ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 _Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
 _Credits = Annotated[int, typer.Argument(min=1, help="Whole credits.")]
 _Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")]
@@ -43,8 +41,8 @@ def make_cli(parts: Parts) -> typer.Typer:
     @cli.callback(invoke_without_command=True)
     def start(
         context: typer.Context,
-        data_dir: _DataDir = None,
-        config: _ConfigFile = None,
+        data_dir: DataDirOption = None,
+        config: ConfigFileOption = None,
         fresh: Annotated[bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first.")] = False,
         ready_file: Annotated[
             Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
@@ -70,14 +68,14 @@ def _add_config(cli: typer.Typer) -> None:
     @cli.command("config")
     def config_command(
         show: Annotated[bool, typer.Option("--show", help="Print every setting, its value and its origin.")] = False,
-        config: _ConfigFile = None,
+        config: ConfigFileOption = None,
     ) -> None:
         """Check the settings; with --show print them, secrets masked."""
         console = Console(highlight=False)
         try:
             loaded = settings(Options(None, False, config, None, {}))
         except ConfigError as error:
-            _fail(str(error))
+            fail(str(error))
         if show:
             table = Table("setting", "value", "from", "meaning")
             for branch_name, branch in loaded.config:
@@ -95,15 +93,15 @@ def _add_config(cli: typer.Typer) -> None:
 
 def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
     @cli.command()
-    def migrate(config: _ConfigFile = None) -> None:
+    def migrate(config: ConfigFileOption = None) -> None:
         """Create or update the tables of your own PostgreSQL, with LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL."""
         try:
             loaded = settings(Options(None, False, config, None, {})).config
             if loaded.storage.postgres_url is None:
-                _fail("set DATABASE_URL to your PostgreSQL; every start updates the embedded one")
+                fail("set DATABASE_URL to your PostgreSQL; every start updates the embedded one")
             parts.migrate(loaded)
         except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
-            _fail(str(error))
+            fail(str(error))
         Console(highlight=False).print(
             "The tables are those of this version. Next: a start of this version needs only DATABASE_URL."
         )
@@ -130,25 +128,25 @@ def _add_accounts(cli: typer.Typer) -> None:
     cli.add_typer(accounts, name="accounts")
 
     @accounts.command()
-    def grant(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
+    def grant(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: DataDirOption = None) -> None:
         """Add credits to an account (a ledger entry of type adjustment)."""
         done = ask_owner(data_dir, lambda: _adjustment(pubkey, credits, reason))
         _done(done, f"granted {credits:,} credits")
 
     @accounts.command()
-    def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: _DataDir = None) -> None:
+    def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: DataDirOption = None) -> None:
         """Remove credits from an account, at most those that are available."""
         done = ask_owner(data_dir, lambda: _adjustment(pubkey, -credits, reason))
         _done(done, f"removed {credits:,} credits")
 
     @accounts.command()
-    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
+    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
         """Refuse every paid call of an account; GET /account/* still works."""
         done = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason))
         _done(done, "suspended")
 
     @accounts.command()
-    def resume(pubkey: _Pubkey, reason: _Reason, data_dir: _DataDir = None) -> None:
+    def resume(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
         """Accept paid calls of a suspended account again."""
         _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason)), "resumed")
 
@@ -157,14 +155,14 @@ def _add_accounts(cli: typer.Typer) -> None:
         pubkey: _Pubkey,
         requests_per_second: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
         concurrency: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
-        data_dir: _DataDir = None,
+        data_dir: DataDirOption = None,
     ) -> None:
         """Set the limits of one account, or return it to the default limits."""
         done = ask_owner(data_dir, lambda: SetLimits(operator.account_of(pubkey), requests_per_second, concurrency))
         _done(done, "limits set")
 
     @accounts.command()
-    def show(pubkey: _Pubkey, data_dir: _DataDir = None) -> None:
+    def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
         """Print balance, status and limits of an account."""
         _done(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found")
 
@@ -176,10 +174,7 @@ def _adjustment(pubkey: str, amount: int, reason: str) -> AdjustCredits:
 def _done(value: Adjustment | AccountState, what: str) -> None:
     console = Console(highlight=False)
     console.print(f"[green]{what}[/green]")
-    table = Table.grid(padding=(0, 2))
-    for name in value.__struct_fields__:
-        table.add_row(name, _field_text(getattr(value, name)))
-    console.print(table)
+    print_rows({name: _field_text(getattr(value, name)) for name in value.__struct_fields__})
     console.print("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
 
 
@@ -191,8 +186,3 @@ def _field_text(field: Any) -> str:
     if isinstance(field, int) and not isinstance(field, bool):
         return f"{field:,}"
     return f"{field.credits:,} credits" if hasattr(field, "credits") else str(field)
-
-
-def _fail(text: str) -> NoReturn:
-    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
-    sys.exit(1)

@@ -5,11 +5,10 @@ Not here: the work of the commands; the deposit watcher and an account owner do 
 """
 
 import os
-import sys
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,11 +28,11 @@ from actors.deposits.api import (
 from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.run import Options, data_path, settings
+from actors.launch.screen import DataDirOption, fail, print_rows
 from actors.launch.wallets import load_or_make
 from actors.local_servers.datadir import DataDirError
 
 _DAY_SECONDS = 86_400
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
 _Signature = Annotated[str, typer.Argument(help="Base58 signature of the transaction.")]
 _Code = Annotated[str, typer.Argument(help="The referral code.")]
 
@@ -47,7 +46,7 @@ def add_deposits(cli: typer.Typer) -> None:
         status: Annotated[str, typer.Option(help="listed, credited, assigned, ignored or all.")] = "listed",
         limit: Annotated[int, typer.Option(min=1, max=500)] = 50,
         offset: Annotated[int, typer.Option(min=0)] = 0,
-        data_dir: _DataDir = None,
+        data_dir: DataDirOption = None,
     ) -> None:
         """List transfers, newest first; by default those that wait for an operator."""
         rows = _ask_watcher(data_dir, ListTransfers(status, limit, offset))
@@ -66,18 +65,18 @@ def add_deposits(cli: typer.Typer) -> None:
             console.print("Next: `deposits explain SIGNATURE`, then `deposits assign SIGNATURE PUBKEY --reason WHY`.")
 
     @deposits.command()
-    def status(data_dir: _DataDir = None) -> None:
+    def status(data_dir: DataDirOption = None) -> None:
         """Print the number of transfers of each status, and the state of the watcher."""
-        _grid(_ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health"))
+        print_rows(_ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health"))
 
     @deposits.command()
-    def explain(signature: _Signature, data_dir: _DataDir = None) -> None:
+    def explain(signature: _Signature, data_dir: DataDirOption = None) -> None:
         """Look up a transaction on the chain, credit its transfers, and print the outcome of each."""
         told = _ask_watcher(data_dir, ExplainTransaction(signature))
         console = Console(highlight=False)
         console.print(told["verdict"])
         for row in told["transfers"]:
-            _grid(row)
+            print_rows(row)
 
     @deposits.command()
     def assign(
@@ -87,7 +86,7 @@ def add_deposits(cli: typer.Typer) -> None:
         transfer: Annotated[
             int | None, typer.Option("--transfer", help="Its index, where several are listed; explain shows it.")
         ] = None,
-        data_dir: _DataDir = None,
+        data_dir: DataDirOption = None,
     ) -> None:
         """Give a listed transfer to an account (a ledger entry of type adjustment), once."""
         row = _ask_watcher(data_dir, AssignTransfer(signature, transfer, pubkey, reason))
@@ -106,7 +105,7 @@ def add_referrals(cli: typer.Typer) -> None:
         percent: Annotated[str, typer.Option(help="Bonus on every deposit, such as 10 or 2.5.")],
         days: Annotated[int | None, typer.Option(min=1, help="Days in which new accounts can link the code.")] = None,
         note: Annotated[str, typer.Option(help="For yourself.")] = "",
-        data_dir: _DataDir = None,
+        data_dir: DataDirOption = None,
     ) -> None:
         """Make a code. Its percentage never changes, and accounts that link it keep it."""
         bonus_bps = _bps(percent)
@@ -118,14 +117,14 @@ def add_referrals(cli: typer.Typer) -> None:
         )
 
     @referrals.command("list")
-    def listing(data_dir: _DataDir = None) -> None:
+    def listing(data_dir: DataDirOption = None) -> None:
         """List all codes, with the number of accounts that have each."""
         Console(highlight=False).print(_table([_shown(state) for state in ask_owner(data_dir, ListReferrals)]))
 
     @referrals.command()
-    def expire(code: _Code, data_dir: _DataDir = None) -> None:
+    def expire(code: _Code, data_dir: DataDirOption = None) -> None:
         """End a code: no new account can link it, and accounts that have it keep their bonus."""
-        _grid(_shown(ask_owner(data_dir, lambda: ExpireReferral(code))))
+        print_rows(_shown(ask_owner(data_dir, lambda: ExpireReferral(code))))
 
 
 def _whose(row: dict[str, Any]) -> str:
@@ -136,9 +135,9 @@ def _bps(percent: str) -> int:
     try:
         hundredths = Decimal(percent) * 100
     except InvalidOperation:
-        _fail(f"{percent!r} is not a percentage; write 10 or 2.5")
+        fail(f"{percent!r} is not a percentage; write 10 or 2.5")
     if not hundredths.is_finite() or hundredths != int(hundredths):
-        _fail("a percentage has at most two decimals")
+        fail("a percentage has at most two decimals")
     return int(hundredths)
 
 
@@ -157,7 +156,7 @@ def _shown(state: ReferralState) -> dict[str, Any]:
 def _ask_watcher(data_dir: Path | None, command: WatcherCommand) -> Any:
     told = _ask(data_dir, WATCHER_ACTOR_NAME, "ask", command)
     if isinstance(told, str):
-        _fail(told)
+        fail(told)
     return told
 
 
@@ -178,7 +177,7 @@ def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Val
         os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
         return ask(instance)
     except (ConfigError, DataDirError, operator.OperatorError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
@@ -187,15 +186,3 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
     return table
-
-
-def _grid(row: dict[str, Any]) -> None:
-    table = Table.grid(padding=(0, 2))
-    for name, value in row.items():
-        table.add_row(name, "" if value is None else str(value))
-    Console(highlight=False).print(table)
-
-
-def _fail(text: str) -> NoReturn:
-    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
-    sys.exit(1)

@@ -1,4 +1,4 @@
-"""The text that a person sees while the product starts, runs and stops.
+"""The text that a person sees while the product starts, runs and stops; options and output that commands share.
 
 Implements: the house rules "long work shows progress" and "every command prints what to do next".
 """
@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
+import typer
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
 from actors.clock import SystemClock
+
+DataDirOption = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
+ConfigFileOption = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,20 @@ class Screen:
         self.console.print(
             "\nStop with Ctrl-C; the next start keeps accounts, ledger and chain (--fresh starts anew).\n"
         )
+
+
+def print_rows(rows: dict[str, Any]) -> None:
+    """Print names and values in two columns."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(name, "" if value is None else str(value))
+    Console(highlight=False).print(table)
+
+
+def fail(text: str) -> NoReturn:
+    """Print why a command is refused, and exit with code 1."""
+    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
+    sys.exit(1)
 
 
 def first_call(http_url: str, api_key: str) -> str:

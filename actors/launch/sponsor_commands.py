@@ -5,26 +5,22 @@ Not here: the origin of keys and the calls to the chain (sponsor_setup.py).
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import TypeVar
 
 import aiohttp
 import typer
-from rich.console import Console
-from rich.table import Table
 from solders.keypair import Keypair
 
 from actors.config import Config, ConfigError, environment_name, shown_url
 from actors.launch import sponsor_setup, wallets
 from actors.launch.run import Options, data_path, settings
+from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows
 from actors.launch.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
 from actors.local_servers.datadir import DataDirError
 
-_DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder that holds all data of a run.")]
-_ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 _PAYMENT_LAMPORTS = 10_001  # Two signatures, and the lamport or less that official clients add as priority.
 _SECONDS = aiohttp.ClientTimeout(total=15)
 Answer = TypeVar("Answer")
@@ -35,17 +31,17 @@ def add_sponsor(cli: typer.Typer) -> None:
     cli.add_typer(sponsor, name="sponsor")
 
     @sponsor.command()
-    def show(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+    def show(data_dir: DataDirOption = None, config: ConfigFileOption = None) -> None:
         """Print its address, the origin of its key, its balance, and whether the deposit account exists."""
         _guarded(lambda: _show(_Place(data_dir, config)))
 
     @sponsor.command()
-    def rotate(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+    def rotate(data_dir: DataDirOption = None, config: ConfigFileOption = None) -> None:
         """Make a new key (or the first), seal it, and move the SOL of the old key to it."""
         _guarded(lambda: _rotate(_Place(data_dir, config)))
 
     @sponsor.command("open-account")
-    def open_account(data_dir: _DataDir = None, config: _ConfigFile = None) -> None:
+    def open_account(data_dir: DataDirOption = None, config: ConfigFileOption = None) -> None:
         """Open the deposit wallet's token account at the sponsor's expense, where it is missing."""
         _guarded(lambda: _open_account(_Place(data_dir, config)))
 
@@ -96,7 +92,8 @@ def _show(place: _Place) -> None:
         account = sponsor_setup.deposit_account(place.config)
         exists = place.ask(lambda chain: chain.exists(account))
         rows["deposit account"] = f"{account} {'is open' if exists else 'is missing: run `sponsor open-account`'}"
-    _print(rows, f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
+    print_rows(rows)
+    typer.echo(f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
 
 
 def _rotate(place: _Place) -> None:
@@ -127,7 +124,8 @@ def _rotate(place: _Place) -> None:
             rows["moved"] = _sol(moved)
         except SponsorFailed as error:
             rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
-    _print(rows, "Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
+    print_rows(rows)
+    typer.echo("Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
 
 
 def _open_account(place: _Place) -> None:
@@ -139,7 +137,8 @@ def _open_account(place: _Place) -> None:
     rows = {
         "deposit account": f"{sponsor_setup.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
     }
-    _print(rows, "Next: deposits and x402 payments can arrive.")
+    print_rows(rows)
+    typer.echo("Next: deposits and x402 payments can arrive.")
 
 
 def _existing(place: _Place) -> Found:
@@ -161,18 +160,4 @@ def _guarded(work: Callable[[], None]) -> None:
     try:
         work()
     except (ConfigError, DataDirError, SponsorFailed) as error:
-        _fail(str(error))
-
-
-def _print(rows: dict[str, str], then: str) -> None:
-    console = Console(highlight=False)
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/bold]", value)
-    console.print(table)
-    console.print(then)
-
-
-def _fail(text: str) -> NoReturn:
-    Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
-    sys.exit(1)
+        fail(str(error))
