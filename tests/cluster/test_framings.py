@@ -18,7 +18,7 @@ from bench.product import Product
 from tests.customers import Customer
 from tests.framings import FRAMINGS, Framing, body
 
-_TIMES = 12  # Three of each pause.
+_TIMES = 20  # Five of each pause.
 _CONNECTIONS = 4  # Of the victim: HAProxy has several connections to hand on, and all must be sound.
 _PAUSES_SECONDS = (0.0, 0.0005, 0.001, 0.003)  # In turn: what matters is what is under way when the rest arrives.
 _QUIET_SECONDS = 3.0  # An attacker's connection on which nothing arrives for so long has had its answers.
