@@ -237,7 +237,7 @@ class HttpDoor:
         if facts.browser:
             added += headers.CORS
         if response.status != 204:
-            length = len(response.body) + sum(map(len, response.parts))
+            length = sum(map(len, response.parts)) if response.parts else len(response.body)
             added += (headers.JSON_CONTENT, (b"content-length", b"%d" % length))
 
     def _next_id(self) -> str:

@@ -273,46 +273,38 @@ class Pipeline:
             raise
         charged, outcome = ending.charged, ending.outcome
         settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, charged, outcome, held_at)
-        if charged == 0:
-            reply = await self._release(admitted.id, answer, ending.refusal, settle, held)
-        else:
-            reply = await self._post(admitted.id, answer, settle, client)
-        if reply.charge is None:
+        self._messages = message = self._messages + 1
+        settled: SettleReply | None
+        try:
+            settled = await self._accounts.settle(settle)
+        except OwnerUnavailable:
+            settled = None
+        except asyncio.CancelledError:
+            if charged:
+                self._cancelled.post(settle, client)
+            else:
+                self._cancelled.call(settle)
+            raise
+        if charged and settled is not None and settled.ok:
+            reply = Reply(admitted.id, answer, None, settled.credits_remaining, settle, message)
+        elif charged:
+            self._accounts.void(settle)
+            reply = Reply(admitted.id, None, _NOT_RECORDED, 0 if settled is None else settled.credits_remaining)
             charged, outcome = 0, _RELEASED
+        else:
+            reply = self._free(admitted.id, answer, ending.refusal, held)
+            if settled is None:
+                self._accounts.void(settle)
+            elif settled.ok:
+                reply.credits_remaining, reply.told = settled.credits_remaining, message
         self._metrics.call_ended(plan.method, outcome, charged, self._clock.monotonic() - began)
         return reply
 
-    async def _post(self, raw_id: bytes, answer: NodeAnswer, settle: SettleRequest, client: Client | None) -> Reply:
-        self._messages = message = self._messages + 1
-        try:
-            settled = await self._accounts.settle(settle)
-        except OwnerUnavailable:
-            settled = SettleReply(False, 0)
-        except asyncio.CancelledError:
-            self._cancelled.post(settle, client)
-            raise
-        if settled.ok:
-            return Reply(raw_id, answer, None, settled.credits_remaining, settle, message)
-        self._accounts.void(settle)
-        return Reply(raw_id, None, _NOT_RECORDED, settled.credits_remaining)
-
-    async def _release(
-        self, raw_id: bytes, answer: NodeAnswer, refusal: Refusal | None, settle: SettleRequest, held: HoldReply
-    ) -> Reply:
-        """Release the hold. The reply is free, so it may leave even if the release fails; the hold then expires."""
+    @staticmethod
+    def _free(raw_id: bytes, answer: NodeAnswer, refusal: Refusal | None, held: HoldReply) -> Reply:
+        """The reply to a call that costs nothing. It may leave even if the release fails; the hold then expires."""
         assert held.figures is not None
-        remaining, message = held.figures.credits_remaining, 0
-        self._messages = number = self._messages + 1
-        try:
-            settled = await self._accounts.settle(settle)
-            if settled.ok:
-                remaining, message = settled.credits_remaining, number
-        except OwnerUnavailable:
-            self._accounts.void(settle)
-        except asyncio.CancelledError:
-            self._cancelled.call(settle)
-            raise
-        return Reply(raw_id, answer if refusal is None else None, refusal, remaining, None, message)
+        return Reply(raw_id, answer if refusal is None else None, refusal, held.figures.credits_remaining)
 
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
         """Ask the node to send. When the client leaves, the send goes on and is settled without it."""

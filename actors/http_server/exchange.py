@@ -35,7 +35,7 @@ class HttpRequest(msgspec.Struct, eq=False):
     keep_alive: bool
     body: bytes = b""
     size: int = 0
-    pieces: list[bytes] = []  # Of the body, as they come.
+    pieces: list[bytes] | None = None  # Of a body that comes in several.
     disconnected: bool = False
     response_complete: bool = False
     waiting: asyncio.Future[Any] | None = None  # While the answer is being worked on.

@@ -206,9 +206,13 @@ class HttpServer(AnsweringHttp):
             return
         request.size += len(body)
         if request.size <= request.door.body_bytes_max:
-            request.pieces.append(body)
+            if request.body:
+                request.pieces = request.pieces or [request.body]
+                request.pieces.append(body)
+            else:
+                request.body = body
         elif not request.response_complete:
-            request.pieces.clear()
+            request.body, request.pieces = b"", None
             self._answer(request, request.door.too_long(request))
 
     def on_message_complete(self) -> None:
@@ -222,8 +226,8 @@ class HttpServer(AnsweringHttp):
             return
         if request.response_complete:
             return
-        pieces = request.pieces
-        request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if request.pieces:
+            request.body = b"".join(request.pieces)
         self._answering = request
         try:
             self._carry_out(request, request.door.answer(request))
