@@ -1,21 +1,39 @@
 """The door for bulk lists: credentials, headers, errors and 402 as for JSON-RPC, and one answer for a list.
 
-Implements: interface specification, "Bulk endpoints"; decisions, shapes of the bulk replies.
-A shell. The form of a list is bulk_requests.py's; holding, asking and settling are the pipeline's, under one hold for
-the whole list.
+Implements: interface specification, "Bulk endpoints"; decisions, "bulk list length" and shapes of the bulk replies.
+A list is checked entry by entry, and every refusal of its form is free. The pipeline runs it under one hold. An entry
+that occurs twice is looked up, answered and charged once.
 """
 
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from actors import catalog
+from actors.calls import HoldItem
+from actors.catalog import BulkRow
 from actors.clock import Clock
-from actors.errors import Refusal
-from actors.gateway import bulk_requests, headers, jsonrpc
-from actors.gateway.admission import AdmittedCall
+from actors.errors import Err, Refusal
+from actors.gateway import headers, jsonrpc, params_values
+from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
 from actors.gateway.disconnects import unless_disconnected
-from actors.gateway.paid_requests import within
+from actors.gateway.payments import within
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request
+from actors.method_requests import BulkQuestion, encoded
+
+ROWS: MappingProxyType[bytes, BulkRow] = MappingProxyType({b"/" + row.name.encode(): row for row in catalog.BULK})
+
+_CHECKS: dict[str, Callable[[Any, str], None]] = {
+    "address": params_values.pubkey,
+    "owner": params_values.pubkey,
+    "signature": params_values.signature,
+}
 
 
 class BulkDoor:
@@ -23,17 +41,17 @@ class BulkDoor:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
 
     async def answer(self, request: Request) -> Response:
-        """Answer a POST on one of bulk_requests.ROWS. Raises ClientLeftError."""
-        client, row = request.client, bulk_requests.ROWS[request.path]
+        """Answer a POST on one of ROWS. Raises ClientLeftError."""
+        client, row = request.client, ROWS[request.path]
         assert type(client) is AsgiClient
         pays = request.pays and self._authenticator.takes_payments
-        if pays and isinstance(bulk_requests.admit(request.body, row), AdmittedCall):  # Else the list costs nothing.
+        if pays and isinstance(admit(request.body, row), AdmittedCall):  # Else the list costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return self._errors.reply(caller, request)
-        admitted = bulk_requests.admit(request.body, row)
+        admitted = admit(request.body, row)
         # A list that is refused for free proves its credential all the same, as a call does.
         call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
         if caller.credits_max is not None:
@@ -50,3 +68,39 @@ class BulkDoor:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
         response.headers += caller.headers
         return response
+
+
+def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:
+    """INVALID_REQUEST with the index of the first bad entry, or what the pipeline needs to hold, ask and settle."""
+    items = _listed(body, row)
+    if isinstance(items, Refusal):
+        return items
+    ceiling = row.credits_per_item * len(items)
+    plan = Plan(row.name, ceiling, row.timeout_ms, (HoldItem(row.name, ceiling),), sends=False)
+    return AdmittedCall(jsonrpc.NO_ID, plan, encoded(BulkQuestion(items)))
+
+
+def _listed(body: bytes, row: BulkRow) -> tuple[str, ...] | Refusal:
+    """The list without repetitions, each entry where it occurs first."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _refused("the body is not valid JSON in UTF-8")
+    # Exactly one name: an ignored option would be charged for, and a second list would be ambiguous.
+    if type(value) is not dict or list(value) != [row.items] or type(value[row.items]) is not list:
+        return _refused(f'the body must be {{"{row.items}": [...]}}')
+    listed = value[row.items]
+    if not 1 <= len(listed) <= row.items_max:
+        return _refused(f"{row.items}: {len(listed)} entries, 1 to {row.items_max} are allowed")
+    for index, item in enumerate(listed):
+        try:
+            _CHECKS[row.item](item, f"{row.items}[{index}]")
+        except params_values.InvalidError as fault:
+            return _refused(str(fault))
+    if body.count(b":") != 1:  # Entries have no colons, so each colon follows a name.
+        return _refused(f"{row.items} occurs twice")
+    return tuple(dict.fromkeys(listed))
+
+
+def _refused(detail: str) -> Refusal:
+    return Refusal(Err.INVALID_REQUEST, detail)

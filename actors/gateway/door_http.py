@@ -17,7 +17,7 @@ from actors.calls import EDGE_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import bulk_requests, door_rpc, headers, payment_terms, replies, routes
+from actors.gateway import door_bulk, door_rpc, headers, payment_terms, replies, routes
 from actors.gateway.address_limits import AddressLimits, is_limited
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
@@ -60,7 +60,7 @@ _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
-_PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *bulk_requests.ROWS)]
+_PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
 # "<HTTP method> <path>" of everything that this door serves.
 ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), *routes.ENDPOINTS)
 
@@ -156,7 +156,7 @@ class HttpDoor:
     async def _answer(self, request: Request, receive: Receive, fault: Refusal | None) -> Response:
         """Read the body, and hand the request to the door of its path. fault: of the body's framing."""
         path, method = request.path, request.method
-        door = self._rpc if path in door_rpc.PATHS else self._bulk if path in bulk_requests.ROWS else self._routes
+        door = self._rpc if path in door_rpc.PATHS else self._bulk if path in door_bulk.ROWS else self._routes
         serves = self._routes.serves(path) if door is self._routes else "POST"
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))

@@ -10,7 +10,7 @@ from actors.errors import Refusal
 from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.authentication import Authenticator
 from actors.gateway.disconnects import unless_disconnected
-from actors.gateway.paid_requests import refused_for_free, within
+from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request

@@ -3,7 +3,8 @@
 Implements: decisions 3.6 (standard x402 on every paid route) and x402 transports over HTTP, versions 1 and 2.
 Reads and writes headers and bodies only: deposits/ verifies and settles payments (port: x402_types.PaymentSettler).
 
-The payment decides whose account pays, and credentials beside it are ignored: otherwise a client whose key has no
+No payment is taken for a request that is refused for free, whoever sends it. A payment buys the calls of its request
+only. It decides whose account pays, and credentials beside it are ignored: otherwise a client whose key has no
 credits would pay and be refused again.
 
 A payment proves nothing about the sender of the request. The payer signed it, but another server may have received it
@@ -14,6 +15,7 @@ account's other credits. Payers reach their accounts by a wallet's signature tha
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -24,8 +26,11 @@ from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.address_limits import AddressLimits
+from actors.gateway.admission import AdmittedCall, admit
 from actors.gateway.headers import Header, HeaderList
+from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.payment_terms import TermsByPath
+from actors.gateway.pipeline import Replies, Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2, Caller, RefusedCaller, Request
 from actors.telemetry.metrics import Metrics
@@ -38,6 +43,8 @@ _TRANSACTION_BYTES_MAX = 1_232
 _TO_BE_CREDITED = "settled; POST /account/confirm-deposit with this signature credits it once it is final"
 # HTTP status of each lack, beside 402 with fresh terms for what a new payment can mend.
 _STATUS = {Lack.UNAVAILABLE: 503, Lack.NOT_CONFIGURED: 503, Lack.TOO_MANY: 429}
+
+NOT_BOUGHT = Refusal(Err.INSUFFICIENT_CREDITS)  # Without a detail: the interface fixes the message.
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -154,6 +161,41 @@ class RequestPayments:
             document["retry_after_secs"] = seconds = 60 if http == 429 else 5
             added.append(headers.retry_after(seconds))
         return Response(http, orjson.dumps(document), added)
+
+
+def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Replies | None:
+    """The replies to a request of which nothing could be charged; None when there is something to pay for."""
+    calls = parsed if isinstance(parsed, Sequence) else (parsed,)
+    refused: list[Reply] = []
+    for call in calls:
+        verdict = admit(call) if isinstance(call, Call) else call.refusal
+        if not isinstance(verdict, Refusal):
+            return None
+        refused.append(Reply(call.id, None, verdict))
+    return Replies(refused, None, None)
+
+
+def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list[Any]:
+    """The calls that a payment of so many credits buys; in place of each other call, a refusal for lack of credits.
+
+    Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
+    account holds.
+    """
+    bought: list[Any] = []
+    for call in calls:
+        price = _price(call)
+        if price > credits:
+            bought.append(BadCall(call.id, NOT_BOUGHT))
+        else:
+            credits -= price
+            bought.append(call)
+    return bought
+
+
+def _price(call: Call | BadCall | AdmittedCall) -> int:
+    """The most that a call can cost; 0 where it is refused for free."""
+    verdict = admit(call) if isinstance(call, Call) else call
+    return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0
 
 
 def _receipt(version: int, receipt: dict[str, Any]) -> Header:

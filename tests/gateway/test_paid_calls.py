@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
-from actors.gateway import bulk_requests, jsonrpc
+from actors.gateway import door_bulk, jsonrpc
 from actors.gateway.admission import AdmittedCall, admit
-from actors.gateway.paid_requests import NOT_BOUGHT, refused_for_free, within
+from actors.gateway.payments import NOT_BOUGHT, refused_for_free, within
 
 CHEAP = b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 DEAR = b'{"jsonrpc":"2.0","id":2,"method":"getBlock","params":[7]}'
 BAD = b'{"jsonrpc":"2.0","id":3,"method":"getBlock","params":["x"]}'  # Dear, and refused for free.
-ROW = bulk_requests.ROWS[b"/bulk/getTokenBalances"]
+ROW = door_bulk.ROWS[b"/bulk/getTokenBalances"]
 
 
 def parsed(body: bytes):
@@ -49,7 +49,7 @@ def test_a_payment_buys_calls_in_order_up_to_what_it_brought():
 
 def test_a_list_is_bought_whole_or_not():
     """Hostile input 51: its price is that of all its entries."""
-    listed = bulk_requests.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
+    listed = door_bulk.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
     assert within([listed], 5) == [listed]
     assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT)]
 

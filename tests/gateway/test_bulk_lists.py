@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.catalog import BULK
 from actors.errors import Err, Refusal
 from actors.gateway.admission import AdmittedCall
-from actors.gateway.bulk_requests import ROWS, admit
+from actors.gateway.door_bulk import ROWS, admit
 from actors.method_requests import BulkQuestion
 
 KEY = "So11111111111111111111111111111111111111112"
