@@ -130,14 +130,21 @@ def test_an_error_nobody_expected_is_shown_and_is_not_success() -> None:
     assert "ValueError: a bug" in err
 
 
+def _blocked_signals(pid: int) -> set[signal.Signals]:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    blocked = int(status.partition("SigBlk:")[2].split()[0], 16)
+    return {number for number in signal.Signals if blocked >> (number - 1) & 1}
+
+
 def test_under_nohup_a_closed_terminal_is_no_reason_to_stop() -> None:
     """Rule: who asked for SIGHUP to be ignored is obeyed."""
     run = Run("return 0", "nohup")
     os.killpg(run.process.pid, signal.SIGHUP)
-    status = Path(f"/proc/{run.process.pid}/status").read_text(encoding="ascii")
-    blocked = int(status.partition("SigBlk:")[2].split()[0], 16)
-    waited_for = {number for number in signal.Signals if blocked >> (number - 1) & 1}
-    assert waited_for == {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    wanted = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    give_up_at = time.monotonic() + 60  # The process may not have come as far as that yet.
+    while (blocked := _blocked_signals(run.process.pid)) != wanted and time.monotonic() < give_up_at:
+        time.sleep(0.02)
+    assert blocked == wanted
     os.kill(run.process.pid, signal.SIGINT)
     assert run.end()[:2] == (0, "stopping\n")
 
