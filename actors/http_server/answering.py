@@ -52,12 +52,18 @@ class AnsweringHttp(HttpToolsProtocol):
                 timer.cancel()
         self._sealed = True
         answering, last = self._answering, cast(object, self.cycle)
-        if answering is not None and answering.waiting is not None:  # Cancelled before it begins, it ends nothing.
-            answering.waiting.add_done_callback(self.tasks.discard)
+        if answering is not None and answering.waiting is not None:
+            answering.waiting.add_done_callback(partial(self._lost, answering.work))
         super().connection_lost(exc)
         if answering is not None and answering is not last:
             answering.disconnected = True
             answering.set()
+
+    def _lost(self, work: Coroutine[Any, Any, HttpResponse] | None, task: Any) -> None:
+        """A task that is cancelled before it begins ends nothing by itself."""
+        self.tasks.discard(task)
+        if work is not None:
+            work.close()
 
     def _carry_out(self, request: HttpRequest, answer: Answer) -> None:
         """Write an answer of a door, now or when it is there."""
@@ -67,6 +73,7 @@ class AnsweringHttp(HttpToolsProtocol):
             request.waiting = answer
             answer.add_done_callback(partial(self._ready, request))
         else:
+            request.work = answer
             request.waiting = task = self.loop.create_task(self._serve(request, answer))
             self.tasks.add(task)  # Until _serve takes it out.
 

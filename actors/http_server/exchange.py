@@ -39,6 +39,7 @@ class HttpRequest(msgspec.Struct, eq=False):
     disconnected: bool = False
     response_complete: bool = False
     waiting: asyncio.Future[Any] | None = None  # While the answer is being worked on.
+    work: Coroutine[Any, Any, HttpResponse] | None = None  # That makes the answer.
     hurry: Callable[[], None] | None = None
     notes: Any = None
 

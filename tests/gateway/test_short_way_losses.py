@@ -1,6 +1,7 @@
 """Clients who take nothing and connections that end early, on the short way: nothing is kept, and nothing charged."""
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from actors.gateway import answers, disconnects
 from actors.gateway.answers import LARGE_BYTES
 from actors.gateway.door_http import HttpDoor
 from actors.http_server import answering
+from actors.http_server.exchange import HttpRequest
 from actors.upstream import replies
 
 from .doubles import RESULT, ScriptedNode
@@ -63,6 +65,30 @@ async def test_row_54_leaving_a_batch_half_way_is_decided_at_once(swift, monkeyp
         (charged,) = [settle.operation for settle in world.accounts.settles if settle.charged]
         assert world.accounts.delivered_operations == [charged]
         assert (await world.balance(customer), await world.debits(customer)) == (9, [("getSlot", 1)])
+
+
+async def test_row_36_a_connection_lost_before_the_work_begins_leaves_nothing(recwarn: pytest.WarningsRecorder):
+    """Hostile input 36: the node is not asked, and no task stays behind that a server would wait for."""
+    async with a_world() as world, serving(world.door, swift=True) as (server, port):
+        customer = await world.customer(10)
+        answer, asked = world.door.answer, asyncio.Event()
+
+        def answer_the_lost(request: HttpRequest) -> Any:
+            (connection,) = server.server_state.connections
+            connection.transport.abort()
+            asked.set()
+            return answer(request)
+
+        world.door.answer = answer_the_lost  # type: ignore[method-assign,assignment]
+        client = await Client.connect(port)
+        client.send(first(customer.api_key))
+        await asked.wait()
+        assert await client.is_ended()
+        await until_lost(server)
+        assert (server.server_state.tasks, world.node.calls) == (set(), [])
+        client.writer.close()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 async def test_a_server_that_waits_no_longer_ends_the_connection_too():
