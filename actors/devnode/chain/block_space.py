@@ -31,17 +31,12 @@ def counted_units(compute_units: int, signatures: int, write_locks: int) -> int:
 class BlockSpace:
     limits: SpaceLimits
     used: int = 0
+    fits_any: bool = field(init=False)  # Whether there is room for any transaction, whatever it asks for.
     _by_account: dict[str, int] = field(default_factory=dict)
     _most: int = 0  # Of any account.
 
-    @property
-    def fits_any(self) -> bool:
-        """Whether there is room for any transaction, whatever it asks for."""
-        limits = self.limits
-        return (
-            self.used + TRANSACTION_UNITS_MAX <= limits.units
-            and self._most + TRANSACTION_UNITS_MAX <= limits.account_units
-        )
+    def __post_init__(self) -> None:
+        self._note_room()
 
     def fits(self, units: int, write_locked: Iterable[str]) -> bool:
         if self.used + units > self.limits.units:
@@ -58,3 +53,12 @@ class BlockSpace:
             used = by_account[account] = by_account.get(account, 0) + units
             if used > self._most:
                 self._most = used
+        self._note_room()
+
+    def _note_room(self) -> None:
+        """Every send asks whether any transaction fits, so the answer is kept."""
+        limits = self.limits
+        self.fits_any = (
+            self.used + TRANSACTION_UNITS_MAX <= limits.units
+            and self._most + TRANSACTION_UNITS_MAX <= limits.account_units
+        )

@@ -127,7 +127,8 @@ class Chain:
         self.before_seal: list[Callable[[], None]] = []
         self.salt = salt
         self.limits = SpaceLimits()  # Of the blocks that are opened from now on.
-        self._block = OpenBlock(*parent, 0, BlockSpace(self.limits))
+        self.space = BlockSpace(self.limits)
+        self._block = OpenBlock(*parent, 0, self.space)
         self._next_nonce = nonces.durable_nonce(parent[1])
         self._slot_hashes: deque[tuple[int, Hash]] = deque(maxlen=SLOT_HASHES_KEPT)
         self._clock = SlotClock()
@@ -304,10 +305,6 @@ class Chain:
             return {}
         return self.history.overlay(self.levels.at(level).slot)
 
-    @property
-    def space(self) -> BlockSpace:
-        return self._block.space
-
     def open_transactions(self) -> Iterable[TransactionRecord]:
         """Transactions of the slot being built."""
         return tuple(self._block.records)
@@ -382,7 +379,8 @@ class Chain:
 
     def _open_slot(self, unix_time: int) -> None:
         slot = self.levels.building.slot
-        self._block = OpenBlock(*self._slot_hashes[0], unix_time, BlockSpace(self.limits))
+        self.space = BlockSpace(self.limits)
+        self._block = OpenBlock(*self._slot_hashes[0], unix_time, self.space)
         self.history.note(slot, SYSVAR_CLOCK, self.vm.account(SYSVAR_CLOCK))
         self.vm.set_time(self._clock.at(slot, unix_time), list(self._slot_hashes))
         self.bus.publish(SlotOpened(slot, self._block.parent_slot))

@@ -40,7 +40,7 @@ class BlockFilling:
     @property
     def is_direct(self) -> bool:
         """Whether every transaction lands when it arrives."""
-        return not self._queue and not self._competitors.compete and self._chain.space.fits_any
+        return self._chain.space.fits_any and not self._queue and not self._competitors.compete
 
     def take(self, decoded: Decoded, source: Source, signatures_checked: bool, settle: Settle) -> SubmitResult:
         """Land a transaction, or let it wait. settle: called with its result at the end of its waiting."""

@@ -52,7 +52,8 @@ class Intake:
 
     def arrive(self, decoded: Decoded, source: Source) -> Arrival:
         """Note a broadcast."""
-        return self._arrivals.add(source, decoded.signature, self._faults.slot, self._clock.now_ms())
+        slot = self._chain.levels.building.slot
+        return self._arrivals.add(source, decoded.signature, slot, self._clock.now_ms())
 
     def arrivals(self, after: int, limit: int) -> list[Arrival]:
         """The arrivals with a number above `after`, oldest first."""

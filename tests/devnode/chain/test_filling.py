@@ -31,7 +31,7 @@ def led(tmp_path: Path) -> LedNode:
 def limit(led: LedNode, units: int, account_units: int) -> None:
     """Give the block being built, and all later ones, these limits."""
     led.chain.limits = SpaceLimits(units, account_units)
-    led.chain._block.space = BlockSpace(led.chain.limits)
+    led.chain.space = led.chain._block.space = BlockSpace(led.chain.limits)
 
 
 def payment(
