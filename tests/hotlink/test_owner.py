@@ -54,8 +54,11 @@ class Stranger:
         self.writer.write(self._far.frames(content))
 
     async def answer(self) -> bytes:
-        (content,) = self._far.contents([await self.frame()])
-        return content
+        """The next frame that is not a sign of life."""
+        while True:
+            (content,) = self._far.contents([await self.frame()])
+            if content:
+                return content
 
 
 def proof(secret: bytes, nonce: bytes) -> bytes:
