@@ -1,7 +1,7 @@
 """Referral codes: the rules of a code, and which code an account keeps.
 
 Implements: interface, `ref_code` ("captured once at account creation; unknown or expired codes are ignored silently;
-later values do not change it").
+later values do not change it"); commands.py asks for a code only when it opens an account.
 Pure. Choices where the interface is silent: an account keeps the code's percentage with the code, so that ending a code
 changes nothing for accounts that have it. Capital letters matter. Accounts that a deposit opens have no code, because a
 transfer names none.

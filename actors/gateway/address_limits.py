@@ -2,7 +2,7 @@
 
 Implements: decisions, "IP-level limits on /account/*, /auth/*, /x402/settle"; hostile inputs 35 and 49.
 A shell: replicas share their counts in the identity store. Whose address a request comes from, and how much an address
-is allowed, is identity/addresses.py's.
+is allowed, is identity/client_addresses.py's.
 """
 
 from actors.clock import Clock
@@ -35,7 +35,7 @@ class AddressLimits:
         self._counts = Counts()  # Of this process alone, for while the shared store is away.
 
     def name_of(self, client: Client) -> str:
-        """The name under which requests of this client's address are counted; addresses.UNKNOWN has no limit."""
+        """The name under which requests of this client's address are counted; client_addresses.UNKNOWN has no limit."""
         return counted_address(client, self._trusted)
 
     async def refusal(self, request: Request) -> Refusal | None:

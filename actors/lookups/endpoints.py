@@ -1,7 +1,7 @@
 """getAssetsByOwner and getTransactionHistory: the calls to the node, and how a failed one ends them.
 
 Implements: interface specification, JSON-RPC gateway rule 5 and "getTransactionHistory".
-A shell: assets.py and history.py make the replies. Parameters are checked before (gateway/params_own.py).
+A shell: assets.py and history_entry.py make the replies. Parameters are checked before (gateway/params_own.py).
 
 A reply is complete or the call fails: the first failed call to the node becomes the answer, and it costs nothing.
 """
@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from actors.addresses import TOKEN_PROGRAMS
-from actors.lookups import assets, history
+from actors.lookups import assets, history_entry
 from actors.lookups.fan_out import Asker, Questions, fault_text
 from actors.lookups.holdings import MINT_SLICE, Holding, Mint, read_holdings, read_mints
 from actors.method_requests import AssetsQuestion, HistoryQuestion
@@ -95,16 +95,16 @@ async def _entry(questions: Questions, asked: HistoryQuestion, listed: dict[str,
     }
     answer = await questions.ask("getTransaction", listed["signature"], config)
     if answer.kind is AnswerKind.ERROR and answer.error_code == _UNSUPPORTED_VERSION_CODE:
-        return orjson.dumps(history.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}."))
+        return orjson.dumps(history_entry.missing_entry(listed, f"It cannot be shown: {fault_text(answer)}."))
     if answer.kind is not AnswerKind.RESULT:
         return answer
     transaction = orjson.loads(answer.value())
     if transaction is None:
-        return orjson.dumps(history.missing_entry(listed))
+        return orjson.dumps(history_entry.missing_entry(listed))
     try:
-        return orjson.dumps(history.entry(asked.address, listed, transaction))
+        return orjson.dumps(history_entry.entry(asked.address, listed, transaction))
     except _MALFORMED:  # One transaction of an unknown form must not hide all others.
-        return orjson.dumps(history.missing_entry(listed, _NOT_UNDERSTOOD))
+        return orjson.dumps(history_entry.missing_entry(listed, _NOT_UNDERSTOOD))
 
 
 async def holdings_of(questions: Questions, owner: str) -> tuple[int, list[Holding]] | NodeAnswer:

@@ -9,7 +9,7 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 
 from actors.lookups.endpoints import _MALFORMED
-from actors.lookups.history import entry, missing_entry, program_interactions
+from actors.lookups.history_entry import entry, missing_entry, program_interactions
 
 from .scene import Scene
 
