@@ -241,7 +241,9 @@ class HttpServer(AnsweringHttp):
         self._arrival = None
         if self.transport.is_closing():
             return
-        if not self._answers_something():
+        reading = self._reading
+        # A request may be answered before all of its body is there: a second answer would be the front's next client's.
+        if not self._answers_something() and (reading is None or not reading.response_complete):
             self.transport.write(self._refusal(SLOW, 408))
         self._sealed = True
         self.transport.close()

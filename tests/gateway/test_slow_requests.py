@@ -113,3 +113,15 @@ async def test_a_slow_request_behind_a_call_writes_nothing_into_its_answer(swift
         first, _, rest = (await drip(port, beginning)).partition(b'"id":1}')
         assert first.startswith(b"HTTP/1.1 200 ")
         assert rest.startswith(b"HTTP/1.1 408 ")
+
+
+@both_ways
+@pytest.mark.parametrize("start", [b"GET /pricing", b"HEAD /pricing", b"OPTIONS /", b"POST /nowhere"])
+async def test_row_47_a_request_that_is_answered_gets_no_second_answer(swift, start):
+    """Hostile inputs 47 and 48: its body is still to come, so the front may have given the connection to another
+    client by the time that the limit is over."""
+    async with a_world() as world, listening(world, swift) as port:
+        beginning = start + b" HTTP/1.1\r\nhost: gateway.test\r\ncontent-length: 1000\r\n\r\n"
+        answer = await drip(port, beginning)
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert not answer.startswith(b"HTTP/1.1 408 ")
