@@ -192,6 +192,8 @@ class HttpServer(AnsweringHttp):
 
     def _by_asgi(self) -> Any:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
+        if url[:1] != b"/" and httptools.parse_url(url).path is None:  # As `http://host`; uvicorn wants a path.
+            raise FramingFault(MALFORMED)
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
         self.headers.extend(headers)  # The list that is in the scope.

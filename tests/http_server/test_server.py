@@ -277,3 +277,13 @@ async def test_a_mistake_of_ours_is_not_told_as_the_clients(caplog: pytest.LogCa
         assert await line.hears() == b""
         line.close()
     assert "an invariant is broken" in caplog.text
+
+
+@pytest.mark.parametrize("target", [b"http://a", b"http://a?x=1", b"?x=1"])
+async def test_a_target_without_a_path_is_refused(target: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Hostile input 6: it is the client's mistake and not ours, so nobody writes errors into the log with it."""
+    app = App()
+    async with connected(app) as line:
+        await line.says(post(start=b"GET " + target + b" HTTP/1.1", content=b""))
+        assert is_refusal(await line.hears())
+    assert app.begun == 0 and not caplog.text
