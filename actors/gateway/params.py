@@ -39,6 +39,7 @@ from actors.gateway.params_values import (
     up_to,
     whole_number,
 )
+from actors.upstream.signed_transactions import signed_transaction
 from actors.upstream.transactions import (
     BASE64_CHARACTERS_MAX,
     TransactionRefused,
@@ -261,7 +262,7 @@ def _token_accounts_by_owner(arguments: list[Any], raw: bytes) -> bytes:
 
 
 def _given_transaction(arguments: list[Any], checks: Mapping[str, Check]) -> tuple[bytes, dict[str, Any]]:
-    """Decode a transaction to its last byte, without verifying it, which the node does. Gives the configuration too."""
+    """Decode a transaction to its last byte. A simulation may do without signatures. Gives the configuration too."""
     at_most(arguments, 2)
     value = at(arguments, 0, "transaction")
     second = arguments[1] if len(arguments) > 1 else None
@@ -278,7 +279,12 @@ def _given_transaction(arguments: list[Any], checks: Mapping[str, Check]) -> tup
 
 
 def _send(arguments: list[Any], raw: bytes) -> bytes:
-    _given_transaction(arguments, _SEND_CONFIG)
+    """With skipPreflight the node would take a transaction that is not fully signed, and it could never land."""
+    transaction, _ = _given_transaction(arguments, _SEND_CONFIG)
+    try:
+        signed_transaction(transaction)
+    except TransactionRefused as fault:
+        raise InvalidError(f"transaction: {fault}") from None
     return raw
 
 

@@ -1,7 +1,7 @@
 """Transactions as clients send them: text in one of two encodings, of one of three versions.
 
 Implements: interface specification, "Limits" (transaction size); the node's own caps on texts.
-Pure. Signatures are not checked here, and nothing is said about whether the transaction would succeed.
+Pure. Signatures are checked in signed_transactions.py. Nothing is said about whether the transaction would succeed.
 
 base58 is decoded in runs of ten digits. The usual digit-by-digit way takes 2.2 ms for the longest transaction, on a
 path that strangers can reach before their key is looked up; this takes a sixth of it.
@@ -60,7 +60,12 @@ def account_count(raw: bytes) -> int:
 
 def writable_keys(raw: bytes) -> tuple[str, ...]:
     """The accounts that a whole transaction names itself and locks for writing; lookup tables are not read."""
-    message = whole_transaction(raw).message
+    return written_keys(whole_transaction(raw))
+
+
+def written_keys(transaction: VersionedTransaction) -> tuple[str, ...]:
+    """As writable_keys, of a transaction that was read before."""
+    message = transaction.message
     header, keys = message.header, message.account_keys
     signers = header.num_required_signatures
     written = [

@@ -180,6 +180,16 @@ def test_what_is_no_transaction_is_refused_before_the_node_sees_it(text, config,
     assert said in refused("sendTransaction", text, config)
 
 
+@pytest.mark.parametrize("config", [{}, {"skipPreflight": True}])
+def test_a_send_that_is_not_fully_signed_is_refused_before_the_node_sees_it(config):
+    """With skipPreflight the node would pass it on, and it could never land; a simulation may do without."""
+    raw = a_transaction()
+    for wrong in (raw[:1] + bytes(64) + raw[65:], raw[:1] + bytes([raw[1] ^ 1]) + raw[2:], b"\0" + raw[65:]):
+        text = base64.b64encode(wrong).decode()
+        assert "signature" in refused("sendTransaction", text, {"encoding": "base64", **config})
+        checked("simulateTransaction", text, {"encoding": "base64"})
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=60),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),

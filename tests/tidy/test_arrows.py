@@ -37,7 +37,7 @@ OPEN = {
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # What a node's answer means, and the state that health is told from.
-    "upstream": {"node_health", "replies", "transactions"},
+    "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
     "accounts": {"audit_database"},  # Finds the database, for the audit that compares it with the chain.
