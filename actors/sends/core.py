@@ -1,0 +1,239 @@
+"""One race: a signed transaction on its way to the chain over several legs, followed until its outcome is proven.
+
+Implements: interface specification, "sendAndConfirm outcome" and "Re-send policy"; decisions, "expired send", "same bytes
+sent again"; hostile input 18; money rules 1 and 2.
+Pure: slots and times are arguments. The stored race alone is enough to go on after a crash; `next_step` names what to do,
+and each method that gives a changed race is one durable write of the store.
+
+| State | Means | Charged |
+|---|---|---|
+| OPEN | it may have been broadcast, and may land | pending |
+| CONFIRMED | it landed and succeeded | landing for the first ticket, base for the others |
+| FAILED | it landed with an error | base |
+| EXPIRED | it can never land: proven | base if it was broadcast, else nothing |
+| UNPROVEN | nothing could be proven for a day | nothing |
+
+A *window* is the time in which a race broadcasts: at most three times, in 30 slots. A call after it opens another one.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum, unique
+
+RESEND_SLOTS = 8
+BROADCASTS_MAX = 3  # The first, and two more.
+WINDOW_SLOTS = 30
+# Where no slot can be learnt, as the node does not answer: 30 slots at the nominal 400 ms, and as much again.
+WINDOW_SECONDS_MAX = 24
+BLOCKHASH_BLOCKS = 150  # A blockhash is good for so many blocks after its own.
+# Of a blockhash that our node has not seen: the client's node may be ahead by what makes a node unhealthy, 128 slots.
+UNSEEN_BLOCKS = 150
+UNPROVEN_MS = 24 * 3_600_000
+LEGS_ROWS_MAX = 24  # Of the timeline: three broadcasts on a few legs, in a few windows.
+
+
+@unique
+class RaceState(IntEnum):
+    """The numbers are stored; from 10 on the race has ended."""
+
+    OPEN = 0
+    CONFIRMED = 10
+    FAILED = 11
+    EXPIRED = 12
+    UNPROVEN = 13
+
+    @property
+    def open(self) -> bool:
+        return self < RaceState.CONFIRMED
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What is stored of a race.
+
+    last_valid_height: no blockhash that was known at the start is good in a higher block. nonce_account: of a durable
+    nonce, which stays good until it is advanced.
+    broadcasts: begun in the present window; each is stored before its first byte leaves. sent: some leg took the bytes.
+    """
+
+    signature: bytes
+    transaction: bytes
+    blockhash: bytes
+    nonce_account: str | None
+    last_valid_height: int
+    started_at_ms: int
+    started_slot: int
+    window_at_ms: int
+    window_slot: int
+    last_slot: int  # In which the latest broadcast began.
+    broadcasts: int = 0
+    retries: int = 0  # Broadcasts but the first, in all windows.
+    sent: bool = False
+    state: RaceState = RaceState.OPEN
+    slot: int = 0  # In which it landed; 0 before.
+    error: str = ""
+    ended_at_ms: int = 0
+
+    def check(self) -> None:
+        assert 0 <= self.broadcasts <= BROADCASTS_MAX, self
+        assert self.state.open == (self.ended_at_ms == 0), self
+        assert (self.slot > 0) == (self.state in (RaceState.CONFIRMED, RaceState.FAILED)), self
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One call's share in a race: the hold that it ends, and whose it is. landing, base: prices pinned at the call.
+
+    first: it is the first of its race, and pays for the landing. charged: None until the hold has ended.
+    """
+
+    operation: bytes
+    pubkey: bytes
+    epoch: int
+    method: str
+    landing: int
+    base: int
+    signature: bytes
+    opened_at_ms: int
+    first: bool = False
+    charged: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The status of a signature, as nodes told it. error: of a transaction that landed and failed."""
+
+    slot: int
+    error: str | None
+    confirmed: bool
+    finalized: bool
+    confirmations: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can be relied on: what is only processed may vanish with its fork."""
+        return self.confirmed or self.finalized
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one node that does not know the signature says beside that.
+
+    height: its final block height, asked before the signature: the transaction did not land at or below it.
+    first_slot: the oldest slot of its history, asked afterwards. nonce: value of the nonce account at finalized
+    commitment, asked before; None if not asked or unknown, empty if there is no such account.
+    """
+
+    height: int
+    first_slot: int
+    nonce: bytes | None = None
+
+
+@unique
+class Step(Enum):
+    WAIT = "wait"
+    BROADCAST = "broadcast"
+    CONFIRM = "confirm"
+    FAIL = "fail"
+    EXPIRE = "expire"
+    GIVE_UP = "give up"
+
+
+def began(
+    signature: bytes,
+    transaction: bytes,
+    blockhash: bytes,
+    nonce_account: str | None,
+    newest_height: int,
+    blockhash_known: bool,
+    slot: int,
+    now_ms: int,
+) -> Race:
+    """A new race. newest_height: block height at processed commitment; blockhash_known: that node had this blockhash.
+
+    A blockhash that the node knows is not newer than its newest block, so 150 more blocks bound its life.
+    """
+    last = newest_height + BLOCKHASH_BLOCKS + (0 if blockhash_known else UNSEEN_BLOCKS)
+    return Race(signature, transaction, blockhash, nonce_account, last, now_ms, slot, now_ms, slot, slot)
+
+
+def next_step(race: Race, slot: int | None, now_ms: int, seen: Seen | None = None, proof: Proof | None = None) -> Step:
+    """slot: the newest one known; None when nobody tells. proof: None where it was not looked for, or not complete."""
+    assert race.state.open, race
+    if seen is not None:
+        if seen.counts:
+            return Step.CONFIRM if seen.error is None else Step.FAIL
+        return Step.WAIT  # It landed in a fork: sending again would not help there.
+    if proof is not None and _expired(race, proof):
+        return Step.EXPIRE
+    if may_broadcast(race, slot, now_ms):
+        return Step.BROADCAST
+    if now_ms - race.window_at_ms >= UNPROVEN_MS:
+        return Step.GIVE_UP
+    return Step.WAIT
+
+
+def may_broadcast(race: Race, slot: int | None, now_ms: int) -> bool:
+    if race.broadcasts == 0:
+        return not is_over(race, slot, now_ms)
+    if race.broadcasts >= BROADCASTS_MAX or slot is None:
+        return False
+    return slot >= race.last_slot + RESEND_SLOTS and not is_over(race, slot, now_ms)
+
+
+def is_over(race: Race, slot: int | None, now_ms: int) -> bool:
+    """Whether the window has ended: callers hear `unknown`, and nothing is broadcast any more."""
+    if slot is not None and slot >= race.window_slot + WINDOW_SLOTS:
+        return True
+    return now_ms - race.window_at_ms >= WINDOW_SECONDS_MAX * 1000
+
+
+def broadcast_begins(race: Race, slot: int | None) -> Race:
+    """To be stored before the first byte leaves."""
+    at = race.last_slot if slot is None else max(slot, race.last_slot)
+    retry = race.sent or race.broadcasts > 0
+    return replace(race, broadcasts=race.broadcasts + 1, last_slot=at, retries=race.retries + int(retry))
+
+
+def window_opens(race: Race, slot: int, now_ms: int) -> Race:
+    """Another call came after the window: the transaction may be broadcast again."""
+    return replace(race, broadcasts=0, window_slot=slot, last_slot=slot, window_at_ms=now_ms)
+
+
+def ended(race: Race, step: Step, seen: Seen | None, now_ms: int) -> Race:
+    match step:
+        case Step.CONFIRM | Step.FAIL:
+            assert seen is not None and seen.counts, race
+            state = RaceState.CONFIRMED if step is Step.CONFIRM else RaceState.FAILED
+            done = replace(race, state=state, slot=seen.slot, error=seen.error or "", ended_at_ms=now_ms)
+        case Step.EXPIRE:
+            reason = "the nonce has been advanced" if race.nonce_account else "the blockhash has expired"
+            done = replace(
+                race, state=RaceState.EXPIRED, error=f"it can no longer land: {reason}", ended_at_ms=now_ms
+            )
+        case Step.GIVE_UP:
+            done = replace(race, state=RaceState.UNPROVEN, ended_at_ms=now_ms)
+        case _:
+            raise AssertionError(step)
+    done.check()
+    return done
+
+
+def charge(race: Race, ticket: Ticket) -> int:
+    """What a ticket of an ended race costs. Follows from what is stored alone, so that it can be asked again."""
+    assert not race.state.open, race
+    match race.state:
+        case RaceState.CONFIRMED:
+            return ticket.landing if ticket.first else ticket.base
+        case RaceState.FAILED:
+            return ticket.base
+        case RaceState.EXPIRED if race.sent:
+            return ticket.base
+    return 0
+
+
+def _expired(race: Race, proof: Proof) -> bool:
+    """The node's history must reach back to the start. A nonce that is newer than the final state looks like an old one
+    until the final state has passed the newest block of the start, so it too waits for the height."""
+    if proof.height <= race.last_valid_height or proof.first_slot > race.started_slot:
+        return False
+    return race.nonce_account is None or (proof.nonce is not None and proof.nonce != race.blockhash)
