@@ -207,9 +207,7 @@ def ended(race: Race, step: Step, seen: Seen | None, now_ms: int) -> Race:
             done = replace(race, state=state, slot=seen.slot, error=seen.error or "", ended_at_ms=now_ms)
         case Step.EXPIRE:
             reason = "the nonce has been advanced" if race.nonce_account else "the blockhash has expired"
-            done = replace(
-                race, state=RaceState.EXPIRED, error=f"it can no longer land: {reason}", ended_at_ms=now_ms
-            )
+            done = replace(race, state=RaceState.EXPIRED, error=f"it can no longer land: {reason}", ended_at_ms=now_ms)
         case Step.GIVE_UP:
             done = replace(race, state=RaceState.UNPROVEN, ended_at_ms=now_ms)
         case _:

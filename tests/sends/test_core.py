@@ -117,7 +117,13 @@ def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
 
 @pytest.mark.parametrize(
     ("height", "nonce", "expired"),
-    [(1_151, b"n" * 32, True), (1_151, b"", True), (1_151, HASH, False), (1_151, None, False), (1_150, b"n" * 32, False)],
+    [
+        (1_151, b"n" * 32, True),
+        (1_151, b"", True),
+        (1_151, HASH, False),
+        (1_151, None, False),
+        (1_150, b"n" * 32, False),
+    ],
 )
 def test_a_durable_nonce_expires_when_it_is_advanced(height: int, nonce: bytes | None, expired: bool) -> None:
     """Before the final state has passed the start, another value may be an older one."""

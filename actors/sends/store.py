@@ -1,0 +1,280 @@
+"""What must survive of races: the races, the tickets of the calls that share them, and what each leg did.
+
+Implements: hostile input 18 (journalled before the first byte leaves); design, section 5. The port, a store in memory for
+tests, and PostgreSQL. Decides nothing: every change says which state it follows, and is refused if another one is stored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Any, Protocol
+
+import asyncpg
+
+from actors.sends.core import Race, RaceState, Ticket
+from actors.storage import away_as
+
+_RACE_COLUMNS = tuple(field.name for field in fields(Race))
+_TICKET_COLUMNS = tuple(field.name for field in fields(Ticket))
+_RACES, _TICKETS = ", ".join(_RACE_COLUMNS), ", ".join(_TICKET_COLUMNS)
+_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error"
+
+
+class RacesUnavailable(Exception):
+    """The store did not answer: the change may or may not have been made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LegReport:
+    """What a leg did with one broadcast. error: empty where there was none. Times: Unix milliseconds, None: not reached."""
+
+    broadcast: int  # Counted from 1 over all windows.
+    leg: str
+    submitted_ms: int | None
+    acknowledged_ms: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRace:
+    """tickets: in the order in which they came. reports: oldest first."""
+
+    race: Race
+    tickets: tuple[Ticket, ...]
+    reports: tuple[LegReport, ...] = ()
+
+
+class RaceStore(Protocol):
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+        """Store a new race with its first ticket, or add the ticket to the race of this signature; gives that race as it
+        is stored. Asked again with the same operation, nothing changes."""
+        ...
+
+    async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
+        """A broadcast or a window begins. False: the stored race is not `before` any more, and nothing may leave."""
+        ...
+
+    async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
+        """What legs did. One that submitted anything makes the race `sent`."""
+        ...
+
+    async def end(self, race: Race) -> bool:
+        """The race has ended. False: it had before, and that end stands."""
+        ...
+
+    async def end_ticket(self, operation: bytes, charged: int) -> None:
+        """The hold of this ticket has ended, for good."""
+        ...
+
+    async def find(self, signature: bytes) -> KeptRace | None: ...
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
+        """Races that are not settled and due, the longest waiting first. No other caller gets them until look_at_ms."""
+        ...
+
+    async def forget(self, before_ms: int) -> int:
+        """Remove settled races that ended before. Returns their number."""
+        ...
+
+
+class MemoryRaceStore:
+    """In memory, for tests."""
+
+    def __init__(self) -> None:
+        self.races: dict[bytes, Race] = {}
+        self.tickets: dict[bytes, Ticket] = {}
+        self.reports: dict[bytes, list[LegReport]] = {}
+        self._look_at: dict[bytes, int] = {}
+
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+        if race.signature not in self.races:
+            self.races[race.signature] = race
+            self._look_at[race.signature] = look_at_ms
+        if ticket.operation not in self.tickets:
+            first = not any(each.first for each in self._tickets_of(race.signature))
+            self.tickets[ticket.operation] = replace(ticket, first=first, charged=None)
+        return self.races[race.signature]
+
+    async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
+        kept = self.races[before.signature]
+        if (kept.state, kept.window_at_ms, kept.broadcasts) != (RaceState.OPEN, before.window_at_ms, before.broadcasts):
+            return False
+        self.races[before.signature] = replace(
+            kept,
+            window_at_ms=after.window_at_ms,
+            window_slot=after.window_slot,
+            last_slot=after.last_slot,
+            broadcasts=after.broadcasts,
+            retries=after.retries,
+        )
+        self._look_at[before.signature] = look_at_ms
+        return True
+
+    async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
+        if signature not in self.races:
+            return
+        self.reports.setdefault(signature, []).extend(reports)
+        if any(report.submitted_ms is not None for report in reports):
+            self.races[signature] = replace(self.races[signature], sent=True)
+
+    async def end(self, race: Race) -> bool:
+        kept = self.races[race.signature]
+        if not kept.state.open:
+            return False
+        self.races[race.signature] = replace(
+            kept, state=race.state, slot=race.slot, error=race.error, ended_at_ms=race.ended_at_ms
+        )
+        return True
+
+    async def end_ticket(self, operation: bytes, charged: int) -> None:
+        ticket = self.tickets[operation]
+        if ticket.charged is None:
+            self.tickets[operation] = replace(ticket, charged=charged)
+
+    async def find(self, signature: bytes) -> KeptRace | None:
+        race = self.races.get(signature)
+        if race is None:
+            return None
+        return KeptRace(race, tuple(self._tickets_of(signature)), tuple(self.reports.get(signature, ())))
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
+        waiting = sorted(
+            (at, signature)
+            for signature, at in self._look_at.items()
+            if at <= now_ms and not self._is_settled(signature)
+        )
+        for _, signature in waiting[:limit]:
+            self._look_at[signature] = look_at_ms
+        return [self.races[signature] for _, signature in waiting[:limit]]
+
+    async def forget(self, before_ms: int) -> int:
+        old = [
+            signature
+            for signature, race in self.races.items()
+            if self._is_settled(signature) and race.ended_at_ms < before_ms
+        ]
+        for signature in old:
+            for ticket in self._tickets_of(signature):
+                del self.tickets[ticket.operation]
+            del self.races[signature], self._look_at[signature]
+            self.reports.pop(signature, None)
+        return len(old)
+
+    def _tickets_of(self, signature: bytes) -> list[Ticket]:
+        return [ticket for ticket in self.tickets.values() if ticket.signature == signature]
+
+    def _is_settled(self, signature: bytes) -> bool:
+        if self.races[signature].state.open:
+            return False
+        return all(ticket.charged is not None for ticket in self._tickets_of(signature))
+
+
+class PostgresRaceStore:
+    """In PostgreSQL. Every failure of the database raises RacesUnavailable."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+        given = (*astuple(race), look_at_ms, False, *astuple(ticket))
+        marks = [f"${number}" for number in range(1, len(given) + 1)]
+        races = ", ".join(marks[: len(_RACE_COLUMNS) + 2])
+        tickets = ", ".join(marks[len(_RACE_COLUMNS) + 2 :])
+        with away_as(RacesUnavailable):
+            row = await self._pool.fetchrow(
+                f"SELECT {_RACES} FROM sends_open("  # noqa: S608 - our own names.
+                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets)",
+                *given,
+            )
+        return _race(row)
+
+    async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
+        with away_as(RacesUnavailable):
+            done = await self._pool.execute(
+                "UPDATE send_races SET window_at_ms = $4, window_slot = $5, last_slot = $6, broadcasts = $7, "
+                "retries = $8, look_at_ms = $9 "
+                "WHERE signature = $1 AND state = 0 AND window_at_ms = $2 AND broadcasts = $3",
+                before.signature,
+                before.window_at_ms,
+                before.broadcasts,
+                after.window_at_ms,
+                after.window_slot,
+                after.last_slot,
+                after.broadcasts,
+                after.retries,
+                look_at_ms,
+            )
+        return bool(done == "UPDATE 1")
+
+    async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
+        rows = list(zip(*(astuple(report) for report in reports), strict=True))
+        with away_as(RacesUnavailable):
+            await self._pool.execute(
+                "WITH taken AS ("  # noqa: S608 - our own names.
+                "    UPDATE send_races SET sent = sent OR $2 WHERE signature = $1 RETURNING signature) "
+                f"INSERT INTO send_reports (signature, {_REPORTS}) "
+                "SELECT taken.signature, new.* FROM taken, "
+                "unnest($3::integer[], $4::text[], $5::bigint[], $6::bigint[], $7::text[]) AS new",
+                signature,
+                any(report.submitted_ms is not None for report in reports),
+                *rows,
+            )
+
+    async def end(self, race: Race) -> bool:
+        with away_as(RacesUnavailable):
+            done = await self._pool.execute(
+                "UPDATE send_races SET state = $2, slot = $3, error = $4, ended_at_ms = $5 "
+                "WHERE signature = $1 AND state < 10",
+                race.signature,
+                race.state.value,
+                race.slot,
+                race.error,
+                race.ended_at_ms,
+            )
+        return bool(done == "UPDATE 1")
+
+    async def end_ticket(self, operation: bytes, charged: int) -> None:
+        with away_as(RacesUnavailable):
+            await self._pool.execute("SELECT sends_end_ticket($1, $2)", operation, charged)
+
+    async def find(self, signature: bytes) -> KeptRace | None:
+        with away_as(RacesUnavailable):
+            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
+                race = await connection.fetchrow(
+                    f"SELECT {_RACES} FROM send_races WHERE signature = $1",  # noqa: S608 - our own names.
+                    signature,
+                )
+                if race is None:
+                    return None
+                tickets = await connection.fetch(
+                    f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 "  # noqa: S608 - our own names.
+                    "ORDER BY NOT first, opened_at_ms, operation",
+                    signature,
+                )
+                reports = await connection.fetch(
+                    f"SELECT {_REPORTS} FROM send_reports WHERE signature = $1 "  # noqa: S608 - our own names.
+                    "ORDER BY number",
+                    signature,
+                )
+        return KeptRace(_race(race), tuple(Ticket(*row) for row in tickets), tuple(LegReport(*row) for row in reports))
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
+        with away_as(RacesUnavailable):
+            rows = await self._pool.fetch(
+                "UPDATE send_races SET look_at_ms = $2 WHERE signature IN ("  # noqa: S608 - our own names.
+                "SELECT signature FROM send_races WHERE NOT settled AND look_at_ms <= $1 "
+                f"ORDER BY look_at_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING {_RACES}",
+                now_ms,
+                look_at_ms,
+                limit,
+            )
+        return [_race(row) for row in rows]
+
+    async def forget(self, before_ms: int) -> int:
+        with away_as(RacesUnavailable):
+            done = await self._pool.execute("DELETE FROM send_races WHERE settled AND ended_at_ms < $1", before_ms)
+        return int(done.rpartition(" ")[2])
+
+
+def _race(row: Any) -> Race:
+    race = Race(*row)
+    return replace(race, state=RaceState(race.state))

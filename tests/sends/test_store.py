@@ -1,0 +1,142 @@
+"""Both stores of races: one first ticket, no broadcast twice, one end, and everything open is found again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from actors.sends.core import RaceState, Seen, Step, broadcast_begins, ended, window_opens
+from actors.sends.store import KeptRace, LegReport, MemoryRaceStore, PostgresRaceStore, RacesUnavailable, RaceStore
+from actors.storage import connect_postgres
+from tests.databases import as_role
+from tests.sends.making import NOW, a_race, a_ticket
+
+CONFIRMED = Seen(105, None, confirmed=True, finalized=False)
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, postgres_url: str, owner_url: str) -> AsyncIterator[RaceStore]:
+    if request.param == "memory":
+        yield MemoryRaceStore()
+        return
+    pool = await connect_postgres(postgres_url, connections_max=8, application="test")
+    await as_role(owner_url, "TRUNCATE send_races CASCADE")
+    yield PostgresRaceStore(pool)
+    await pool.close()
+
+
+async def test_what_was_opened_is_found_whole(store: RaceStore) -> None:
+    race, ticket = a_race(nonce_account="nonce"), a_ticket()
+    assert await store.open(race, ticket, 0) == race
+    assert await store.find(race.signature) == KeptRace(race, (replace(ticket, first=True),))
+    assert await store.find(b"z" * 64) is None
+
+
+async def test_of_many_calls_at_once_one_ticket_is_the_first(store: RaceStore) -> None:
+    """Decisions, "same bytes sent again": concurrent calls share one race, and one of them pays for the landing."""
+    races = [a_race(started_at_ms=NOW + number, window_at_ms=NOW + number) for number in range(20)]
+    opened = await asyncio.gather(*(store.open(race, a_ticket(number), 0) for number, race in enumerate(races)))
+    assert len(set(opened)) == 1 and opened[0] in races
+    found = await store.find(opened[0].signature)
+    assert found is not None and len(found.tickets) == 20
+    assert [ticket.first for ticket in found.tickets] == [True] + [False] * 19
+
+
+async def test_a_call_that_is_opened_again_changes_nothing(store: RaceStore) -> None:
+    """A message delivered twice takes no second ticket."""
+    await store.open(a_race(), a_ticket(), 0)
+    await store.end_ticket(a_ticket().operation, 2)
+    await store.open(a_race(started_slot=7), a_ticket(landing=70), 0)
+    found = await store.find(a_race().signature)
+    assert found == KeptRace(a_race(), (a_ticket(first=True, charged=2),))
+
+
+async def test_a_broadcast_begins_once(store: RaceStore) -> None:
+    """Of two racers that both hold the race, one sends."""
+    race = await store.open(a_race(), a_ticket(), 0)
+    after = broadcast_begins(race, 101)
+    assert sorted(await asyncio.gather(*(store.broadcast(race, after, 9) for _ in range(5)))) == [False] * 4 + [True]
+    found = await store.find(race.signature)
+    assert found is not None and found.race == after
+    again = window_opens(after, 200, NOW + 40_000)
+    assert await store.broadcast(after, again, 9)
+    assert not await store.broadcast(after, broadcast_begins(after, 201), 9)
+    assert await store.broadcast(again, broadcast_begins(again, 200), 9)
+
+
+async def test_a_race_ends_once(store: RaceStore) -> None:
+    race = await store.open(a_race(), a_ticket(), 0)
+    confirmed = ended(race, Step.CONFIRM, CONFIRMED, NOW + 9)
+    assert await store.end(confirmed)
+    assert not await store.end(ended(race, Step.EXPIRE, None, NOW + 10))
+    assert not await store.broadcast(race, broadcast_begins(race, 101), 9)
+    found = await store.find(race.signature)
+    assert found is not None and found.race == confirmed and found.race.state is RaceState.CONFIRMED
+
+
+async def test_reports_are_kept_in_order_and_make_the_race_sent(store: RaceStore) -> None:
+    """Nothing was sent while no leg could submit anything."""
+    race = await store.open(a_race(), a_ticket(), 0)
+    failed = LegReport(1, "tpu_quic", None, None, "no connection")
+    sent = [LegReport(2, "local_rpc", NOW + 3, NOW + 5), LegReport(2, "jito", NOW + 3, None, "429")]
+    await store.report(race.signature, [failed])
+    found = await store.find(race.signature)
+    assert found is not None and not found.race.sent
+    await store.report(race.signature, sent)
+    found = await store.find(race.signature)
+    assert found == KeptRace(replace(race, sent=True), (a_ticket(first=True),), (failed, *sent))
+    await store.report(b"z" * 64, sent)  # Forgotten meanwhile.
+    assert await store.find(b"z" * 64) is None
+
+
+async def test_the_end_of_a_ticket_stands(store: RaceStore) -> None:
+    """A hold ends once."""
+    await store.open(a_race(), a_ticket(), 0)
+    await store.end_ticket(a_ticket().operation, 50)
+    await store.end_ticket(a_ticket().operation, 0)
+    found = await store.find(a_race().signature)
+    assert found is not None and found.tickets == (a_ticket(first=True, charged=50),)
+
+
+async def test_races_are_due_until_they_and_all_their_tickets_have_ended(store: RaceStore) -> None:
+    """Recovery finds every race that is open, and every charge that is pending."""
+    race = await store.open(a_race(), a_ticket(), NOW)
+    await store.open(a_race(), a_ticket(2), NOW)
+    assert await store.due(NOW - 1, NOW + 5, 9) == []
+    assert await store.due(NOW, NOW + 5, 9) == [race]
+    assert await store.due(NOW, NOW + 5, 9) == []
+    done = ended(race, Step.CONFIRM, CONFIRMED, NOW + 9)
+    await store.end(done)
+    await store.end_ticket(a_ticket().operation, 50)
+    assert await store.due(NOW + 5, NOW + 10, 9) == [done]
+    await store.end_ticket(a_ticket(2).operation, 2)
+    assert await store.due(NOW + 10, NOW + 15, 9) == []
+    await store.open(a_race(), a_ticket(3), NOW)  # Joined after its end: its ticket has to end too.
+    assert await store.due(NOW + 10, NOW + 15, 9) == [done]
+
+
+async def test_the_longest_waiting_races_are_due_first(store: RaceStore) -> None:
+    for number in (3, 1, 2):
+        await store.open(a_race(number), a_ticket(number, number), NOW + number)
+    assert set(await store.due(NOW + 9, NOW + 20, 2)) == {a_race(1), a_race(2)}
+    assert await store.due(NOW + 9, NOW + 20, 2) == [a_race(3)]
+
+
+async def test_only_settled_races_are_forgotten(store: RaceStore) -> None:
+    for number in (1, 2, 3):
+        race = await store.open(a_race(number), a_ticket(number, number), NOW)
+        if number < 3:
+            await store.end(ended(race, Step.CONFIRM, CONFIRMED, NOW + 9))
+    await store.end_ticket(a_ticket(1).operation, 50)
+    assert await store.forget(NOW + 9) == 0
+    assert await store.forget(NOW + 10) == 1
+    assert await store.find(a_race(1).signature) is None
+    assert await store.find(a_race(2).signature) is not None
+
+
+async def test_a_store_that_is_away_raises_its_own_exception(postgres_url: str) -> None:
+    pool = await connect_postgres(postgres_url, connections_max=1, application="test")
+    await pool.close()
+    with pytest.raises(RacesUnavailable):
+        await PostgresRaceStore(pool).open(a_race(), a_ticket(), 0)
