@@ -24,6 +24,7 @@ def test_addresses_are_those_of_the_chain_library_and_of_devnode() -> None:
     assert found == get_associated_token_address(wallet, mint)
     assert key(addresses.TOKEN_2022_PROGRAM) == chain_addresses.TOKEN_2022_PROGRAM
     assert key(addresses.USDC_DEVNET_MINT) == chain_addresses.USDC_MINT
+    assert tuple(map(key, addresses.TIP_ACCOUNTS)) == chain_addresses.TIP_ACCOUNTS
 
 
 def test_every_mint_is_a_public_key() -> None:

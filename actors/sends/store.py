@@ -1,7 +1,7 @@
 """What must survive of races: the races, the tickets of the calls that share them, and what each leg did.
 
-Implements: hostile input 18 (journalled before the first byte leaves); design, section 5. The port, a store in memory for
-tests, and PostgreSQL. Decides nothing: every change says which state it follows, and is refused if another one is stored.
+Implements: hostile input 18 (journalled before the first byte leaves); design, section 5. The port, a store in memory
+for tests, and PostgreSQL. Decides nothing: a change names the state that it follows, and is refused in any other.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,8 @@ class RacesUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LegReport:
-    """What a leg did with one broadcast. error: empty where there was none. Times: Unix milliseconds, None: not reached."""
+    """What a leg did with one broadcast. Times are Unix milliseconds, None where it did not come to that; error: empty
+    where there was none."""
 
     broadcast: int  # Counted from 1 over all windows.
     leg: str
@@ -45,8 +46,8 @@ class KeptRace:
 
 class RaceStore(Protocol):
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
-        """Store a new race with its first ticket, or add the ticket to the race of this signature; gives that race as it
-        is stored. Asked again with the same operation, nothing changes."""
+        """Store a new race with its first ticket, or add the ticket to the race of this signature. Gives that race as
+        it is stored. Asked again with the same operation, nothing changes."""
         ...
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:

@@ -1,6 +1,7 @@
 """The rules of one race: when it broadcasts, what proves its end, and what each ticket then costs."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,7 @@ def test_broadcasts_are_few_and_apart_whatever_slots_are_told(slots: list[int | 
     known = [slot for slot in at if slot is not None]
     assert len(at) <= BROADCASTS_MAX
     assert all(slot < 100 + WINDOW_SLOTS for slot in known)
-    assert all(later - earlier >= RESEND_SLOTS for earlier, later in zip(known, known[1:], strict=False))
+    assert all(later - earlier >= RESEND_SLOTS for earlier, later in pairwise(known))
     assert race.retries == max(0, len(at) - 1)
 
 
@@ -160,7 +161,7 @@ def test_a_new_window_broadcasts_again() -> None:
     ],
 )
 def test_each_outcome_has_its_charge(step: Step, seen: Seen | None, sent: bool, first: bool, credits: int) -> None:
-    """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not broadcast."""
+    """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not sent."""
     done = ended(replace(a_race(), sent=sent), step, seen, NOW + 5)
     assert charge(done, a_ticket(first)) == credits
     assert not done.state.open and done.ended_at_ms == NOW + 5

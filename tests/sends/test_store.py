@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from actors.sends.core import RaceState, Seen, Step, broadcast_begins, ended, window_opens
-from actors.sends.store import KeptRace, LegReport, MemoryRaceStore, PostgresRaceStore, RacesUnavailable, RaceStore
+from actors.sends.store import KeptRace, LegReport, MemoryRaceStore, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage import connect_postgres
 from tests.databases import as_role
 from tests.sends.making import NOW, a_race, a_ticket

@@ -1,0 +1,135 @@
+"""What races ask of the nodes: slots, heights, statuses with and without history, nonces, simulations.
+
+Implements: decisions, "expired send" (proof); facts on getSignatureStatuses and blockhash expiry.
+The shell around the nodes: every call has a time limit, no answer is a value, and no method raises. core.py decides
+what follows from an answer.
+"""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from actors.sends.core import Proof, Seen
+from actors.units import base58_text
+from actors.upstream.replies import AnswerKind, Node, NodeAnswer
+
+STATUSES_MAX = 256  # Of one getSignatureStatuses.
+_QUICK_MS, _WORK_MS = 1_500, 5_000
+_ERROR_TEXT_MAX = 500
+_NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where the chain is. knows: whether the node that was asked knows the blockhash."""
+
+    slot: int
+    height: int
+    knows: bool
+
+
+class SendChain:
+    """singly: the nodes behind `node`, one by one; empty where `node` is a single one."""
+
+    def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
+        self.node = node
+        self._singly = [SendChain(each) for each in singly] if singly else [self]
+
+    async def slot(self) -> int | None:
+        """At processed commitment."""
+        found = await self._ask("getSlot", [{"commitment": "processed"}])
+        return found if isinstance(found, int) else None
+
+    async def present(self, blockhash: bytes) -> Present | None:
+        """A single node may lag; then it does not know the blockhash, and says so."""
+        processed = {"commitment": "processed"}
+        known = self._ask("isBlockhashValid", [base58_text(blockhash), processed])
+        info, validity = await asyncio.gather(self._ask("getEpochInfo", [processed]), known)
+        try:
+            return Present(int(info["absoluteSlot"]), int(info["blockHeight"]), validity["value"] is True)
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[Seen | None] | None:
+        """One for each signature, None for one that the node does not know; None alone when it did not answer.
+
+        history: also those that are older than a minute or two. A node that keeps no history answers with an error.
+        """
+        assert 0 < len(signatures) <= STATUSES_MAX, len(signatures)
+        texts = [base58_text(signature) for signature in signatures]
+        found = await self._ask("getSignatureStatuses", [texts, {"searchTransactionHistory": history}])
+        try:
+            rows = found["value"]
+            return [_seen(row) for row in rows] if len(rows) == len(signatures) else None
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[Seen | None, list[Proof]]:
+        """Ask every node by itself. Gives the best status, and the proof of each node that does not know it."""
+        looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._singly))
+        seen = max(
+            (one for one, _ in looks if one is not None), key=lambda one: (one.finalized, one.confirmed), default=None
+        )
+        return seen, [proof for _, proof in looks if proof is not None]
+
+    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[Seen | None, Proof | None]:
+        """The order matters: what is unknown after the height was told did not land at or below it, and history that
+        the node drops meanwhile counts as not searched."""
+        height = await self._ask("getBlockHeight", [{"commitment": "finalized"}])
+        nonce = None if nonce_account is None else await self._nonce(nonce_account)
+        found = await self.statuses([signature], history=True)
+        first = await self._ask("getFirstAvailableBlock", [])
+        if found is None:
+            return None, None
+        if found[0] is not None:
+            return found[0], None
+        return None, Proof(height, first, nonce) if isinstance(height, int) and isinstance(first, int) else None
+
+    async def _nonce(self, account: str) -> bytes | None:
+        """Empty: there is no such nonce account. None: the node did not say."""
+        found = await self._ask("getAccountInfo", [account, {"encoding": "base64", "commitment": "finalized"}])
+        try:
+            value = found["value"]
+            return b"" if value is None else base64.b64decode(value["data"][0])[_NONCE_FROM:_NONCE_TO]
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    async def simulate(self, transaction: bytes, commitment: str, timeout_ms: int = _WORK_MS) -> NodeAnswer:
+        """With a check of the signatures."""
+        config = {"encoding": "base64", "sigVerify": True, "commitment": commitment}
+        return await self._call("simulateTransaction", [base64_text(transaction), config], timeout_ms)
+
+    async def _call(self, method: str, params: list[Any], timeout_ms: int = _QUICK_MS) -> NodeAnswer:
+        return await self.node.call(method, orjson.dumps(params), timeout_ms)
+
+    async def _ask(self, method: str, params: list[Any]) -> Any:
+        """The result as Python values; None when the call failed."""
+        return value_of(await self._call(method, params))
+
+
+def value_of(answer: NodeAnswer) -> Any:
+    if answer.kind is not AnswerKind.RESULT:
+        return None
+    try:
+        return orjson.loads(answer.value())
+    except orjson.JSONDecodeError:
+        return None
+
+
+def base64_text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _seen(row: Any) -> Seen | None:
+    if row is None:
+        return None
+    level, confirmations = row.get("confirmationStatus"), row.get("confirmations")
+    if level is None:  # Old nodes mark finality by a missing count.
+        level = "finalized" if confirmations is None else "processed"
+    error = row.get("err")
+    text = None if error is None else orjson.dumps(error).decode()[:_ERROR_TEXT_MAX]
+    return Seen(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized", confirmations)

@@ -1,0 +1,210 @@
+"""The block engine: bundles and single transactions, its rate limit, its tip accounts and its tip floor.
+
+Implements: interface specification, "Bundle relay"; facts on the block engine.
+The shell around it. One process of the cluster holds this, because the engine counts requests for each address of ours.
+A request over the rate waits for a moment, then it is refused here: above the limit the engine goes on to give ids for
+bundles that never land.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from actors.addresses import TIP_ACCOUNTS
+from actors.clock import Clock
+from actors.sends.chain import base64_text
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_BYTES_MAX = 1 << 20
+_CONNECT_SECONDS = 1.0
+_TIP_ACCOUNTS_SECONDS = 600.0
+_TIP_FLOOR_SECONDS = 5.0
+_WAITING_MAX = 256
+
+
+class EngineUnavailable(Exception):
+    """The engine did not answer, or may not be asked now. sent: it may have taken the request nevertheless."""
+
+    def __init__(self, text: str, sent: bool = False, retry_seconds: float = 0.0) -> None:
+        super().__init__(text)
+        self.sent, self.retry_seconds = sent, retry_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAnswer:
+    """Its own status and bytes. bundle_id: from the header of a transaction that was sent as a bundle."""
+
+    status: int
+    body: bytes
+    bundle_id: str = ""
+
+
+@dataclass(slots=True)
+class RateBucket:
+    """Requests that may leave: so many a second, and a second's worth at once. Times are seconds of one clock."""
+
+    per_second: float
+    level: float = field(init=False)
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        assert self.per_second > 0, self.per_second
+        self.level = self._most
+
+    @property
+    def _most(self) -> float:
+        return max(1.0, self.per_second)
+
+    def wait_seconds(self, now: float) -> float:
+        """Takes one and returns 0 where one may leave now; else the time until one may, and takes nothing."""
+        self.level = min(self._most, self.level + max(0.0, now - self.at) * self.per_second)
+        self.at = now
+        if self.level < 1 - 1e-9:
+            return (1 - self.level) / self.per_second
+        self.level = max(0.0, self.level - 1)
+        return 0.0
+
+
+class BlockEngineClient:
+    """url: of the engine; tip_floor_url: None where it is served by the engine itself, as by devnode's. auth: the UUID
+    that raises its limit, never logged."""
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        tip_floor_url: str | None = None,
+        auth: str | None = None,
+        requests_per_second: float = 1.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._url, self._clock, self._sleep = url.rstrip("/"), clock, sleep
+        self._tip_floor_url = tip_floor_url or f"{self._url}/api/v1/bundles/tip_floor"
+        self._headers = {"Content-Type": "application/json"} | ({"x-jito-auth": auth} if auth else {})
+        self._bucket = RateBucket(requests_per_second)
+        self._waiting = 0
+        self._session: aiohttp.ClientSession | None = None
+        self._tip_accounts: tuple[str, ...] = TIP_ACCOUNTS
+        self._tip_accounts_at: float | None = None
+        self._tip_floor: tuple[float, bytes] | None = None
+
+    @property
+    def host(self) -> str:
+        """For logs: the URL may hold a key."""
+        return urlsplit(self._url).hostname or ""
+
+    @property
+    def known_tip_accounts(self) -> tuple[str, ...]:
+        """As the engine told them last, or the ones that it is known to have."""
+        return self._tip_accounts
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def send_transaction(self, raw: bytes, timeout_ms: int, wait_ms: int = 0) -> EngineAnswer:
+        params = [base64_text(raw), {"encoding": "base64"}]
+        return await self.call("/api/v1/transactions", "sendTransaction", orjson.dumps(params), timeout_ms, wait_ms)
+
+    async def call(
+        self, path: str, method: str, params: bytes, timeout_ms: int, wait_ms: int | None = None
+    ) -> EngineAnswer:
+        """Raises EngineUnavailable. wait_ms: at most so long for the rate limit; None: as long as the call may take."""
+        give_up_at = self._clock.monotonic() + timeout_ms / 1000
+        await self._admitted(timeout_ms if wait_ms is None else wait_ms)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (method.encode(), params)
+        return await self._request("POST", self._url + path, body, give_up_at - self._clock.monotonic())
+
+    async def tip_accounts(self, timeout_ms: int) -> tuple[str, ...]:
+        """Kept for ten minutes. Raises EngineUnavailable while none were ever told."""
+        now = self._clock.monotonic()
+        if self._tip_accounts_at is not None and now - self._tip_accounts_at < _TIP_ACCOUNTS_SECONDS:
+            return self._tip_accounts
+        try:
+            answer = await self.call("/api/v1/getTipAccounts", "getTipAccounts", b"[]", timeout_ms)
+            found = orjson.loads(answer.body)["result"]
+            if not found or not all(isinstance(one, str) for one in found):
+                raise ValueError("no accounts")
+        except (EngineUnavailable, ValueError, KeyError, TypeError) as error:
+            if self._tip_accounts_at is not None:
+                return self._tip_accounts
+            raise _unavailable(error) from error
+        self._tip_accounts, self._tip_accounts_at = tuple(found), now
+        return self._tip_accounts
+
+    async def tip_floor(self, timeout_ms: int) -> bytes:
+        """The engine's object, unchanged; at most five seconds old. Raises EngineUnavailable."""
+        now = self._clock.monotonic()
+        if self._tip_floor is not None and now - self._tip_floor[0] < _TIP_FLOOR_SECONDS:
+            return self._tip_floor[1]
+        answer = await self._request("GET", self._tip_floor_url, None, timeout_ms / 1000)
+        try:
+            rows = orjson.loads(answer.body)
+            if answer.status != 200 or not isinstance(rows[0], dict):
+                raise ValueError("no tip floor")
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise _unavailable(error) from error
+        raw = answer.body.strip()
+        floor = raw[1:-1].strip() if len(rows) == 1 else orjson.dumps(rows[0])
+        self._tip_floor = (now, floor)
+        return floor
+
+    async def _admitted(self, wait_ms: int) -> None:
+        """Wait for the rate. Raises EngineUnavailable when that would take too long."""
+        waited = 0.0
+        if self._waiting >= _WAITING_MAX:
+            raise EngineUnavailable("too many requests wait for the block engine", retry_seconds=1.0)
+        self._waiting += 1
+        try:
+            while (pause := self._bucket.wait_seconds(self._clock.monotonic())) > 0:
+                waited += pause
+                if waited * 1000 > wait_ms:
+                    raise EngineUnavailable("the rate limit of the block engine is reached", retry_seconds=pause)
+                await self._sleep(pause)
+        finally:
+            self._waiting -= 1
+
+    async def _request(self, verb: str, url: str, body: bytes | None, seconds: float) -> EngineAnswer:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(auto_decompress=False)
+        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001), sock_connect=_CONNECT_SECONDS)
+        try:
+            async with self._session.request(
+                verb, url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                found = await response.content.read(_ANSWER_BYTES_MAX + 1)
+                while len(found) <= _ANSWER_BYTES_MAX and (more := await response.content.readany()):
+                    found += more
+                if len(found) > _ANSWER_BYTES_MAX or response.status in (301, 302, 307, 308):
+                    raise EngineUnavailable("the block engine's answer cannot be used", sent=True)
+                return EngineAnswer(response.status, found, response.headers.get("x-bundle-id", ""))
+        except aiohttp.ClientConnectorError as error:
+            raise EngineUnavailable(f"the block engine cannot be reached: {type(error).__name__}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EngineUnavailable(f"the block engine did not answer: {type(error).__name__}", sent=True) from error
+
+
+def error_of(answer: EngineAnswer) -> str:
+    """The error in an answer; empty if it is a result."""
+    try:
+        body: Any = orjson.loads(answer.body)
+        error = body.get("error")
+        if error is None and answer.status == 200 and "result" in body:
+            return ""
+        return f"{error.get('code')}: {error.get('message')}"[:200]
+    except (orjson.JSONDecodeError, AttributeError):
+        return f"HTTP {answer.status}"
+
+
+def _unavailable(error: Exception) -> EngineUnavailable:
+    if isinstance(error, EngineUnavailable):
+        return error
+    return EngineUnavailable("the block engine's answer cannot be understood", sent=True)

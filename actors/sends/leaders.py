@@ -1,0 +1,62 @@
+"""Which leaders get a transaction, and which of them a connection is kept to.
+
+Implements: facts on the TPU (four slots in a row for each leader, fan-out, ports, forged far-future slots).
+Pure. Not here: connections (tpu.py), asking nodes (leader_schedule.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LEADER_SLOTS = 4  # In a row.
+SLOTS_AHEAD = 64  # Of the schedule, asked for at once.
+REFETCH_SLOTS = 24  # With fewer left the schedule is asked for again.
+QUIC_PORT_OFFSET = 6  # Old nodes tell their UDP port alone; QUIC is this much above it.
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """leaders: identity of each slot from first_slot on. ports: identity to (host, port) of its TPU."""
+
+    first_slot: int
+    leaders: tuple[str, ...]
+    ports: Mapping[str, tuple[str, int]]
+
+    def covers(self, slot: int) -> bool:
+        return self.first_slot <= slot and slot + REFETCH_SLOTS <= self.first_slot + len(self.leaders)
+
+
+def next_leaders(schedule: Schedule, slot: int, count: int) -> tuple[tuple[str, int], ...]:
+    """Addresses of the next `count` leaders that have a port, the present one first, each once.
+
+    In the last slot of its four a leader may be over before the bytes arrive, so one more is taken.
+    """
+    wanted = count + int(slot % LEADER_SLOTS == LEADER_SLOTS - 1)
+    found: dict[tuple[str, int], None] = {}
+    begin = max(0, slot - schedule.first_slot)
+    for identity in schedule.leaders[begin:]:
+        address = schedule.ports.get(identity)
+        if address is not None:
+            found[address] = None
+            if len(found) >= wanted:
+                break
+    return tuple(found)
+
+
+def ports_of(nodes: Sequence[Mapping[str, object]]) -> dict[str, tuple[str, int]]:
+    """From the rows of getClusterNodes. A row that cannot be read is passed over."""
+    found = {}
+    for node in nodes:
+        identity = node.get("pubkey")
+        for name, offset in (("tpuQuic", 0), ("tpu", QUIC_PORT_OFFSET)):
+            text = node.get(name)
+            if isinstance(identity, str) and isinstance(text, str) and (address := _address(text, offset)) is not None:
+                found[identity] = address
+                break
+    return found
+
+
+def _address(text: str, offset: int) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) + offset < 65_536:
+        return None
+    return host.strip("[]"), int(port) + offset

@@ -1,0 +1,94 @@
+"""The paths on which a transaction leaves: the port, our own node, and the block engine.
+
+Implements: interface specification, sendAndConfirm ("Legs": local RPC, a bundle-relay leg, direct TPU QUIC).
+Shells: each has a time limit and raises nothing. Not here: the TPU (tpu.py), when something is sent (core.py).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+
+from actors.clock import Clock
+from actors.sends.chain import base64_text
+from actors.sends.engine import BlockEngineClient, EngineUnavailable, error_of
+from actors.upstream.replies import NOT_SENT, AnswerKind, Node
+from actors.upstream.signed_transactions import SignedTransaction
+
+LEG_MS = 2_000  # After it, a leg that has not said anything has not acknowledged.
+LOCAL_RPC, JITO, TPU_QUIC = "local_rpc", "jito", "tpu_quic"
+LEG_NAMES = (LOCAL_RPC, JITO, TPU_QUIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """submitted_ms: Unix milliseconds at which the bytes left; None: they did not. acknowledged_ms: the other side said
+    that it has them. error: why not, empty where there was nothing wrong."""
+
+    submitted_ms: int | None
+    acknowledged_ms: int | None = None
+    error: str = ""
+
+
+class Leg(Protocol):
+    name: str
+
+    def takes(self, transaction: SignedTransaction) -> bool:
+        """Whether it is worth trying; a leg that does not take it is not attempted."""
+        ...
+
+    async def send(self, transaction: SignedTransaction) -> Submission: ...
+
+    async def close(self) -> None: ...
+
+
+class LocalRpcLeg:
+    """The node sends it once: sending again is the race's own decision."""
+
+    name = LOCAL_RPC
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self._node, self._clock = node, clock
+
+    def takes(self, transaction: SignedTransaction) -> bool:
+        return True
+
+    async def send(self, transaction: SignedTransaction) -> Submission:
+        config = {"encoding": "base64", "skipPreflight": True, "maxRetries": 0}
+        params = orjson.dumps([base64_text(transaction.raw), config])
+        began_ms = self._clock.now_ms()
+        answer = await self._node.call("sendTransaction", params, LEG_MS)
+        if answer.kind is AnswerKind.RESULT:
+            return Submission(began_ms, self._clock.now_ms())
+        if answer.kind is AnswerKind.ERROR:
+            return Submission(began_ms, None, f"{answer.error_code}: {answer.error_message}"[:200])
+        if answer == NOT_SENT:
+            return Submission(None, None, "no connection")
+        return Submission(began_ms, None, answer.kind.name.lower())
+
+    async def close(self) -> None:
+        pass
+
+
+class JitoLeg:
+    """Takes what pays a tip: the engine refuses everything else, and each request counts against its rate."""
+
+    name = JITO
+
+    def __init__(self, engine: BlockEngineClient, clock: Clock) -> None:
+        self._engine, self._clock = engine, clock
+
+    def takes(self, transaction: SignedTransaction) -> bool:
+        return transaction.writes_one_of(self._engine.known_tip_accounts)
+
+    async def send(self, transaction: SignedTransaction) -> Submission:
+        began_ms = self._clock.now_ms()
+        try:
+            answer = await self._engine.send_transaction(transaction.raw, LEG_MS)
+        except EngineUnavailable as error:
+            return Submission(began_ms if error.sent else None, None, str(error))
+        said = error_of(answer)
+        return Submission(began_ms, None if said else self._clock.now_ms(), said)
+
+    async def close(self) -> None:
+        await self._engine.close()

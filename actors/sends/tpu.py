@@ -1,0 +1,244 @@
+"""The leg tpu_quic: transactions straight to the next leaders, over connections that are kept warm.
+
+Implements: facts on direct TPU sends: ALPN solana-tpu, an Ed25519 client certificate, one unidirectional stream for each
+transaction, no stream before the leader allows one; at most 8 new connections a minute for our address, so connections
+are kept to the next leaders alone, and a leader that refused one is left alone for a while.
+A shell. Which leaders: leaders.py. QUIC says only that bytes have arrived, so an acknowledgement here is the leader's
+acknowledgement of the packets, never of the transaction.
+"""
+
+import asyncio
+import datetime
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+
+import orjson
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
+
+from actors.clock import Clock
+from actors.sends.chain import value_of
+from actors.sends.leaders import SLOTS_AHEAD, Schedule, next_leaders, ports_of
+from actors.sends.legs import LEG_MS, TPU_QUIC, Submission
+from actors.upstream.replies import Node
+from actors.upstream.signed_transactions import SignedTransaction
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+ALPN = "solana-tpu"
+FAN_OUT = 2
+_WARM = FAN_OUT + 1
+_IDLE_SECONDS = 10.0
+_PING_SECONDS = 1.0  # Validators close what is silent; many after two seconds.
+_HANDSHAKE_SECONDS = 2.0
+_AGAIN_SECONDS = 8.0  # A server takes 8 new connections of an address in a minute.
+_PORTS_SECONDS = 300.0
+_ASK_MS = 1_500
+
+
+class TpuQuicLeg:
+    """slot: the newest slot that is known; None: not known yet. key: its Ed25519 identity for leaders."""
+
+    name = TPU_QUIC
+
+    def __init__(
+        self,
+        node: Node,
+        clock: Clock,
+        slot: Callable[[], int | None],
+        key: Ed25519PrivateKey,
+        fan_out: int = FAN_OUT,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._node, self._clock, self._slot, self._sleep = node, clock, slot, sleep
+        self._certificate, self._key, self._fan_out = _certificate(key), key, fan_out
+        self._schedule: Schedule | None = None
+        self._ports_at = float("-inf")
+        self._links: dict[Address, _Link] = {}
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def takes(self, transaction: SignedTransaction) -> bool:
+        return True
+
+    def start(self) -> None:
+        self._upkeep = asyncio.create_task(self._keep_up())
+
+    async def close(self) -> None:
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+        self._links.clear()
+
+    @property
+    def warm(self) -> tuple[Address, ...]:
+        """Leaders with an open connection."""
+        return tuple(address for address, link in self._links.items() if link.open)
+
+    async def send(self, transaction: SignedTransaction) -> Submission:
+        """To the present and the next leader. One that has the bytes is enough."""
+        slot, schedule = self._slot(), self._schedule
+        if slot is None or schedule is None:
+            return Submission(None, None, "the leader schedule is not known yet")
+        links = [self._links.get(address) for address in next_leaders(schedule, slot, self._fan_out)]
+        ready = [link for link in links if link is not None and link.open]
+        if not ready:
+            return Submission(None, None, "no leader is connected" if links else "no leader has a QUIC port")
+        began_ms = self._clock.now_ms()
+        waiting = [asyncio.create_task(link.send(transaction.raw)) for link in ready]
+        try:
+            async with asyncio.timeout(LEG_MS / 1000):
+                for finished in asyncio.as_completed(waiting):
+                    if await finished:
+                        return Submission(began_ms, self._clock.now_ms())
+        except TimeoutError:
+            pass
+        return Submission(began_ms, None, "no leader acknowledged the bytes")
+
+    async def refresh(self) -> None:
+        """Learn the schedule and the ports where they are old, and keep connections to the next leaders alone."""
+        slot = self._slot()
+        if slot is None:
+            return
+        await self._learn(slot)
+        if self._schedule is None:
+            return
+        wanted = next_leaders(self._schedule, slot, max(_WARM, self._fan_out))
+        for address in [one for one in self._links if one not in wanted]:
+            self._links.pop(address).let_go()
+        for address in wanted:
+            if address not in self._links:
+                self._links[address] = _Link(address, self._configuration(address), self._clock)
+            self._links[address].keep()
+
+    async def _learn(self, slot: int) -> None:
+        schedule, now = self._schedule, self._clock.monotonic()
+        ports = dict(schedule.ports) if schedule is not None else {}
+        if now - self._ports_at >= _PORTS_SECONDS:
+            nodes = value_of(await self._node.call("getClusterNodes", b"[]", _ASK_MS))
+            if isinstance(nodes, list):
+                ports, self._ports_at = ports_of([row for row in nodes if isinstance(row, dict)]), now
+        if schedule is None or not schedule.covers(slot):
+            params = orjson.dumps([slot, SLOTS_AHEAD])
+            leaders = value_of(await self._node.call("getSlotLeaders", params, _ASK_MS))
+            if isinstance(leaders, list):
+                schedule = Schedule(slot, tuple(map(str, leaders)), ports)
+        if schedule is not None:
+            self._schedule = Schedule(schedule.first_slot, schedule.leaders, ports)
+
+    def _configuration(self, address: Address) -> QuicConfiguration:
+        """The leader's certificate proves nothing that could be checked: every validator makes its own."""
+        configuration = QuicConfiguration(
+            is_client=True,
+            alpn_protocols=[ALPN],
+            verify_mode=ssl.CERT_NONE,
+            idle_timeout=_IDLE_SECONDS,
+            server_name=f"{address[0]}.{address[1]}.sol",
+        )
+        configuration.certificate, configuration.private_key = self._certificate, self._key
+        return configuration
+
+    async def _keep_up(self) -> None:
+        while True:
+            try:
+                await self.refresh()
+            except Exception:  # A bug here must not end the leg for good.
+                logger.exception("keeping connections to leaders failed")
+            await self._sleep(_PING_SECONDS / 4)
+
+
+class _Link:
+    """A connection to one leader: opened by `keep`, pinged, and opened again when it was lost."""
+
+    def __init__(self, address: Address, configuration: QuicConfiguration, clock: Clock) -> None:
+        self._address, self._configuration, self._clock = address, configuration, clock
+        self._client: QuicConnectionProtocol | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._tried_at = float("-inf")
+
+    @property
+    def open(self) -> bool:
+        return self._client is not None
+
+    def keep(self) -> None:
+        """See to it that the connection is open or being opened; one that failed is left alone for a while."""
+        if self._task is not None and not self._task.done():
+            return
+        now = self._clock.monotonic()
+        if now - self._tried_at >= _AGAIN_SECONDS:
+            self._tried_at = now
+            self._task = asyncio.create_task(self._hold())
+
+    def let_go(self) -> None:
+        """Close in the background."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        self.let_go()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=_HANDSHAKE_SECONDS)
+
+    async def send(self, raw: bytes) -> bool:
+        """Whether the leader acknowledged the bytes. A stream that may not begin yet waits for the leader's credit."""
+        client = self._client
+        assert client is not None, "not open"
+        quic = client._quic
+        stream = quic.get_next_available_stream_id(is_unidirectional=True)
+        quic.send_stream_data(stream, raw, end_stream=True)
+        client.transmit()
+        try:
+            while _is_under_way(quic, stream):
+                await client.ping()
+        except ConnectionError:
+            return False
+        return self._client is client
+
+    async def _hold(self) -> None:
+        """Open the connection and ping the leader until it is lost or let go."""
+        host, port = self._address
+        try:
+            opening = asyncio.timeout(_HANDSHAKE_SECONDS)
+            async with opening, connect(host, port, configuration=self._configuration) as client:
+                opening.reschedule(None)
+                self._client = client
+                closed = asyncio.create_task(client.wait_closed())
+                try:
+                    while not (await asyncio.wait((closed,), timeout=_PING_SECONDS))[0]:
+                        client._quic.send_ping(0)
+                        client.transmit()
+                finally:
+                    self._client = None
+                    closed.cancel()
+        except (OSError, TimeoutError) as error:  # A ConnectionError: the leader refused us.
+            logger.debug("no connection to the leader at %s:%d: %s", host, port, type(error).__name__)
+
+
+def _is_under_way(quic: QuicConnection, stream: int) -> bool:
+    """Whether bytes of this stream are not acknowledged yet. aioquic keeps no public record of it; an acknowledged ping
+    does not suffice, since the stream itself may still wait for credit."""
+    found = quic._streams.get(stream)
+    return found is not None and not found.sender.is_finished
+
+
+def _certificate(key: Ed25519PrivateKey) -> x509.Certificate:
+    """Leaders read the key of it alone: it is the peer's identity."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Solana node")])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC))
+        .sign(key, None)
+    )

@@ -1,0 +1,46 @@
+"""Which leaders get a transaction: the present one and the next, each once, and those with a port alone."""
+
+import pytest
+
+from actors.sends.leaders import Schedule, next_leaders, ports_of
+
+PORTS = {"a": ("10.0.0.1", 1), "b": ("10.0.0.2", 2), "c": ("10.0.0.3", 3)}
+SCHEDULE = Schedule(100, ("a",) * 4 + ("b",) * 4 + ("a",) * 4 + ("c",) * 4 + ("d",) * 4, PORTS)
+
+
+@pytest.mark.parametrize(
+    ("slot", "count", "leaders"),
+    [
+        (100, 2, "ab"),
+        (102, 2, "ab"),
+        (103, 2, "abc"),  # The last of its four: the bytes may come too late for it.
+        (104, 2, "ba"),
+        (104, 1, "b"),
+        (112, 2, "c"),
+        (116, 2, ""),  # It has no port.
+        (90, 1, "a"),
+        (500, 2, ""),
+    ],
+)
+def test_the_present_leader_and_the_next_are_taken(slot: int, count: int, leaders: str) -> None:
+    assert next_leaders(SCHEDULE, slot, count) == tuple(PORTS[name] for name in leaders)
+
+
+def test_a_schedule_is_old_before_it_ends() -> None:
+    assert SCHEDULE.covers(100) is False  # 20 slots are left, wanted are 24.
+    longer = Schedule(100, ("a",) * 64, PORTS)
+    assert [longer.covers(slot) for slot in (99, 100, 140, 141)] == [False, True, True, False]
+
+
+def test_ports_are_read_from_what_a_node_tells() -> None:
+    """Today's nodes tell tpuQuic; old ones a UDP port, with QUIC six above it; rubbish is passed over."""
+    rows: list[dict[str, object]] = [
+        {"pubkey": "a", "tpuQuic": "10.0.0.1:8009", "tpu": None},
+        {"pubkey": "b", "tpuQuic": None, "tpu": "10.0.0.2:8003"},
+        {"pubkey": "c", "tpuQuic": "[::1]:8009"},
+        {"pubkey": "d", "tpuQuic": "8009"},
+        {"pubkey": "e", "tpuQuic": "10.0.0.1:99999"},
+        {"pubkey": "f", "tpuQuic": None},
+        {"tpuQuic": "10.0.0.1:8009"},
+    ]
+    assert ports_of(rows) == {"a": ("10.0.0.1", 8009), "b": ("10.0.0.2", 8009), "c": ("::1", 8009)}
