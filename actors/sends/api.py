@@ -1,0 +1,96 @@
+"""What the doors ask of the racer, and what they get.
+
+Implements: interface specification, "sendAndConfirm result"; decisions, `getSendStatus`.
+Vocabulary and the client. Nothing is decided here.
+"""
+
+from typing import Any
+
+import msgspec
+
+from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.store import LegReport
+
+RACER_ACTOR_NAME = "send-racer"
+_STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
+_STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
+_NO_PROOF = "the outcome could not be proven; nothing is charged"
+_NOT_YET = "not confirmed in time; it may still land, and its charge is pending: ask getSendStatus before sending again"
+
+
+class WantedRace(msgspec.Struct, frozen=True):
+    """One call of sendAndConfirm. operation, pubkey, epoch, method: of its hold, which the racer ends from now on."""
+
+    transaction: bytes
+    operation: bytes
+    pubkey: bytes
+    epoch: int
+    method: str
+    landing: int
+    base: int
+
+
+class RaceRefused(msgspec.Struct, frozen=True):
+    """Nothing was broadcast for this call. stored: perhaps the racer has its ticket nevertheless, so that its hold must
+    be voided and not just released."""
+
+    reason: str
+    stored: bool = False
+
+
+class RaceResult(msgspec.Struct, frozen=True):
+    """Of one call. over: its window has ended without an outcome."""
+
+    race: Race
+    ticket: Ticket
+    reports: tuple[LegReport, ...]
+    over: bool
+    confirmations: int | None = None
+
+
+def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
+    """The sendAndConfirm result, with `status`."""
+    race, ticket = result.race, result.ticket
+    status = _STATUS[race.state]
+    if status == "pending" and result.over:
+        status = "unknown"
+    confirmed = race.state is RaceState.CONFIRMED
+    attempted = list(dict.fromkeys(report.leg for report in result.reports if report.submitted_ms is not None))
+    return {
+        "signature": signature_text,
+        "status": status,
+        "confirmed": confirmed,
+        "slot": race.slot or None,
+        "confirmations": result.confirmations,
+        "landing_time_ms": race.ended_at_ms - race.started_at_ms if race.slot else None,
+        "legs_attempted": attempted,
+        "retry_count": race.retries,
+        "charged_credits": ticket.landing if ticket.charged is None else ticket.charged,
+        "error": _error(race, status),
+    }
+
+
+def status_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
+    """The same for getSendStatus, with the timeline of each leg."""
+    race = result.race
+    legs: dict[str, list[dict[str, Any]]] = {}
+    for report in result.reports:
+        legs.setdefault(report.leg, []).append(
+            {
+                "broadcast": report.broadcast,
+                "submitted_at_ms": report.submitted_ms,
+                "acknowledged_at_ms": report.acknowledged_ms,
+                "error": report.error or None,
+            }
+        )
+    changed = [race.started_at_ms, race.window_at_ms, race.ended_at_ms]
+    changed += [report.submitted_ms for report in result.reports if report.submitted_ms is not None]
+    return result_body(result, signature_text) | {"updated_at": max(changed) // 1000, "legs": legs}
+
+
+def _error(race: Race, status: str) -> str | None:
+    if race.error:
+        return race.error
+    if status != "unknown":
+        return None
+    return _NO_PROOF if race.state is RaceState.UNPROVEN else _NOT_YET

@@ -1,0 +1,83 @@
+"""How each leg and the races as a whole did lately.
+
+Implements: GET /stats/landing; the figures of legs.
+Pure: times are arguments, in Unix milliseconds. In memory of the one racer: what a restart forgets was minutes old.
+A race is won by all its legs together, since the chain does not say over which of them a transaction came.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+WINDOW_MS = 600_000
+_ROWS_MAX = 50_000
+_SHOWN_PERCENTILES = (50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class _LegRow:
+    at_ms: int
+    leg: str
+    submitted: bool
+    acknowledged_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _RaceRow:
+    at_ms: int
+    legs: frozenset[str]
+    landed: bool
+    landing_ms: int
+    retries: int
+
+
+@dataclass(slots=True)
+class LandingStatistics:
+    since_ms: int
+    _legs: deque[_LegRow] = field(default_factory=lambda: deque(maxlen=_ROWS_MAX))
+    _races: deque[_RaceRow] = field(default_factory=lambda: deque(maxlen=_ROWS_MAX))
+
+    def leg_reported(self, at_ms: int, leg: str, submitted_ms: int | None, acknowledged_ms: int | None) -> None:
+        took = None if submitted_ms is None or acknowledged_ms is None else acknowledged_ms - submitted_ms
+        self._legs.append(_LegRow(at_ms, leg, submitted_ms is not None, took))
+
+    def race_ended(self, at_ms: int, legs: Sequence[str], landed: bool, landing_ms: int, retries: int) -> None:
+        self._races.append(_RaceRow(at_ms, frozenset(legs), landed, landing_ms, retries))
+
+    def document(self, now_ms: int, names: Sequence[str]) -> dict[str, Any]:
+        """names: legs that are shown, also where they did nothing."""
+        for rows in (self._legs, self._races):
+            while rows and rows[0].at_ms <= now_ms - WINDOW_MS:
+                rows.popleft()
+        landed = [row for row in self._races if row.landed]
+        return {
+            "window_seconds": min(WINDOW_MS, now_ms - self.since_ms) // 1000,
+            "races": len(self._races),
+            "landed": len(landed),
+            "landed_on_first_try": sum(row.retries == 0 for row in landed),
+            "landing_ms": _percentiles([row.landing_ms for row in landed]),
+            "legs": {name: self._leg(name) for name in names},
+        }
+
+    def _leg(self, name: str) -> dict[str, Any]:
+        rows = [row for row in self._legs if row.leg == name]
+        took = [row.acknowledged_ms for row in rows if row.acknowledged_ms is not None]
+        races = [row for row in self._races if name in row.legs]
+        return {
+            "attempts": len(rows),
+            "submitted": sum(row.submitted for row in rows),
+            "acknowledged": len(took),
+            "acknowledge_ms": _percentiles(took),
+            "races": len(races),
+            "races_landed": sum(row.landed for row in races),
+        }
+
+
+def _percentiles(values: list[int]) -> dict[str, int | None]:
+    """By nearest rank; None where there are no values."""
+    ascending = sorted(values)
+    return {
+        f"p{rank}": ascending[max(0, -(-len(ascending) * rank // 100) - 1)] if ascending else None
+        for rank in _SHOWN_PERCENTILES
+    }

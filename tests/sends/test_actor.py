@@ -1,0 +1,188 @@
+"""The racer with a chain, legs and a ledger in the same process: one race, many callers, and what may be away."""
+
+import pytest
+
+from actors.sends.api import RaceRefused, RaceResult
+from actors.sends.core import RaceState
+from tests.sends.world import BASE, LANDING, World, audit, broadcasts_of, turns
+
+
+async def test_a_landed_send_is_confirmed_and_charged_once() -> None:
+    world = World()
+    sent = world.make()
+    task = await world.call(sent)
+    assert [leg for leg, _, _ in world.arrivals] == ["local_rpc", "jito", "tpu_quic"]  # At once, before any look.
+    await world.pass_time(2)
+    result = task.result()
+    assert isinstance(result, RaceResult)
+    assert (result.race.state, result.race.slot, result.ticket.charged) == (RaceState.CONFIRMED, sent.slot, LANDING)
+    assert {report.leg for report in result.reports} == {"local_rpc", "jito", "tpu_quic"}
+    assert len(broadcasts_of(world, sent)) == 1 and result.race.retries == 0
+    audit(world)
+
+
+async def test_concurrent_calls_share_one_race() -> None:
+    """Decisions: one landing charge, the others base; and one broadcast."""
+    world = World()
+    sent = world.make()
+    tasks = [await world.call(sent, account) for account in (1, 1, 2, 3)]
+    await world.pass_time(2)
+    charges = [task.result().ticket.charged for task in tasks]  # type: ignore[union-attr]
+    assert sorted(charges) == [BASE] * 3 + [LANDING]
+    assert len(broadcasts_of(world, sent)) == 1
+    audit(world)
+
+
+async def test_a_call_after_the_end_costs_base_and_sends_nothing() -> None:
+    world = World()
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(2)
+    again = await world.call(sent, 2)
+    result = again.result()
+    assert isinstance(result, RaceResult) and result.race.state is RaceState.CONFIRMED
+    assert result.ticket.charged == BASE and len(broadcasts_of(world, sent)) == 1
+    audit(world)
+
+
+async def test_a_send_that_fails_on_the_chain_costs_base() -> None:
+    world = World()
+    task = await world.call(world.make(fails=True))
+    await world.pass_time(2)
+    result = task.result()
+    assert isinstance(result, RaceResult)
+    assert (result.race.state, result.race.error, result.ticket.charged) == (RaceState.FAILED, '"Custom"', BASE)
+    audit(world)
+
+
+async def test_a_send_that_does_not_land_is_sent_again_twice_then_unknown_until_proof() -> None:
+    """Interface: re-send after 8 slots, at most 2, timeout at 30; decisions: failed only by proof, and then base."""
+    world = World()
+    sent = world.make(dead=True)
+    task = await world.call(sent)
+    await world.pass_time(11.5)
+    assert not task.done()
+    await world.pass_time(1)
+    result = task.result()
+    assert isinstance(result, RaceResult)
+    assert result.over and result.race.state is RaceState.OPEN and result.ticket.charged is None
+    begun = world.store.races[sent.transaction.signature].started_slot
+    slots = [slot - begun for slot in broadcasts_of(world, sent)]
+    assert len(slots) == 3 and slots[0] == 0 and 8 <= slots[1] <= 9 and 16 <= slots[2] <= 18
+    await world.pass_time(70)
+    kept = await world.racer.status(sent.transaction.signature, bytes([1]) * 32)
+    assert kept is not None and kept.race.state is RaceState.EXPIRED and kept.ticket.charged == BASE
+    assert len(broadcasts_of(world, sent)) == 3
+    audit(world)
+
+
+async def test_the_same_bytes_after_the_window_are_sent_again() -> None:
+    """At most one broadcast in a window; another call opens another one, and still one landing is charged."""
+    world = World()
+    world.drop_share = 1.0
+    sent = world.make()
+    first = await world.call(sent)
+    await world.pass_time(13)
+    world.drop_share = 0.0
+    second = await world.call(sent)
+    await world.pass_time(5)
+    assert first.done()
+    result = second.result()
+    assert isinstance(result, RaceResult) and result.race.state is RaceState.CONFIRMED
+    assert len(broadcasts_of(world, sent)) == 4 and result.race.retries == 3
+    assert sorted(world.ledger.posted.values()) == [BASE, LANDING]
+    audit(world)
+
+
+async def test_a_send_without_a_node_is_refused_and_leaves_nothing() -> None:
+    world = World()
+    world.node_away = True
+    task = await world.call(world.make())
+    assert task.result() == RaceRefused("the node does not answer at the moment")
+    assert not world.store.races and not world.arrivals
+
+
+async def test_a_send_that_cannot_be_stored_is_not_broadcast() -> None:
+    """Hostile input 18: journalled before the first byte leaves. Its end is unknown, so its hold must be voided."""
+    world = World()
+    world.store_away = True
+    task = await world.call(world.make())
+    refused = task.result()
+    assert isinstance(refused, RaceRefused) and refused.stored and not world.arrivals
+
+
+async def test_a_store_that_goes_away_in_the_middle_holds_back_what_it_cannot_record() -> None:
+    """Nothing is broadcast, ended or charged meanwhile; all of it happens when it is back."""
+    world = World()
+    world.drop_share = 1.0
+    sent = world.make()
+    task = await world.call(sent)
+    world.store_away, world.drop_share = True, 0.0
+    await world.pass_time(5)
+    assert len(broadcasts_of(world, sent)) == 1 and not world.ledger.posted
+    world.store_away = False
+    await world.pass_time(5)
+    result = task.result()
+    assert isinstance(result, RaceResult) and result.ticket.charged == LANDING
+    audit(world)
+
+
+async def test_a_charge_waits_for_the_owner_of_the_account() -> None:
+    """The outcome is told with its charge pending; recovery posts it."""
+    world = World()
+    world.owner_away = True
+    task = await world.call(world.make())
+    await world.pass_time(2)
+    result = task.result()
+    assert isinstance(result, RaceResult)
+    assert result.race.state is RaceState.CONFIRMED and result.ticket.charged is None
+    world.owner_away = False
+    await world.pass_time(40)
+    assert list(world.ledger.posted.values()) == [LANDING]
+    audit(world)
+
+
+async def test_a_charge_that_the_ledger_refuses_is_given_up() -> None:
+    """The hold had expired and the credits were spent: in the customer's favour, and for good."""
+    world = World()
+    world.ledger.poor = world.owner_away = True
+    await world.call(world.make())
+    await world.pass_time(70)
+    world.owner_away = False
+    await world.pass_time(10)
+    assert not world.ledger.posted
+    assert [ticket.charged for ticket in world.store.tickets.values()] == [0]
+
+
+async def test_only_the_caller_sees_its_send() -> None:
+    world = World()
+    sent = world.make()
+    await world.call(sent, 1)
+    await world.pass_time(2)
+    assert await world.racer.status(sent.transaction.signature, bytes([1]) * 32) is not None
+    assert await world.racer.status(sent.transaction.signature, bytes([2]) * 32) is None
+    assert await world.racer.status(b"z" * 64, bytes([1]) * 32) is None
+
+
+async def test_a_caller_that_leaves_ends_nothing() -> None:
+    """The race goes on and is charged."""
+    world = World()
+    task = await world.call(world.make())
+    task.cancel()
+    await turns()
+    await world.pass_time(2)
+    assert list(world.ledger.posted.values()) == [LANDING]
+    audit(world)
+
+
+@pytest.mark.parametrize("away", [0.3, 0.7])
+async def test_a_node_that_often_says_nothing_delays_and_changes_nothing(away: float) -> None:
+    world = World()
+    sent = world.make()
+    task = await world.call(sent)
+    world.away_share = away
+    await world.pass_time(12)
+    result = task.result()
+    assert isinstance(result, RaceResult) and result.race.state is RaceState.CONFIRMED
+    assert len(broadcasts_of(world, sent)) <= 3
+    audit(world)

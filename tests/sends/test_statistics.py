@@ -1,0 +1,46 @@
+"""What /stats/landing counts, and that it forgets."""
+
+from actors.sends.statistics import WINDOW_MS, LandingStatistics
+
+EMPTY = {"p50": None, "p90": None, "p99": None}
+
+
+def test_a_racer_that_just_started_has_nothing_to_tell() -> None:
+    document = LandingStatistics(1_000).document(1_000, ["jito"])
+    assert (document["races"], document["landing_ms"], document["window_seconds"]) == (0, EMPTY, 0)
+    assert document["legs"]["jito"]["attempts"] == 0
+
+
+def test_legs_and_races_are_counted_apart() -> None:
+    """An acknowledgement says that the other side has the bytes; only the chain says that they landed."""
+    statistics = LandingStatistics(0)
+    for took in (10, 20, 30):
+        statistics.leg_reported(5_000, "local_rpc", 5_000, 5_000 + took)
+    statistics.leg_reported(5_000, "jito", 5_000, None)
+    statistics.leg_reported(5_000, "jito", None, None)
+    statistics.race_ended(6_000, ["local_rpc", "jito"], True, 900, 0)
+    statistics.race_ended(6_000, ["local_rpc"], True, 4_100, 1)
+    statistics.race_ended(6_000, ["jito"], False, 0, 2)
+    document = statistics.document(60_000, ["local_rpc", "jito", "tpu_quic"])
+    assert (document["races"], document["landed"], document["landed_on_first_try"]) == (3, 2, 1)
+    assert document["landing_ms"] == {"p50": 900, "p90": 4_100, "p99": 4_100}
+    legs = document["legs"]
+    assert legs["local_rpc"] == {
+        "attempts": 3,
+        "submitted": 3,
+        "acknowledged": 3,
+        "acknowledge_ms": {"p50": 20, "p90": 30, "p99": 30},
+        "races": 2,
+        "races_landed": 2,
+    }
+    assert (legs["jito"]["submitted"], legs["jito"]["acknowledged"], legs["jito"]["races_landed"]) == (1, 0, 1)
+    assert legs["tpu_quic"]["races"] == 0 and document["window_seconds"] == 60
+
+
+def test_what_is_older_than_the_window_is_forgotten() -> None:
+    statistics = LandingStatistics(0)
+    statistics.leg_reported(1_000, "jito", 1_000, 1_002)
+    statistics.race_ended(1_000, ["jito"], True, 900, 0)
+    assert statistics.document(WINDOW_MS + 999, ["jito"])["races"] == 1
+    document = statistics.document(WINDOW_MS + 1_000, ["jito"])
+    assert (document["races"], document["legs"]["jito"]["attempts"]) == (0, 0)
