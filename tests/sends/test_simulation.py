@@ -27,7 +27,7 @@ async def test_of_2000_sends_with_losses_on_every_leg_all_that_can_land_land() -
 async def test_whatever_crashes_and_goes_away_the_books_agree_with_the_chain(seed: int) -> None:
     """None is charged landing without being on chain, none is told failed and found landed, no charge stays pending."""
     world = World(seed)
-    world.drop_share = world.random.choice([0.1, 0.5, 0.9])
+    world.drop_share, world.late_share = world.random.choice([(0.1, 0.1), (0.5, 0.5), (0.9, 0.5), (0.3, 1.0)])
     sents = []
     for _ in range(25):
         world.away_share = world.random.choice([0.0, 0.3, 0.8])

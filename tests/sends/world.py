@@ -103,7 +103,7 @@ class World:
         self.store, self.ledger = MemoryRaceStore(), Ledger(self.clock)
         self.sent: dict[bytes, Sent] = {}
         self.arrivals: list[tuple[str, bytes, int]] = []
-        self.drop_share = self.away_share = 0.0
+        self.drop_share = self.away_share = self.late_share = 0.0
         self.node_away = self.store_away = self.owner_away = False
         self._operations = 0
         self.start()
@@ -166,9 +166,11 @@ class World:
     def arrive(self, leg: str, transaction: SignedTransaction) -> None:
         self.arrivals.append((leg, transaction.signature, self.slot))
         sent = self.sent[transaction.signature]
-        can_land = sent.slot is None and not sent.dead and self.slot < sent.last_valid
+        is_late = self.random.random() < self.late_share
+        lands = self.slot + (self.random.randrange(10, VALID_BLOCKS) if is_late else 1)
+        can_land = not sent.dead and lands <= sent.last_valid
         if can_land and self.random.random() >= self.drop_share:
-            sent.slot = self.slot + 1
+            sent.slot = lands if sent.slot is None else min(sent.slot, lands)
 
     def seen(self, signature: bytes) -> Seen | None:
         sent = self.sent.get(signature)
