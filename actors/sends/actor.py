@@ -19,7 +19,7 @@ from actors.clock import Clock
 from actors.sends import core
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import STATUSES_MAX, SendChain
-from actors.sends.core import Race, Seen, Step, Ticket
+from actors.sends.core import Race, RaceStep, SendStatus, Ticket
 from actors.sends.legs import Leg, Submission
 from actors.sends.statistics import LandingStatistics
 from actors.sends.store import LegReport, RaceStore, RacesUnavailable
@@ -50,7 +50,7 @@ class _Running:
     race: Race
     transaction: SignedTransaction
     reports: list[LegReport] = field(default_factory=list)
-    seen: Seen | None = None
+    seen: SendStatus | None = None
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -175,7 +175,7 @@ class SendRacer:
         if not race.state.open:
             return True
         step = core.next_step(race, self.slot, now_ms, seen)
-        if step is Step.BROADCAST:
+        if step is RaceStep.BROADCAST:
             after = core.broadcast_begins(race, self.slot)
             if await self._store.broadcast(race, after, race.window_at_ms + LEASE_MS):
                 running.race = replace(after, sent=running.race.sent)
@@ -185,7 +185,7 @@ class SendRacer:
             if kept is not None:
                 running.race = kept.race
             return False
-        if step in (Step.CONFIRM, Step.FAIL):
+        if step in (RaceStep.CONFIRM, RaceStep.FAIL):
             running.race = await self.end(race, step, seen)
             return True
         return core.is_over(race, self.slot, now_ms)
@@ -217,7 +217,7 @@ class SendRacer:
 
     # --- ends
 
-    async def end(self, race: Race, step: Step, seen: Seen | None) -> Race:
+    async def end(self, race: Race, step: RaceStep, seen: SendStatus | None) -> Race:
         """Store the outcome, then end every hold. Gives the race as it is stored. Raises RacesUnavailable."""
         done = core.ended(race, step, seen, self._clock.now_ms())
         if await self._store.end(done):
@@ -229,7 +229,7 @@ class SendRacer:
         reports = kept.reports if running is None else running.reports
         legs = [report.leg for report in reports if report.submitted_ms is not None]
         landing_ms = kept.race.ended_at_ms - kept.race.started_at_ms
-        self.statistics.race_ended(self._clock.now_ms(), legs, step is Step.CONFIRM, landing_ms, kept.race.retries)
+        self.statistics.race_ended(self._clock.now_ms(), legs, step is RaceStep.CONFIRM, landing_ms, kept.race.retries)
         await self.settle_all(kept.race)
         return kept.race
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from actors.sends.core import Proof, Seen
+from actors.sends.core import Proof, SendStatus
 from actors.units import base58_text
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
@@ -54,7 +54,7 @@ class SendChain:
         except (TypeError, KeyError, ValueError):
             return None
 
-    async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[Seen | None] | None:
+    async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[SendStatus | None] | None:
         """One for each signature, None for one that the node does not know; None alone when it did not answer.
 
         history: also those that are older than a minute or two. A node that keeps no history answers with an error.
@@ -68,7 +68,7 @@ class SendChain:
         except (TypeError, KeyError, ValueError):
             return None
 
-    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[Seen | None, list[Proof]]:
+    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
         """Ask every node by itself. Gives the best status, and the proof of each node that does not know it."""
         looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._singly))
         seen = max(
@@ -76,7 +76,7 @@ class SendChain:
         )
         return seen, [proof for _, proof in looks if proof is not None]
 
-    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[Seen | None, Proof | None]:
+    async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, Proof | None]:
         """The order matters: what is unknown after the height was told did not land at or below it, and history that
         the node drops meanwhile counts as not searched."""
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}])
@@ -124,7 +124,7 @@ def base64_text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _seen(row: Any) -> Seen | None:
+def _seen(row: Any) -> SendStatus | None:
     if row is None:
         return None
     level, confirmations = row.get("confirmationStatus"), row.get("confirmations")
@@ -132,4 +132,4 @@ def _seen(row: Any) -> Seen | None:
         level = "finalized" if confirmations is None else "processed"
     error = row.get("err")
     text = None if error is None else orjson.dumps(error).decode()[:_ERROR_TEXT_MAX]
-    return Seen(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized", confirmations)
+    return SendStatus(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized", confirmations)

@@ -99,7 +99,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SendStatus:
     """The status of a signature, as nodes told it. error: of a transaction that landed and failed."""
 
     slot: int
@@ -129,7 +129,7 @@ class Proof:
 
 
 @unique
-class Step(Enum):
+class RaceStep(Enum):
     WAIT = "wait"
     BROADCAST = "broadcast"
     CONFIRM = "confirm"
@@ -156,20 +156,22 @@ def began(
     return Race(signature, transaction, blockhash, nonce_account, last, now_ms, slot, now_ms, slot, slot)
 
 
-def next_step(race: Race, slot: int | None, now_ms: int, seen: Seen | None = None, proof: Proof | None = None) -> Step:
+def next_step(
+    race: Race, slot: int | None, now_ms: int, seen: SendStatus | None = None, proof: Proof | None = None
+) -> RaceStep:
     """slot: the newest one known; None when nobody tells. proof: None where it was not looked for, or not complete."""
     assert race.state.open, race
     if seen is not None:
         if seen.counts:
-            return Step.CONFIRM if seen.error is None else Step.FAIL
-        return Step.WAIT  # It landed in a fork: sending again would not help there.
+            return RaceStep.CONFIRM if seen.error is None else RaceStep.FAIL
+        return RaceStep.WAIT  # It landed in a fork: sending again would not help there.
     if proof is not None and _expired(race, proof):
-        return Step.EXPIRE
+        return RaceStep.EXPIRE
     if may_broadcast(race, slot, now_ms):
-        return Step.BROADCAST
+        return RaceStep.BROADCAST
     if now_ms - race.window_at_ms >= UNPROVEN_MS:
-        return Step.GIVE_UP
-    return Step.WAIT
+        return RaceStep.GIVE_UP
+    return RaceStep.WAIT
 
 
 def may_broadcast(race: Race, slot: int | None, now_ms: int) -> bool:
@@ -199,16 +201,16 @@ def window_opens(race: Race, slot: int, now_ms: int) -> Race:
     return replace(race, broadcasts=0, window_slot=slot, last_slot=slot, window_at_ms=now_ms)
 
 
-def ended(race: Race, step: Step, seen: Seen | None, now_ms: int) -> Race:
+def ended(race: Race, step: RaceStep, seen: SendStatus | None, now_ms: int) -> Race:
     match step:
-        case Step.CONFIRM | Step.FAIL:
+        case RaceStep.CONFIRM | RaceStep.FAIL:
             assert seen is not None and seen.counts, race
-            state = RaceState.CONFIRMED if step is Step.CONFIRM else RaceState.FAILED
+            state = RaceState.CONFIRMED if step is RaceStep.CONFIRM else RaceState.FAILED
             done = replace(race, state=state, slot=seen.slot, error=seen.error or "", ended_at_ms=now_ms)
-        case Step.EXPIRE:
+        case RaceStep.EXPIRE:
             reason = "the nonce has been advanced" if race.nonce_account else "the blockhash has expired"
             done = replace(race, state=RaceState.EXPIRED, error=f"it can no longer land: {reason}", ended_at_ms=now_ms)
-        case Step.GIVE_UP:
+        case RaceStep.GIVE_UP:
             done = replace(race, state=RaceState.UNPROVEN, ended_at_ms=now_ms)
         case _:
             raise AssertionError(step)

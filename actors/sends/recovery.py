@@ -13,7 +13,7 @@ from actors.clock import Clock
 from actors.sends import core
 from actors.sends.actor import LEASE_MS, SendRacer
 from actors.sends.chain import SendChain
-from actors.sends.core import Race, Step
+from actors.sends.core import Race, RaceStep
 from actors.sends.store import RaceStore, RacesUnavailable
 
 logger = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class RaceRecovery:
         seen, proofs = await self._chain.search(race.signature, race.nonce_account)
         # Each node proves for its own blocks; the first that proves an expiry is enough.
         steps = [core.next_step(race, slot, now_ms, seen, proof) for proof in (*proofs, None)]
-        step = Step.EXPIRE if Step.EXPIRE in steps else steps[0]
-        if step in (Step.CONFIRM, Step.FAIL, Step.EXPIRE, Step.GIVE_UP):
+        step = RaceStep.EXPIRE if RaceStep.EXPIRE in steps else steps[0]
+        if step in (RaceStep.CONFIRM, RaceStep.FAIL, RaceStep.EXPIRE, RaceStep.GIVE_UP):
             await self._racer.end(race, step, seen)
         elif not core.is_over(race, slot, now_ms):
             self._racer.drive(race)  # Its racer died inside the window: it is sent again by the same rules.

@@ -16,8 +16,8 @@ from actors.sends.core import (
     Proof,
     Race,
     RaceState,
-    Seen,
-    Step,
+    RaceStep,
+    SendStatus,
     Ticket,
     began,
     broadcast_begins,
@@ -30,10 +30,10 @@ from actors.sends.core import (
 
 NOW = 1_000_000
 HASH = b"h" * 32
-PROCESSED = Seen(105, None, confirmed=False, finalized=False)
-CONFIRMED = Seen(105, None, confirmed=True, finalized=False)
-ERRED = Seen(105, '{"InstructionError":[0,{"Custom":1}]}', confirmed=True, finalized=False)
-FINAL = Seen(105, None, confirmed=False, finalized=True)
+PROCESSED = SendStatus(105, None, confirmed=False, finalized=False)
+CONFIRMED = SendStatus(105, None, confirmed=True, finalized=False)
+ERRED = SendStatus(105, '{"InstructionError":[0,{"Custom":1}]}', confirmed=True, finalized=False)
+FINAL = SendStatus(105, None, confirmed=False, finalized=True)
 
 
 def a_race(nonce_account: str | None = None, known: bool = True) -> Race:
@@ -48,7 +48,7 @@ def broadcasts(slots: list[int | None]) -> tuple[Race, list[int | None]]:
     """Walk a race that nobody sees through these slots; gives those in which it broadcast."""
     race, at = a_race(), []
     for slot in slots:
-        if next_step(race, slot, NOW) is Step.BROADCAST:
+        if next_step(race, slot, NOW) is RaceStep.BROADCAST:
             race = replace(broadcast_begins(race, slot), sent=True)
             at.append(slot)
     return race, at
@@ -66,7 +66,7 @@ def test_nothing_is_broadcast_when_the_window_is_over() -> None:
     assert broadcasts([100, 130])[1] == [100]
     assert broadcasts([130, 131])[1] == []
     late = NOW + WINDOW_SECONDS_MAX * 1000
-    assert next_step(a_race(), None, late) is Step.WAIT
+    assert next_step(a_race(), None, late) is RaceStep.WAIT
     assert is_over(a_race(), 129, late) and not is_over(a_race(), 129, late - 1) and is_over(a_race(), 130, NOW)
 
 
@@ -88,9 +88,9 @@ def test_without_a_slot_there_is_a_first_broadcast_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("seen", "step"),
-    [(PROCESSED, Step.WAIT), (CONFIRMED, Step.CONFIRM), (FINAL, Step.CONFIRM), (ERRED, Step.FAIL)],
+    [(PROCESSED, RaceStep.WAIT), (CONFIRMED, RaceStep.CONFIRM), (FINAL, RaceStep.CONFIRM), (ERRED, RaceStep.FAIL)],
 )
-def test_only_what_is_confirmed_ends_a_race(seen: Seen, step: Step) -> None:
+def test_only_what_is_confirmed_ends_a_race(seen: SendStatus, step: RaceStep) -> None:
     """A processed entry can vanish with its fork; and while it stands there is nothing to send again."""
     assert next_step(a_race(), 110, NOW, seen) is step
 
@@ -108,7 +108,7 @@ def test_only_what_is_confirmed_ends_a_race(seen: Seen, step: Step) -> None:
 def test_a_race_expires_only_by_proof(proof: Proof | None, expired: bool) -> None:
     """Final height beyond the last valid one, and a history that reaches back to the start."""
     step = next_step(a_race(), 400, NOW + 90_000, None, proof)
-    assert step is (Step.EXPIRE if expired else Step.WAIT)
+    assert step is (RaceStep.EXPIRE if expired else RaceStep.WAIT)
 
 
 def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
@@ -129,13 +129,13 @@ def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
 def test_a_durable_nonce_expires_when_it_is_advanced(height: int, nonce: bytes | None, expired: bool) -> None:
     """Before the final state has passed the start, another value may be an older one."""
     step = next_step(a_race("nonce"), 400, NOW, None, Proof(height, 50, nonce))
-    assert step is (Step.EXPIRE if expired else Step.WAIT)
+    assert step is (RaceStep.EXPIRE if expired else RaceStep.WAIT)
 
 
 def test_a_race_that_nobody_can_prove_is_given_up_after_a_day() -> None:
-    assert next_step(a_race(), 400, NOW + UNPROVEN_MS - 1) is Step.WAIT
-    given_up = ended(a_race(), Step.GIVE_UP, None, NOW + UNPROVEN_MS)
-    assert next_step(a_race(), 400, NOW + UNPROVEN_MS) is Step.GIVE_UP
+    assert next_step(a_race(), 400, NOW + UNPROVEN_MS - 1) is RaceStep.WAIT
+    given_up = ended(a_race(), RaceStep.GIVE_UP, None, NOW + UNPROVEN_MS)
+    assert next_step(a_race(), 400, NOW + UNPROVEN_MS) is RaceStep.GIVE_UP
     assert charge(replace(given_up, sent=True), a_ticket()) == 0
 
 
@@ -143,24 +143,26 @@ def test_a_new_window_broadcasts_again() -> None:
     """The same bytes sent again after the window: one more broadcast, which counts as a retry."""
     race, _ = broadcasts(list(range(100, 140)))
     again = window_opens(race, 200, NOW + 40_000)
-    assert next_step(again, 200, NOW + 40_000) is Step.BROADCAST
+    assert next_step(again, 200, NOW + 40_000) is RaceStep.BROADCAST
     assert broadcast_begins(again, 200).retries == 3
 
 
 @pytest.mark.parametrize(
     ("step", "seen", "sent", "first", "credits"),
     [
-        (Step.CONFIRM, CONFIRMED, True, True, 50),
-        (Step.CONFIRM, CONFIRMED, True, False, 2),
-        (Step.CONFIRM, CONFIRMED, False, True, 50),  # The chain proves that it landed.
-        (Step.FAIL, ERRED, True, True, 2),
-        (Step.FAIL, ERRED, True, False, 2),
-        (Step.EXPIRE, None, True, True, 2),
-        (Step.EXPIRE, None, False, True, 0),
-        (Step.GIVE_UP, None, True, True, 0),
+        (RaceStep.CONFIRM, CONFIRMED, True, True, 50),
+        (RaceStep.CONFIRM, CONFIRMED, True, False, 2),
+        (RaceStep.CONFIRM, CONFIRMED, False, True, 50),  # The chain proves that it landed.
+        (RaceStep.FAIL, ERRED, True, True, 2),
+        (RaceStep.FAIL, ERRED, True, False, 2),
+        (RaceStep.EXPIRE, None, True, True, 2),
+        (RaceStep.EXPIRE, None, False, True, 0),
+        (RaceStep.GIVE_UP, None, True, True, 0),
     ],
 )
-def test_each_outcome_has_its_charge(step: Step, seen: Seen | None, sent: bool, first: bool, credits: int) -> None:
+def test_each_outcome_has_its_charge(
+    step: RaceStep, seen: SendStatus | None, sent: bool, first: bool, credits: int
+) -> None:
     """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not sent."""
     done = ended(replace(a_race(), sent=sent), step, seen, NOW + 5)
     assert charge(done, a_ticket(first)) == credits
@@ -169,5 +171,5 @@ def test_each_outcome_has_its_charge(step: Step, seen: Seen | None, sent: bool, 
 
 
 def test_the_reason_of_an_expiry_is_told() -> None:
-    assert "blockhash" in ended(a_race(), Step.EXPIRE, None, NOW).error
-    assert "nonce" in ended(a_race("nonce"), Step.EXPIRE, None, NOW).error
+    assert "blockhash" in ended(a_race(), RaceStep.EXPIRE, None, NOW).error
+    assert "nonce" in ended(a_race("nonce"), RaceStep.EXPIRE, None, NOW).error

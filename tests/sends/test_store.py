@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from actors.sends.core import RaceState, Seen, Step, broadcast_begins, ended, window_opens
-from actors.sends.store import KeptRace, LegReport, MemoryRaceStore, PostgresRaceStore, RaceStore, RacesUnavailable
-from actors.storage import connect_postgres
+from actors.sends.core import RaceState, RaceStep, SendStatus, broadcast_begins, ended, window_opens
+from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
+from actors.storage.connections import connect_postgres
 from tests.databases import as_role
 from tests.sends.making import NOW, a_race, a_ticket
+from tests.sends.memory_store import MemoryRaceStore
 
-CONFIRMED = Seen(105, None, confirmed=True, finalized=False)
+CONFIRMED = SendStatus(105, None, confirmed=True, finalized=False)
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -67,9 +68,9 @@ async def test_a_broadcast_begins_once(store: RaceStore) -> None:
 
 async def test_a_race_ends_once(store: RaceStore) -> None:
     race = await store.open(a_race(), a_ticket(), 0)
-    confirmed = ended(race, Step.CONFIRM, CONFIRMED, NOW + 9)
+    confirmed = ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9)
     assert await store.end(confirmed)
-    assert not await store.end(ended(race, Step.EXPIRE, None, NOW + 10))
+    assert not await store.end(ended(race, RaceStep.EXPIRE, None, NOW + 10))
     assert not await store.broadcast(race, broadcast_begins(race, 101), 9)
     found = await store.find(race.signature)
     assert found is not None and found.race == confirmed and found.race.state is RaceState.CONFIRMED
@@ -106,7 +107,7 @@ async def test_races_are_due_until_they_and_all_their_tickets_have_ended(store: 
     assert await store.due(NOW - 1, NOW + 5, 9) == []
     assert await store.due(NOW, NOW + 5, 9) == [race]
     assert await store.due(NOW, NOW + 5, 9) == []
-    done = ended(race, Step.CONFIRM, CONFIRMED, NOW + 9)
+    done = ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9)
     await store.end(done)
     await store.end_ticket(a_ticket().operation, 50)
     assert await store.due(NOW + 5, NOW + 10, 9) == [done]
@@ -127,7 +128,7 @@ async def test_only_settled_races_are_forgotten(store: RaceStore) -> None:
     for number in (1, 2, 3):
         race = await store.open(a_race(number), a_ticket(number, number), NOW)
         if number < 3:
-            await store.end(ended(race, Step.CONFIRM, CONFIRMED, NOW + 9))
+            await store.end(ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + 9))
     await store.end_ticket(a_ticket(1).operation, 50)
     assert await store.forget(NOW + 9) == 0
     assert await store.forget(NOW + 10) == 1

@@ -22,11 +22,12 @@ from actors.clock import ManualClock
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import Present
-from actors.sends.core import Proof, Seen
+from actors.sends.core import Proof, SendStatus
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
-from actors.sends.store import MemoryRaceStore, RacesUnavailable
+from actors.sends.store import RacesUnavailable
 from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
+from tests.sends.memory_store import MemoryRaceStore
 
 SLOT_SECONDS = 0.4
 CONFIRMED_SLOTS, FINAL_SLOTS, VALID_BLOCKS = 2, 32, 150
@@ -172,12 +173,12 @@ class World:
         if can_land and self.random.random() >= self.drop_share:
             sent.slot = lands if sent.slot is None else min(sent.slot, lands)
 
-    def seen(self, signature: bytes) -> Seen | None:
+    def seen(self, signature: bytes) -> SendStatus | None:
         sent = self.sent.get(signature)
         if sent is None or sent.slot is None or sent.slot > self.slot:
             return None
         age = self.slot - sent.slot
-        return Seen(
+        return SendStatus(
             sent.slot, '"Custom"' if sent.fails else None, age >= CONFIRMED_SLOTS, age >= FINAL_SLOTS, min(age, 31)
         )
 
@@ -193,11 +194,11 @@ class WorldChain:
         del blockhash
         return Present(self._world.slot, self._world.slot, True) if self._is_here() else None
 
-    async def statuses(self, signatures: list[bytes]) -> list[Seen | None] | None:
+    async def statuses(self, signatures: list[bytes]) -> list[SendStatus | None] | None:
         await asyncio.sleep(0)
         return [self._world.seen(signature) for signature in signatures] if self._is_here() else None
 
-    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[Seen | None, list[Proof]]:
+    async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
         del nonce_account
         if not self._is_here():
             return None, []

@@ -1,0 +1,97 @@
+"""A store of races in memory; it passes the tests of the one in PostgreSQL (test_store.py)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.store import KeptRace, LegReport
+
+
+class MemoryRaceStore:
+    def __init__(self) -> None:
+        self.races: dict[bytes, Race] = {}
+        self.tickets: dict[bytes, Ticket] = {}
+        self.reports: dict[bytes, list[LegReport]] = {}
+        self._look_at: dict[bytes, int] = {}
+
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+        if race.signature not in self.races:
+            self.races[race.signature] = race
+            self._look_at[race.signature] = look_at_ms
+        if ticket.operation not in self.tickets:
+            first = not any(each.first for each in self._tickets_of(race.signature))
+            self.tickets[ticket.operation] = replace(ticket, first=first, charged=None)
+        return self.races[race.signature]
+
+    async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
+        kept = self.races[before.signature]
+        if (kept.state, kept.window_at_ms, kept.broadcasts) != (RaceState.OPEN, before.window_at_ms, before.broadcasts):
+            return False
+        self.races[before.signature] = replace(
+            kept,
+            window_at_ms=after.window_at_ms,
+            window_slot=after.window_slot,
+            last_slot=after.last_slot,
+            broadcasts=after.broadcasts,
+            retries=after.retries,
+        )
+        self._look_at[before.signature] = look_at_ms
+        return True
+
+    async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
+        if signature not in self.races:
+            return
+        self.reports.setdefault(signature, []).extend(reports)
+        if any(report.submitted_ms is not None for report in reports):
+            self.races[signature] = replace(self.races[signature], sent=True)
+
+    async def end(self, race: Race) -> bool:
+        kept = self.races[race.signature]
+        if not kept.state.open:
+            return False
+        self.races[race.signature] = replace(
+            kept, state=race.state, slot=race.slot, error=race.error, ended_at_ms=race.ended_at_ms
+        )
+        return True
+
+    async def end_ticket(self, operation: bytes, charged: int) -> None:
+        ticket = self.tickets[operation]
+        if ticket.charged is None:
+            self.tickets[operation] = replace(ticket, charged=charged)
+
+    async def find(self, signature: bytes) -> KeptRace | None:
+        race = self.races.get(signature)
+        if race is None:
+            return None
+        return KeptRace(race, tuple(self._tickets_of(signature)), tuple(self.reports.get(signature, ())))
+
+    async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
+        waiting = sorted(
+            (at, signature)
+            for signature, at in self._look_at.items()
+            if at <= now_ms and not self._is_settled(signature)
+        )
+        for _, signature in waiting[:limit]:
+            self._look_at[signature] = look_at_ms
+        return [self.races[signature] for _, signature in waiting[:limit]]
+
+    async def forget(self, before_ms: int) -> int:
+        old = [
+            signature
+            for signature, race in self.races.items()
+            if self._is_settled(signature) and race.ended_at_ms < before_ms
+        ]
+        for signature in old:
+            for ticket in self._tickets_of(signature):
+                del self.tickets[ticket.operation]
+            del self.races[signature], self._look_at[signature]
+            self.reports.pop(signature, None)
+        return len(old)
+
+    def _tickets_of(self, signature: bytes) -> list[Ticket]:
+        return [ticket for ticket in self.tickets.values() if ticket.signature == signature]
+
+    def _is_settled(self, signature: bytes) -> bool:
+        if self.races[signature].state.open:
+            return False
+        return all(ticket.charged is not None for ticket in self._tickets_of(signature))
