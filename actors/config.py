@@ -53,9 +53,7 @@ class ServeConfig(Branch):
 class StorageConfig(Branch):
     data_dir: Path | None = Field(None, description="folder of the embedded servers; default under the user's data")
     postgres_url: SecretStr | None = Field(None, description="URL of a PostgreSQL that replaces the embedded one")
-    postgres_migrations_url: SecretStr | None = Field(
-        None, description="URL of the same database for the role that owns the tables; used at the start only"
-    )
+    postgres_migrations_url: SecretStr | None = Field(None, description="the same, with the role that owns the tables")
     redis_url: SecretStr | None = Field(None, description="URL of a Redis that replaces the embedded one")
     postgres_pool_size: int = Field(4, ge=3, le=64, description="PostgreSQL connections of each process")
     cluster_secret: SecretStr | None = Field(
@@ -207,15 +205,10 @@ class PaymentsConfig(Branch):
     )
     x402_wait_ms: int = Field(3_500, ge=500, le=60_000, description="after so long the answer to a payment is pending")
     x402_unit_price_max: int = Field(50_000, ge=1, description="highest sponsored micro-lamports for a compute unit")
-    x402_unit_limit_max: int = Field(
-        200_000, ge=1_000, le=1_400_000, description="most compute units that are sponsored"
-    )
+    x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are sponsored")
     x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet in a minute")
     x402_failures_per_hour: int = Field(
-        60,
-        ge=1,
-        description="sponsored payments of new wallets that may fail on the chain in an hour; then no further new "
-        "wallets are sponsored",
+        60, ge=1, description="sponsored payments of new wallets that may fail in an hour; then none is sponsored"
     )
     x402_failures_per_address_per_hour: int = Field(
         5, ge=1, description="the same for the new wallets behind one client address, open payments included"
@@ -234,6 +227,14 @@ class PaymentsConfig(Branch):
         if text is not None and parse_pubkey(text) is None:
             raise ValueError("wanted a base58 public key of 32 bytes")
         return text
+
+
+class SendsConfig(Branch):
+    block_engine_url: str | None = Field(None, description="block engine for the leg jito and bundles; None: neither")
+    block_engine_auth: SecretStr | None = Field(None, description="UUID that raises the engine's limit")
+    block_engine_requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of us")
+    tip_floor_url: str | None = Field(None, description="of the tip floor, where the engine itself does not serve it")
+    tpu: bool = Field(True, description="whether transactions also go straight to the leaders, over QUIC")
 
 
 class PricingConfig(Branch):
@@ -263,6 +264,7 @@ class Config(Branch):
     upstream: UpstreamConfig = UpstreamConfig()
     lookups: LookupsConfig = LookupsConfig()
     payments: PaymentsConfig = PaymentsConfig()
+    sends: SendsConfig = SendsConfig()
     pricing: PricingConfig = PricingConfig()
     devnode: DevnodeConfig = DevnodeConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
