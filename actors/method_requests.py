@@ -46,13 +46,42 @@ class HistoryQuestion(msgspec.Struct, frozen=True):
     until: str | None = None
 
 
+class RaceQuestion(msgspec.Struct, frozen=True):
+    """sendAndConfirm. transaction: base64 of a fully signed one. preflight: commitment to simulate at; None: do not."""
+
+    transaction: str
+    preflight: str | None
+
+
+class SmartSendQuestion(msgspec.Struct, frozen=True):
+    """sendSmartTransaction, with a transaction as above. simulate: whether to do that first."""
+
+    transaction: str
+    simulate: bool
+
+
+class SendStatusQuestion(msgspec.Struct, frozen=True):
+    """getSendStatus. signature: base58."""
+
+    signature: str
+
+
 class BulkQuestion(msgspec.Struct, frozen=True):
     """A bulk look-up of these addresses, owners or signatures, each once."""
 
     items: tuple[str, ...]
 
 
-Question = FeeQuestion | EstimateQuestion | AssetsQuestion | HistoryQuestion | BulkQuestion
+Question = (
+    FeeQuestion
+    | EstimateQuestion
+    | AssetsQuestion
+    | HistoryQuestion
+    | BulkQuestion
+    | RaceQuestion
+    | SmartSendQuestion
+    | SendStatusQuestion
+)
 
 
 def encoded(question: Question) -> bytes:

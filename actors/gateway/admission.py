@@ -5,6 +5,7 @@ hostile inputs 13 and 37.
 Pure. Every refusal here is free: it comes before anything is held.
 """
 
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from actors import catalog
 from actors.calls import HoldItem
 from actors.catalog import Availability, MethodClass, MethodRow
+from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway import params
 from actors.gateway.jsonrpc import Call
@@ -24,6 +26,10 @@ _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClas
 FORBIDDEN = Refusal(Err.METHOD_NOT_ALLOWED, "requestAirdrop is not offered here; no chain served here has a faucet")
 
 
+# Methods whose handlers must know whose call it is.
+CALLER_METHODS = ("sendAndConfirm", "getSendStatus")
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What the pipeline needs to know of a callable method. ceiling: its price, fixed when a call is held."""
 
@@ -32,6 +38,8 @@ class Plan(msgspec.Struct, frozen=True):
     timeout_ms: int
     items: tuple[HoldItem, ...]
     sends: bool  # The node acts on it even when nobody waits for the answer.
+    # Its hold is ended by whoever carries it out, however this process fares.
+    deferred: bool = False
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
@@ -40,20 +48,30 @@ class AdmittedCall(msgspec.Struct, frozen=True):
     params: bytes
 
 
-def _plan(row: MethodRow) -> Plan:
-    assert isinstance(row.credits, int) and row.credits > 0, f"{row.name}: a callable method needs a price"
-    item = HoldItem(row.name, row.credits)
-    return Plan(row.name, row.credits, row.timeout_ms, (item,), row.method_class in _SENDING)
+def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
+    deferred = row.method_class is MethodClass.SEND_AND_CONFIRM
+    credits = pricing.landing_credits if deferred else row.credits
+    is_free = row.method_class is MethodClass.SEND_STATUS
+    assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
+    item = HoldItem(row.name, credits)
+    return Plan(row.name, credits, row.timeout_ms, (item,), row.method_class in _SENDING, deferred)
 
 
-PLANS: MappingProxyType[str, Plan] = MappingProxyType(
-    {row.name: _plan(row) for row in catalog.METHODS.values() if row.callable}
-)
+def plans(pricing: PricingConfig, callers: Collection[str] = CALLER_METHODS) -> MappingProxyType[str, Plan]:
+    """Of every callable method, at these prices. callers: those of CALLER_METHODS that somebody here answers; no node
+    has them, so the others must not be sold."""
+    rows = [row for row in catalog.METHODS.values() if row.callable]
+    return MappingProxyType(
+        {row.name: _plan(row, pricing) for row in rows if row.name in callers or row.name not in CALLER_METHODS}
+    )
 
 
-def admit(call: Call) -> AdmittedCall | Refusal:
+PLANS = plans(PricingConfig())
+
+
+def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refusal:
     """Admit a call, or refuse it: METHOD_NOT_FOUND, METHOD_NOT_ALLOWED, SERVICE_PROFILE_DISABLED or INVALID_PARAMS."""
-    plan = PLANS.get(call.method)
+    plan = plans.get(call.method)
     if plan is None:
         return _why_not(call.method)
     checked = params.check(call.method, call.arguments, call.params)

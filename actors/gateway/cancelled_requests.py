@@ -27,7 +27,7 @@ from actors.clock import Clock
 from actors.gateway import outcomes
 from actors.gateway.requests import Client
 from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.replies import DeferredAnswer, NodeAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -90,12 +90,17 @@ class CancelledRequests:
                 )
 
     async def _settle_send(self, answer: "asyncio.Future[NodeAnswer]", ceiling: int, release: SettleRequest) -> None:
-        settle = release
+        settle: SettleRequest | None = release
         try:
-            ending = outcomes.judge(release.method, ceiling, await answer)
+            found = await answer
+            if isinstance(found, DeferredAnswer):
+                settle = None  # Another process ends this hold.
+                return
+            ending = outcomes.judge(release.method, ceiling, found)
             settle = ended(release, ending.charged, _GONE if ending.charged else _RELEASED)
         finally:
-            await self._settle(settle)
+            if settle is not None:
+                await self._settle(settle)
 
     async def _settle(self, settle: SettleRequest) -> None:
         try:

@@ -9,7 +9,7 @@ may hold a key.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from actors.accounts.api import AccountsClient
@@ -19,6 +19,7 @@ from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import door_bulk, door_rpc, headers, payment_terms, replies, routes
 from actors.gateway.address_limits import AddressLimits, is_limited
+from actors.gateway.admission import plans
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_rpc import RpcDoor
@@ -51,7 +52,7 @@ from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import Node
+from actors.upstream.replies import CallerHandler, Node
 from actors.x402_types import PaymentSettler
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Dependencies:
     deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
+    callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
 
 
 class HttpDoor:
@@ -108,7 +110,15 @@ class HttpDoor:
         )
         authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
         self._pipeline = Pipeline(
-            dependencies.accounts, dependencies.node, clock, edge, gateway.calls_in_flight_max, limits, metrics
+            dependencies.accounts,
+            dependencies.node,
+            clock,
+            edge,
+            gateway.calls_in_flight_max,
+            limits,
+            metrics,
+            plans(config.pricing, dependencies.callers),
+            dependencies.callers,
         )
         self._errors = errors
         self._rpc = RpcDoor(authenticator, self._pipeline, errors, clock)

@@ -10,7 +10,9 @@ cancelled_requests.py.
 """
 
 import asyncio
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -31,14 +33,14 @@ from actors.calls import (
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
-from actors.gateway.admission import AdmittedCall, admit
+from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
 from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
 from actors.gateway.rpc_batches import BatchRun, Granted
 from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import Node, NodeAnswer
+from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer
 
 _RELEASED = int(Outcome.RELEASED)
 _SHED = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many calls in flight here")
@@ -77,6 +79,7 @@ class Replies(msgspec.Struct):
     refusal: Refusal | None
     figures: Figures | None
     credits_remaining: int | None = 0
+    pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
 
     def errs(self) -> list[Err]:
         """The refusal of the whole request, or those of its calls."""
@@ -101,10 +104,15 @@ class Pipeline:
         in_flight_max: int,
         limits: RefusalLimits,
         metrics: Metrics | None = None,
+        plans: Mapping[str, Plan] = PLANS,
+        callers: Mapping[str, CallerHandler] | None = None,
     ) -> None:
         assert len(edge) == EDGE_BYTES, len(edge)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
         self._edge = edge
+        # For holds that another process ends. No owner hears of this edge, so none ends them when this process does.
+        self._deferred_edge = hashlib.sha256(b"deferred" + edge).digest()[:EDGE_BYTES]
+        self._plans, self._callers = plans, callers or {}
         self._operations = 0
         self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
         self._in_flight = 0
@@ -120,14 +128,14 @@ class Pipeline:
         if isinstance(call, AdmittedCall):
             admitted: AdmittedCall | Refusal = call
         else:
-            admitted = admit(call) if type(call) is Call else call.refusal  # type: ignore[union-attr]
+            admitted = admit(call, self._plans) if type(call) is Call else call.refusal  # type: ignore[union-attr]
         if isinstance(admitted, Refusal):
             return self._counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
         if self._in_flight >= self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += 1
         try:
-            operation = self._take_operations(1)
+            operation = self._take_operations(1, admitted.plan.deferred)
             held_at = self._clock.now()
             request = HoldRequest(operation, proof, admitted.plan.items)
             try:
@@ -153,12 +161,10 @@ class Pipeline:
 
     async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], client: Client | None = None) -> Replies:
         """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
-        verdicts = [admit(call) if isinstance(call, Call) else call.refusal for call in calls]
+        verdicts = [admit(call, self._plans) if isinstance(call, Call) else call.refusal for call in calls]
         admitted = [verdict for verdict in verdicts if isinstance(verdict, AdmittedCall)]
-        replies: list[Reply | None] = [
-            Reply(call.id, None, verdict) if isinstance(verdict, Refusal) else None
-            for call, verdict in zip(calls, verdicts, strict=True)
-        ]
+        pairs = zip(calls, verdicts, strict=True)
+        replies = [Reply(call.id, None, end) if isinstance(end, Refusal) else None for call, end in pairs]
         if not admitted:
             refused = [reply for reply in replies if reply is not None]
             return self._counted(proof, client, await self._refuse(proof, refused))
@@ -166,7 +172,7 @@ class Pipeline:
             return Replies((), _SHED, None)
         self._in_flight += len(admitted)
         try:
-            done = await self._carry_out_all(proof, admitted, client)
+            done = await self._carry_out_parts(proof, admitted, client)
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
@@ -216,11 +222,33 @@ class Pipeline:
             self._cancelled.hold(request)
             raise
 
-    async def _carry_out_all(self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None) -> Replies:
+    async def _carry_out_parts(self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None) -> Replies:
+        """First the calls whose holds end here, then those whose holds end elsewhere, each under their own edge id."""
+        ours, theirs = ([one for one in admitted if one.plan.deferred is kind] for kind in (False, True))
+        if not ours or not theirs:
+            return await self._carry_out_all(proof, admitted, client, deferred=not ours)
+        done = await self._carry_out_all(proof, ours, client)
+        if done.refusal is not None:
+            return done
+        try:
+            rest = await self._carry_out_all(ProvenProof(done.pubkey), theirs, client, deferred=True)
+        except OwnerUnavailable:
+            rest = Replies((), _OWNER_GONE, None)
+        except asyncio.CancelledError:
+            self._cancelled.answers([one.charge for one in done.items if one.charge is not None], client)
+            raise
+        later = iter(rest.items or [Reply(one.id, None, rest.refusal) for one in theirs])
+        first = iter(done.items)
+        items = [next(later if one.plan.deferred else first) for one in admitted]
+        return Replies(items, None, rest.figures or done.figures, (rest if rest.figures else done).credits_remaining)
+
+    async def _carry_out_all(
+        self, proof: Proof, admitted: Sequence[AdmittedCall], client: Client | None, deferred: bool = False
+    ) -> Replies:
         figures: list[tuple[int, Figures]] = []  # With the number of the hold that told them.
 
         async def hold(items: tuple[HoldItem, ...], pubkey: bytes | None) -> Granted:
-            operation, held_at = self._take_operations(len(items)), self._clock.now()
+            operation, held_at = self._take_operations(len(items), deferred), self._clock.now()
             self._messages = message = self._messages + 1
             asked = proof if pubkey is None else ProvenProof(pubkey)
             held = await self._hold(HoldRequest(operation, asked, items))
@@ -253,7 +281,7 @@ class Pipeline:
         # Of the owner's figures, tell the newest.
         message, newest = max(figures, key=lambda pair: pair[0])
         known = [(message, newest.credits_remaining), *((end.told, end.credits_remaining) for end in ends)]
-        return Replies(ends, None, newest, max(known)[1])
+        return Replies(ends, None, newest, max(known)[1], held.pubkey)
 
     async def _carry_out(
         self, admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int, client: Client | None
@@ -263,8 +291,13 @@ class Pipeline:
         try:
             if plan.sends:
                 answer = await self._send(admitted, _release_of(admitted, operation, held, held_at))
+            elif plan.method in self._callers:
+                answer = await self._call(admitted, _release_of(admitted, operation, held, held_at))
             else:
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
+            if isinstance(answer, DeferredAnswer):
+                assert held.figures is not None
+                return Reply(admitted.id, answer, None, held.figures.credits_remaining)
             ending = outcomes.judge(plan.method, plan.ceiling, answer)
         except _TakenOver:
             raise asyncio.CancelledError from None
@@ -309,17 +342,23 @@ class Pipeline:
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
         """Ask the node to send. When the client leaves, the send goes on and is settled without it."""
         plan = admitted.plan
-        call = asyncio.ensure_future(self._node.call(plan.method, admitted.params, plan.timeout_ms))
+        call = asyncio.ensure_future(self._call(admitted, settle))
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
             self._cancelled.send(call, plan.ceiling, settle)
             raise _TakenOver from None
 
-    def _take_operations(self, count: int) -> bytes:
+    def _call(self, admitted: AdmittedCall, release: SettleRequest) -> Coroutine[Any, Any, NodeAnswer]:
+        method, timeout_ms = admitted.plan.method, admitted.plan.timeout_ms
+        if method in self._callers:
+            return self._callers[method](admitted.params, release, timeout_ms)
+        return self._node.call(method, admitted.params, timeout_ms)
+
+    def _take_operations(self, count: int, deferred: bool = False) -> bytes:
         first = self._operations
         self._operations += count
-        return self._edge + first.to_bytes(8, "big")
+        return (self._deferred_edge if deferred else self._edge) + first.to_bytes(8, "big")
 
 
 class _TakenOver(Exception):

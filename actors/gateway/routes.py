@@ -46,12 +46,13 @@ _NOT_BY_PAYMENT = RefusedCaller(
     "/auth/challenge or a signed request)",
     offers_payment=False,
 )
+_NO_RACER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the sender of transactions does not answer")
 _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
 # The owner's refusals of the credential itself; they come before faults of the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
 # Interface, "Limits": these pages carry neither credit nor rate headers nor X-Request-Id, with credentials or without.
-PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/.well-known/x402.json"))
+PUBLIC_PAGES = frozenset((b"/health", b"/pricing", b"/capabilities", b"/stats/landing", b"/.well-known/x402.json"))
 
 
 class StatusPages(Protocol):
@@ -64,6 +65,10 @@ class StatusPages(Protocol):
     def pricing(self) -> dict[str, Any]: ...
 
     def capabilities(self) -> dict[str, Any]: ...
+
+    def landing(self) -> dict[str, Any] | None:
+        """None: nobody can say at the moment."""
+        ...
 
 
 class DepositConfirmer(Protocol):
@@ -229,6 +234,10 @@ class Routes:
     async def _capabilities(self, request: Request) -> Response:
         return _json(self._status.capabilities())
 
+    async def _landing(self, request: Request) -> Response | Refusal:
+        document = self._status.landing()
+        return _NO_RACER if document is None else _json({"ok": True, **document})
+
     # --- shared
 
     async def _identified(self, caller: Caller, refusal: Refusal) -> Refusal:
@@ -277,6 +286,7 @@ _PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
         b"/health": _Page("GET", Routes._health),
         b"/pricing": _Page("GET", Routes._pricing),
         b"/capabilities": _Page("GET", Routes._capabilities),
+        b"/stats/landing": _Page("GET", Routes._landing),
     }
 )
 ENDPOINTS = tuple(f"{page.method} {path.decode()}" for path, page in _PAGES.items())

@@ -26,9 +26,12 @@ from actors.identity.store import RedisIdentityStore
 from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
+from actors.launch.sending import assemble_sends
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
+from actors.sends.api import SendsClient
+from actors.sends.endpoints import SendMethods
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
@@ -68,6 +71,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await pages.look()
     nodes.start()
     deposits = await watch_deposits(config)
+    sends, methods = await assemble_sends(config, nodes, accounts)
+    pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
     pages.start()
     # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
@@ -75,7 +80,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     parts = Dependencies(
         config,
         accounts,
-        with_own_methods(nodes, config),
+        with_own_methods(nodes, config, methods),
         RedisIdentityStore(redis_client),
         pages,
         clock,
@@ -85,6 +90,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         deposits=deposits,
         peers_are_clients=front.peers_are_clients(os.environ),
         metrics=metrics,
+        callers=methods.caller_handlers(),
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
@@ -102,6 +108,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
             await payments.close()
         if deposits is not None:
             await deposits.stop()
+        await sends.stop()
         await nodes.close()
         await pages.stop()
         await accounts.stop()
@@ -110,11 +117,11 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     return door, close
 
 
-def with_own_methods(node: Node, config: Config) -> Node:
+def with_own_methods(node: Node, config: Config, sends: SendMethods | None = None) -> Node:
     """Return the node together with the methods and bulk look-ups that are composed of several of its answers."""
     asker = Asker(node, config.lookups.node_calls_max)
     handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
-    return OwnMethods(node, handlers)
+    return OwnMethods(node, handlers | ({} if sends is None else sends.handlers()))
 
 
 class LivePages:
@@ -128,6 +135,7 @@ class LivePages:
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
         self._capabilities = endpoints.capabilities_document(_DOORS, ENDPOINTS)
         self._task: asyncio.Task[None] | None = None
+        self.sends: SendsClient | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
 
     def start(self) -> None:
@@ -154,6 +162,9 @@ class LivePages:
 
     def capabilities(self) -> dict[str, Any]:
         return self._capabilities
+
+    def landing(self) -> dict[str, Any] | None:
+        return None if self.sends is None else self.sends.state.get("landing")
 
     async def look(self) -> None:
         """Check the stores once."""

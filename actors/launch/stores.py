@@ -49,7 +49,7 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
     Raises ConfigError, and ChildFailed when a server cannot be started.
     """
     children: list[Child] = []
-    storage, upstream = config.storage, config.upstream
+    storage, upstream, sends = config.storage, config.upstream, config.sends
     if storage.postgres_url is None:
         if storage.postgres_migrations_url is not None:
             raise ConfigError(
@@ -67,8 +67,10 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         url = f"http://127.0.0.1:{config.devnode.http_port}"
         children.append(_devnode(config, data, url))
         upstream = upstream.model_copy(update={"node_url": url, "node_ws_url": url.replace("http", "ws", 1)})
+        if sends.block_engine_url is None:
+            sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
-    return config.model_copy(update={"storage": storage, "upstream": upstream})
+    return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
 
 
 def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | None = None) -> Config:

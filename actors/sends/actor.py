@@ -29,6 +29,7 @@ from actors.upstream.signed_transactions import SignedTransaction, signed_transa
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.15  # Under half a slot, so a landing is told within the slot that confirms it.
+_IDLE_SECONDS = 0.8  # Two slots.
 RACES_MAX = 5_000  # At once.
 # Until recovery looks at a race that is being driven here: the longest window, and time to store its end.
 LEASE_MS = (core.WINDOW_SECONDS_MAX + 6) * 1000
@@ -280,11 +281,16 @@ class SendRacer:
     # --- the clock of the chain
 
     async def watch(self) -> None:
-        """Follow the chain while races run: the newest slot, and the status of every signature in one question."""
+        """Follow the chain: the newest slot, and while races run the status of every signature in one question.
+
+        Without races the slot alone is asked, now and then: the legs must know the leaders before a race begins."""
         while True:
             if not self._running:
                 self._needed.clear()
-                await self._needed.wait()
+                self._learn(await self._chain.slot())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
+                continue
             try:
                 await self.look()
             except Exception:  # A bug must not stop every race.

@@ -4,14 +4,24 @@ Implements: interface specification, "sendAndConfirm result"; decisions, `getSen
 Vocabulary and the client. Nothing is decided here.
 """
 
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from actors import hosting
 from actors.sends.core import Race, RaceState, Ticket
 from actors.sends.store import LegReport
 
+logger = logging.getLogger(__name__)
+
 RACER_ACTOR_NAME = "send-racer"
+_RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
+_STATUS_SECONDS = 4.0
+_PULSE_SECONDS = 5.0
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; nothing is charged"
@@ -46,6 +56,66 @@ class RaceResult(msgspec.Struct, frozen=True):
     reports: tuple[LegReport, ...]
     over: bool
     confirmations: int | None = None
+
+
+class RacerUnreachable(Exception):
+    """The racer did not answer in time; whether it has the call is not known."""
+
+
+class SendsClient:
+    """Belongs to one replica. It calls every few seconds: a racer that Ray restarted begins with its first call."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._task: asyncio.Task[None] | None = None
+        self.state: Mapping[str, Any] = {}  # From the racer's latest answer; empty while it does not answer.
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._pulse())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
+        """Raises RacerUnreachable."""
+        found: RaceResult | RaceRefused = await self._ask("race", _RACE_SECONDS, wanted)
+        return found
+
+    async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
+        """Raises RacerUnreachable."""
+        found: RaceResult | None = await self._ask("status", _STATUS_SECONDS, signature, pubkey)
+        return found
+
+    async def _ask(self, method: str, wait_seconds: float, *arguments: Any) -> Any:
+        try:
+            return await hosting.ask(self._handle, method, *arguments, wait_seconds=wait_seconds)
+        except hosting.ActorUnreachable as error:
+            raise RacerUnreachable(str(error)) from error
+
+    async def _pulse(self) -> None:
+        while True:
+            with contextlib.suppress(hosting.ActorUnreachable):
+                self.state = {}
+                self.state = await hosting.ask(self._handle, "health")
+            await asyncio.sleep(_PULSE_SECONDS)
+
+
+def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:
+    """Of a call about which the racer has said nothing."""
+    return {
+        "signature": signature_text,
+        "status": "unknown",
+        "confirmed": False,
+        "slot": None,
+        "confirmations": None,
+        "landing_time_ms": None,
+        "legs_attempted": [],
+        "retry_count": 0,
+        "charged_credits": landing,
+        "error": _NOT_YET,
+    }
 
 
 def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from actors.calls import SettleRequest
+
 MADE_ID = b"1"  # Of answers that are put together here. A request to a node has an id of its own (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Below: every byte is checked, about 0.3 ms at most. Above: both ends are.
 _RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
@@ -101,11 +103,19 @@ class Node(Protocol):
 MethodHandler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 
+# As MethodHandler, for methods that must know whose call it is: with the call's hold, as it would be released.
+CallerHandler = Callable[[bytes, SettleRequest, int], Coroutine[Any, Any, NodeAnswer]]
+
+
 class PiecesAnswer(NodeAnswer, frozen=True):
     """Of work that is priced by the piece: so many were asked for, and so many of them ended well."""
 
     pieces: int = 1
     done: int = 1
+
+
+class DeferredAnswer(NodeAnswer, frozen=True):
+    """Of a call whose hold somebody else ends, later perhaps: neither posted nor released for this answer."""
 
 
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
@@ -171,6 +181,18 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
 def made(result: bytes, node: str = "") -> NodeAnswer:
     """An answer that was put together here from what nodes said. result: JSON. node: names of those nodes."""
     return NodeAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, node=node)
+
+
+def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
+    """A JSON-RPC error in a node's own form, put together here from what a node said. data: JSON."""
+    error = b'{"code":%d,"message":%b,"data":%b}' % (code, msgspec.json.encode(message), data)
+    body = _MADE_HEAD + b'"error":' + error + b"}"
+    return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
+
+
+def made_deferred(result: bytes) -> DeferredAnswer:
+    """As made, for a call whose hold somebody else ends."""
+    return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID)
 
 
 def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:

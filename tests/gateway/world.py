@@ -118,6 +118,9 @@ class Pages:
     def capabilities(self) -> dict[str, Any]:
         return {"ok": True}
 
+    def landing(self) -> dict[str, Any] | None:
+        return {"races": 0}
+
 
 class Wallet:
     """A customer: signs as the interface has it."""

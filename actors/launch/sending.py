@@ -1,0 +1,50 @@
+"""How the racer reaches accounts and nodes, and how replicas reach the racer.
+
+Implements: design, section 3 (siblings never meet; they are joined here). Wiring; every rule is in sends/.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.accounts.api import AccountsClient
+from actors.accounts.client import ShardedAccounts, place_shards
+from actors.accounts.host import fingerprint
+from actors.calls import EDGE_BYTES
+from actors.clock import SystemClock
+from actors.config import Config
+from actors.sends.actor import Settles
+from actors.sends.api import SendsClient
+from actors.sends.chain import SendChain
+from actors.sends.endpoints import SendMethods
+from actors.sends.host import place_racer
+from actors.upstream.api import Nodes
+from actors.upstream.replies import Node
+
+
+async def open_settling(config: Config) -> Settles:
+    """With links: holds are ended over them."""
+    accounts = ShardedAccounts(config, await asyncio.to_thread(place_shards, config), os.urandom(EDGE_BYTES))
+    accounts.start()
+    await accounts.connected()
+    return accounts
+
+
+async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
+    """Nothing is kept of answers: a race asks for what is new."""
+    nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
+    await nodes.probe()
+    nodes.start()
+    return nodes, nodes.singly
+
+
+async def assemble_sends(
+    config: Config, nodes: Nodes, accounts: AccountsClient, place: Callable[..., Any] = place_racer
+) -> tuple[SendsClient, SendMethods]:
+    """The racer as a replica holds it, placed where there is none, and the methods that need it."""
+    # In a thread: it blocks while a new process starts, and the replica's loop must not.
+    client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
+    client.start()
+    chain = SendChain(nodes, nodes.singly)
+    return client, SendMethods(client, chain, accounts.void, config.pricing.base_credits)

@@ -1,0 +1,124 @@
+"""sendAndConfirm, getSendStatus and sendSmartTransaction: from checked parameters to replies.
+
+Implements: interface specification, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
+A shell in every replica. Parameters were checked before (gateway/params_sends.py), and the hold of a sendAndConfirm
+belongs to the racer from the moment at which it is asked.
+"""
+
+import base64
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import base58
+import msgspec
+import orjson
+
+from actors.calls import SettleRequest
+from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion
+from actors.sends.api import (
+    RaceRefused,
+    RaceResult,
+    RacerUnreachable,
+    WantedRace,
+    result_body,
+    status_body,
+    unheard_body,
+)
+from actors.sends.chain import SendChain, value_of
+from actors.units import base58_text
+from actors.upstream import replies
+from actors.upstream.replies import AnswerKind, NodeAnswer
+from actors.upstream.signed_transactions import signed_transaction
+
+logger = logging.getLogger(__name__)
+
+_SIMULATION_FAILED = -32002
+_NOT_FOUND = -32602
+_SIMULATE_MS = 5_000
+
+
+class Racer(Protocol):
+    """The racer, as api.SendsClient reaches it. Both raise RacerUnreachable."""
+
+    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused: ...
+
+    async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None: ...
+
+
+class SendMethods:
+    """void: makes an operation cost nothing, for good. base_credits: what a send costs that does not land."""
+
+    def __init__(
+        self, racer: Racer, chain: SendChain, void: Callable[[SettleRequest], None], base_credits: int
+    ) -> None:
+        self._racer, self._chain, self._void, self._base = racer, chain, void, base_credits
+
+    def handlers(self) -> dict[str, replies.MethodHandler]:
+        return {"sendSmartTransaction": self._smart_send}
+
+    def caller_handlers(self) -> dict[str, replies.CallerHandler]:
+        """Handlers that must know whose call it is. Each takes a request type of actors/method_requests.py as JSON."""
+        return {"sendAndConfirm": self._send_and_confirm, "getSendStatus": self._status}
+
+    async def _send_and_confirm(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:
+        del timeout_ms  # The window of a race ends within the time of its class.
+        asked = msgspec.json.decode(params, type=RaceQuestion)
+        raw = base64.b64decode(asked.transaction)
+        if asked.preflight is not None:
+            refused = await self._preflight(raw, asked.preflight)
+            if refused is not None:
+                return refused
+        base = min(self._base, hold.ceiling)
+        wanted = WantedRace(raw, hold.operation, hold.pubkey, hold.epoch, hold.method, hold.ceiling, base)
+        try:
+            found = await self._racer.race(wanted)
+        except RacerUnreachable as error:
+            # It may have the call, and then it ends the hold; if it has not, the hold expires.
+            logger.warning("the racer did not answer: %s", error)
+            body = unheard_body(base58_text(signed_transaction(raw).signature), hold.ceiling)
+            return replies.made_deferred(orjson.dumps(body))
+        if isinstance(found, RaceRefused):
+            logger.warning("a send was refused: %s", found.reason)
+            if found.stored:
+                self._void(hold)
+            return replies.UNREACHABLE
+        return replies.made_deferred(orjson.dumps(result_body(found, base58_text(found.race.signature))))
+
+    async def _status(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:
+        del timeout_ms
+        asked = msgspec.json.decode(params, type=SendStatusQuestion)
+        try:
+            found = await self._racer.status(base58.b58decode(asked.signature), hold.pubkey)
+        except RacerUnreachable as error:
+            logger.warning("the racer did not answer: %s", error)
+            return replies.UNREACHABLE
+        if found is None:
+            return replies.made_error(_NOT_FOUND, "this account has sent no transaction of this signature", b"null")
+        return replies.made(orjson.dumps(status_body(found, asked.signature)))
+
+    async def _smart_send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        """Through our node, which goes on sending by itself; the signature is the answer, at once."""
+        asked = msgspec.json.decode(params, type=SmartSendQuestion)
+        if asked.simulate:
+            refused = await self._preflight(base64.b64decode(asked.transaction), "confirmed")
+            if refused is not None:
+                return refused
+        sent = orjson.dumps([asked.transaction, {"encoding": "base64", "skipPreflight": True}])
+        return await self._chain.node.call("sendTransaction", sent, timeout_ms)
+
+    async def _preflight(self, raw: bytes, commitment: str) -> NodeAnswer | None:
+        """None where it would succeed; else the answer, in a node's own form of a failed preflight."""
+        answer = await self._chain.simulate(raw, commitment, _SIMULATE_MS)
+        if answer.kind is not AnswerKind.RESULT:
+            return answer
+        found: Any = value_of(answer)
+        try:
+            simulated = found["value"]
+            error = simulated["err"]
+        except (TypeError, KeyError):
+            return replies.GARBAGE
+        if error is None:
+            return None
+        text = error if isinstance(error, str) else orjson.dumps(error).decode()
+        return replies.made_error(_SIMULATION_FAILED, f"Transaction simulation failed: {text}", orjson.dumps(simulated))

@@ -1,0 +1,126 @@
+"""The racer as a Ray actor: one for the whole service, placed, restarted and found by name.
+
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py and
+recovery.py. After the loss of a machine there may be two for a while: each broadcast is claimed in the store, and each
+hold ends once, so they share the work; only the block engine's limit is then used twice.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from actors import hosting
+from actors.clock import Clock, SystemClock
+from actors.config import Config
+from actors.sends.actor import SendRacer, Settles
+from actors.sends.api import RACER_ACTOR_NAME, RaceRefused, RaceResult, WantedRace
+from actors.sends.chain import SendChain
+from actors.sends.engine import BlockEngineClient
+from actors.sends.legs import JitoLeg, Leg, LocalRpcLeg
+from actors.sends.recovery import RaceRecovery
+from actors.sends.store import PostgresRaceStore
+from actors.sends.tpu import TpuQuicLeg
+from actors.storage.connections import connect_postgres
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
+from actors.upstream.replies import Node
+
+logger = logging.getLogger(__name__)
+
+_CONNECTIONS_MAX = 16
+OpenSettling = Callable[[Config], Awaitable[Settles]]
+# The nodes as one, and each by itself.
+OpenNodes = Callable[[Config], Awaitable[tuple[Node, Sequence[Node]]]]
+
+
+class SendRacerActor:
+    """Starts with its first call. open_settling, open_nodes: given by the wiring, because this context may not know how
+    accounts and nodes are reached."""
+
+    def __init__(self, config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> None:
+        self._config, self._fingerprint = config, fingerprint
+        self._open_settling, self._open_nodes = open_settling, open_nodes
+        self._starting: asyncio.Task[None] | None = None
+
+    async def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def health(self) -> dict[str, Any]:
+        """under_way: races whose window is open; landing: the document of GET /stats/landing."""
+        await self._ready()
+        names = [leg.name for leg in self._legs]
+        landing = self._racer.statistics.document(self._clock.now_ms(), names)
+        return {"under_way": self._racer.under_way, "landing": landing}
+
+    async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
+        await self._ready()
+        return await self._racer.race(wanted)
+
+    async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
+        await self._ready()
+        return await self._racer.status(signature, pubkey)
+
+    async def _ready(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            logger.exception("the racer cannot start")
+            os._exit(1)  # Ray starts another one.
+
+    async def _open(self) -> None:
+        config = self._config
+        assert config.storage.postgres_url is not None
+        logs.set_up(config.telemetry, RACER_ACTOR_NAME, config.telemetry.log_dir)
+        self._clock = clock = SystemClock()
+        pool = await connect_postgres(
+            config.storage.postgres_url.get_secret_value(),
+            connections_max=_CONNECTIONS_MAX,
+            application=RACER_ACTOR_NAME,
+        )
+        node, singly = await self._open_nodes(config)
+        store, chain = PostgresRaceStore(pool), SendChain(node, singly)
+        self._legs = _legs(config, node, clock, lambda: self._racer.slot)
+        self._racer = SendRacer(chain, self._legs, store, await self._open_settling(config), clock)
+        recovery = RaceRecovery(self._racer, chain, store, clock)
+        self._metrics = Metrics()
+        self._tasks = [
+            asyncio.create_task(self._racer.watch()),
+            asyncio.create_task(recovery.run()),
+            asyncio.create_task(report_for_ever(config, RACER_ACTOR_NAME, self._metrics)),
+        ]
+        hosting.tune_gc()
+
+
+def _legs(config: Config, node: Node, clock: Clock, slot: Callable[[], int | None]) -> list[Leg]:
+    sends = config.sends
+    legs: list[Leg] = [LocalRpcLeg(node, clock)]
+    if sends.block_engine_url is not None:
+        auth = None if sends.block_engine_auth is None else sends.block_engine_auth.get_secret_value()
+        engine = BlockEngineClient(
+            sends.block_engine_url,
+            clock,
+            tip_floor_url=sends.tip_floor_url,
+            auth=auth,
+            requests_per_second=sends.block_engine_requests_per_second,
+        )
+        legs.append(JitoLeg(engine, clock))
+    if sends.tpu:
+        tpu = TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate())
+        tpu.start()
+        legs.append(tpu)
+    return legs
+
+
+def place_racer(config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
+    """The handle of the one racer, which is started where there is none. Needs a connected Ray."""
+    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, fingerprint, config, fingerprint, open_settling, open_nodes)

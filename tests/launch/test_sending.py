@@ -1,0 +1,29 @@
+"""Guards that replicas find one racer, of these settings."""
+
+from typing import Any
+
+from actors.accounts.host import fingerprint
+from actors.config import Config
+from actors.launch.sending import assemble_sends, open_nodes, open_settling
+
+
+class Anything:
+    singly = ()
+
+    def void(self, request: Any) -> None: ...
+
+
+async def test_the_racer_follows_its_settings() -> None:
+    """Rule: an actor that was made with other settings is replaced; its fingerprint says so."""
+    placed: list[Any] = []
+
+    def place(*arguments: Any) -> Any:
+        placed.append(arguments)
+
+    anything: Any = Anything()
+    client, methods = await assemble_sends(Config(), anything, anything, place=place)
+    await client.stop()
+    assert placed == [(Config(), fingerprint(Config()), open_settling, open_nodes)]
+    assert set(methods.caller_handlers()) | set(methods.handlers()) == {
+        *("sendAndConfirm", "getSendStatus", "sendSmartTransaction"),
+    }

@@ -1,0 +1,79 @@
+"""The racer's actor class over real PostgreSQL and a chain that executes, without Ray."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from actors.calls import SettleReply, SettleRequest
+from actors.config import Config, SendsConfig, StorageConfig
+from actors.sends import host
+from actors.sends.api import RaceResult, WantedRace
+from actors.sends.core import RaceState
+from actors.sends.host import SendRacerActor
+from actors.telemetry import logs
+from tests.databases import as_role
+from tests.sends.conftest import EngineServer, Here
+
+
+class Accounts:
+    def __init__(self) -> None:
+        self.settled: list[tuple[bytes, int]] = []
+
+    async def settle(self, request: SettleRequest) -> SettleReply:
+        self.settled.append((request.operation, request.charged))
+        return SettleReply(True, 0)
+
+    def delivered(self, pubkey: bytes, operation: bytes) -> None:
+        pass
+
+
+@pytest.fixture
+async def actor(
+    postgres_url: str, owner_url: str, here: Here, engine_server: EngineServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Any]:
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+    accounts = Accounts()
+
+    async def open_settling(_: Config) -> Any:
+        return accounts
+
+    async def open_nodes(_: Config) -> Any:
+        return here, [here]
+
+    sends = SendsConfig(block_engine_url=engine_server.url)
+    config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), sends=sends)
+    made: Any = SendRacerActor(config, "fingerprint", open_settling, open_nodes)
+    made.accounts = accounts
+    yield made
+    for task in made._tasks:
+        task.cancel()
+    await asyncio.gather(*made._tasks, return_exceptions=True)
+    await made._racer.close()
+    await made._racer._store._pool.close()
+    await as_role(owner_url, "TRUNCATE send_races CASCADE")
+
+
+async def test_a_race_over_real_stores_and_legs(actor: Any, here: Here) -> None:
+    """From the first call, which starts the process, to the charge; the engine has it too, as it tips."""
+    payment = here.payment(tip=True)
+    task = asyncio.create_task(actor.race(WantedRace(payment.raw, b"o" * 16, b"p" * 32, 1, "sendAndConfirm", 50, 2)))
+    async with asyncio.timeout(60):
+        while not task.done():
+            here.local.beat()
+            await asyncio.sleep(0.02)
+    result = task.result()
+    assert isinstance(result, RaceResult)
+    assert result.race.state is RaceState.CONFIRMED and result.ticket.charged == 50
+    assert actor.accounts.settled == [(b"o" * 16, 50)]
+    assert {report.leg for report in result.reports if report.submitted_ms is not None} >= {"local_rpc", "jito"}
+    status = await actor.status(payment.signature, b"p" * 32)
+    assert status is not None and status.race == result.race
+    assert await actor.status(payment.signature, b"q" * 32) is None
+    health = await actor.health()
+    assert health["under_way"] == 0 and health["landing"]["landed"] == 1
+    assert list(health["landing"]["legs"]) == ["local_rpc", "jito", "tpu_quic"]
+    assert await actor.fingerprint() == "fingerprint"
