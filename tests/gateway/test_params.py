@@ -13,7 +13,7 @@ from solders.transaction import Transaction, VersionedTransaction
 
 from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
-from actors.gateway import params_own
+from actors.gateway import params_own, params_sends
 from actors.gateway.params import RULES, check
 
 from .edges import EDGES, OPTIONAL
@@ -79,12 +79,15 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     refused(method, *bad)
 
 
+OWN = {*params_own.RULES, *params_sends.RULES}
+
+
 def test_every_method_of_a_node_has_an_edge():
     """The list of edges is as long as the table of methods."""
-    assert {edge[0] for edge in EDGES} == set(RULES) - set(params_own.RULES)
+    assert {edge[0] for edge in EDGES} == set(RULES) - OWN
 
 
-@pytest.mark.parametrize("method", sorted(set(RULES) - set(params_own.RULES)))
+@pytest.mark.parametrize("method", sorted(set(RULES) - OWN))
 def test_one_parameter_more_than_the_node_takes_is_refused(method):
     """Nodes count them: "No parameters were expected", "Expected from 1 to 2 parameters"."""
     assert "parameters, " in refused(method, *[None] * 4)

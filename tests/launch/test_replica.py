@@ -78,7 +78,7 @@ def test_the_pages_are_honest_about_what_is_not_built() -> None:
     """Rule: what is not built is published as not available; nothing pretends."""
     pages = World().pages
     assert pages.capabilities()["service_profile"]["services"]["websocket"] is False
-    assert pages.pricing()["methods"]["sendAndConfirm"]["available"] is False
+    assert pages.pricing()["methods"]["sendBundle"]["available"] is False
 
 
 async def test_clocks_that_disagree_show_in_health_and_change_nothing_else() -> None:

@@ -119,7 +119,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
         "DENIED": None,
     }
     assert document["outcome_priced"] == {
-        "sendAndConfirm": {"landing_credits": 50, "base_credits": 2, "available": False}
+        "sendAndConfirm": {"landing_credits": 50, "base_credits": 2, "available": True}
     }
     assert document["percentage_priced"] == {
         name: {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": False}
@@ -170,7 +170,7 @@ def test_configured_prices_are_published() -> None:
     assert document["outcome_priced"]["sendAndConfirm"] == {
         "landing_credits": 60,
         "base_credits": 3,
-        "available": False,
+        "available": True,
     }
 
 
