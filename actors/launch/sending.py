@@ -47,4 +47,4 @@ async def assemble_sends(
     client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
     client.start()
     chain = SendChain(nodes, nodes.singly)
-    return client, SendMethods(client, chain, accounts.void, config.pricing.base_credits)
+    return client, SendMethods(client, chain, accounts.void, config.pricing.base_credits, SystemClock())

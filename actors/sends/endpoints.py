@@ -1,4 +1,4 @@
-"""sendAndConfirm, getSendStatus and sendSmartTransaction: from checked parameters to replies.
+"""sendTransaction, sendSmartTransaction, sendAndConfirm and getSendStatus: from checked parameters to replies.
 
 Implements: interface specification, sendSmartTransaction, sendAndConfirm and its result; decisions, `getSendStatus`.
 A shell in every replica. Parameters were checked before (gateway/params_sends.py), and the hold of a sendAndConfirm
@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from actors.calls import SettleRequest
+from actors.clock import Clock
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.sends.api import (
     RaceRefused,
@@ -26,10 +27,11 @@ from actors.sends.api import (
     unheard_body,
 )
 from actors.sends.chain import SendChain, value_of
+from actors.sends.once import SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
-from actors.upstream.signed_transactions import signed_transaction
+from actors.upstream.signed_transactions import decode_signed, signed_transaction
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +52,18 @@ class SendMethods:
     """void: makes an operation cost nothing, for good. base_credits: what a send costs that does not land."""
 
     def __init__(
-        self, racer: Racer, chain: SendChain, void: Callable[[SettleRequest], None], base_credits: int
+        self,
+        racer: Racer,
+        chain: SendChain,
+        void: Callable[[SettleRequest], None],
+        base_credits: int,
+        clock: Clock,
     ) -> None:
         self._racer, self._chain, self._void, self._base = racer, chain, void, base_credits
+        self._clock, self._once = clock, SentOnce()
 
     def handlers(self) -> dict[str, replies.MethodHandler]:
-        return {"sendSmartTransaction": self._smart_send}
+        return {"sendTransaction": self._send, "sendSmartTransaction": self._smart_send}
 
     def caller_handlers(self) -> dict[str, replies.CallerHandler]:
         """Handlers that must know whose call it is. Each takes a request type of actors/method_requests.py as JSON."""
@@ -97,6 +105,15 @@ class SendMethods:
             return replies.made_error(_NOT_FOUND, "this account has sent no transaction of this signature", b"null")
         return replies.made(orjson.dumps(status_body(found, asked.signature)))
 
+    async def _send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
+        """As the node has it, and the same bytes again within a window are the same send."""
+        text, *rest = orjson.loads(params)
+        encoding = rest[0].get("encoding") if rest and rest[0] else None
+        signature = decode_signed(text, encoding or "base58").signature
+        return await self._once.send(
+            signature, lambda: self._chain.node.call("sendTransaction", params, timeout_ms), self._clock.monotonic()
+        )
+
     async def _smart_send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
         """Through our node, which goes on sending by itself; the signature is the answer, at once."""
         asked = msgspec.json.decode(params, type=SmartSendQuestion)
@@ -105,7 +122,10 @@ class SendMethods:
             if refused is not None:
                 return refused
         sent = orjson.dumps([asked.transaction, {"encoding": "base64", "skipPreflight": True}])
-        return await self._chain.node.call("sendTransaction", sent, timeout_ms)
+        signature = signed_transaction(base64.b64decode(asked.transaction)).signature
+        return await self._once.send(
+            signature, lambda: self._chain.node.call("sendTransaction", sent, timeout_ms), self._clock.monotonic()
+        )
 
     async def _preflight(self, raw: bytes, commitment: str) -> NodeAnswer | None:
         """None where it would succeed; else the answer, in a node's own form of a failed preflight."""

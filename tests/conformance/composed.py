@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+from solders.keypair import Keypair
 
+from . import people
 from .both import Both, Said
 from .people import Somebody
 
@@ -13,10 +15,19 @@ _PROGRAMS = ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhd
 _PARSED = {"encoding": "jsonParsed"}
 
 
-def asks(both: Both, somebody: Somebody) -> dict[str, Ask]:
+def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
     """By method: the gateway's answer beside the one wanted; the next call of each looks at the chain anew."""
     wallet = somebody.wallet
+    recent = people.blockhash(both)
+    smart, raced = (people.signed(key, recent, people.given(key, lamports)) for lamports in (10**6 + 4, 10**6 + 5))
+    landed = [str(raced.signatures[0]), "confirmed", True]
     return {
+        "sendSmartTransaction": lambda: (
+            both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
+            str(smart.signatures[0]),
+        ),
+        "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
+        "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
         "suggestPriorityFee": lambda: (
             both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
             _suggestion(both, wallet),
@@ -124,6 +135,10 @@ def _tokens(both: Both, wallet: str) -> list[dict[str, Any]]:
 def _transaction(both: Both, somebody: Somebody) -> Any:
     config = {"encoding": "json", "commitment": "confirmed", "maxSupportedTransactionVersion": 1}
     return both.node_result("getTransaction", somebody.signature, config)
+
+
+def _outcome_of(result: Any) -> Any:
+    return [result["signature"], result["status"], result["confirmed"]]
 
 
 def _shown(said: Said, of: Callable[[Any], Any], wanted: Any) -> tuple[Said, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from solders.keypair import Keypair
 
 from actors.catalog import BULK, METHODS, Availability, MethodRow
+from actors.config import PricingConfig
 
 from . import composed
 from .both import Both
@@ -18,6 +19,7 @@ _HEAD = (
     "| Method | Credits | Result | Charged | Errors, and what they cost |",
     "|---|---|---|---|---|",
 )
+_PRICING = PricingConfig()
 _REFUSED = {Availability.NOT_BUILT: -32004, Availability.ARCHIVE: -32004, Availability.DENIED: -32601}
 _FORBIDDEN_HTTP, _FORBIDDEN_CODE = 403, -32601
 
@@ -36,7 +38,7 @@ class Row:
 
 def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
     """Every method of the catalog in its order, then the bulk look-ups."""
-    answered, wanted = cases(both, key, somebody), composed.asks(both, somebody)
+    answered, wanted = cases(both, key, somebody), composed.asks(both, key, somebody)
     refusals = composed.refusals(somebody)
     rows = []
     for row in METHODS.values():
@@ -45,7 +47,8 @@ def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
             rows.append(_from_node(both, row, answered[row.name]))
         elif row.availability is Availability.COMPOSED:
             assert row.name in wanted, f"{row.name}: say in tests/conformance/composed.py what it must answer"
-            rows.append(_composed(both, row.name, str(row.credits), row.credits or 0, wanted[row.name], refusals))
+            price = _PRICING.landing_credits if row.credits is None else row.credits
+            rows.append(_composed(both, row.name, str(price), price, wanted[row.name], refusals))
         else:
             rows.append(_refused(both, row))
     for bulk in BULK:

@@ -190,6 +190,7 @@ class World:
                 deposits=settings.get("deposits"),
                 peers_are_clients=settings.get("peers_are_clients", True),
                 metrics=self.metrics,
+                callers=settings.get("callers", {}),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

@@ -1,6 +1,7 @@
 """Every method that is sold as composed has somebody who answers it."""
 
 from actors.catalog import METHODS, Availability
+from actors.clock import ManualClock
 from actors.config import Config
 from actors.gateway.admission import CALLER_METHODS
 from actors.launch.replica import with_own_methods
@@ -42,7 +43,7 @@ async def test_no_composed_method_reaches_a_node_under_its_own_name() -> None:
     assert composed - set(CALLER_METHODS) == {name for name in QUESTIONS if not name.startswith("bulk/")}
     for method, question in QUESTIONS.items():
         node, nobody = PortedNode(interfere=lambda *_: replies.UNREACHABLE), Nobody()
-        sends = SendMethods(nobody, SendChain(node), nobody.void, 2)
+        sends = SendMethods(nobody, SendChain(node), nobody.void, 2, ManualClock())
         await with_own_methods(node, Config(), sends).call(method, encoded(question), 1_000)
         assert node.calls
         assert not any(asked == method for asked, _, _ in node.calls)

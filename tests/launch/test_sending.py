@@ -25,5 +25,5 @@ async def test_the_racer_follows_its_settings() -> None:
     await client.stop()
     assert placed == [(Config(), fingerprint(Config()), open_settling, open_nodes)]
     assert set(methods.caller_handlers()) | set(methods.handlers()) == {
-        *("sendAndConfirm", "getSendStatus", "sendSmartTransaction"),
+        *("sendAndConfirm", "getSendStatus", "sendSmartTransaction", "sendTransaction"),
     }

@@ -8,6 +8,7 @@ import pytest
 from solders.pubkey import Pubkey
 
 from actors.calls import Outcome, SettleRequest
+from actors.clock import ManualClock
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain
@@ -41,7 +42,7 @@ class Racer:
 class Methods:
     def __init__(self, here: Here, result: RaceResult | RaceRefused | None) -> None:
         self.racer, self.voided = Racer(result), list[SettleRequest]()
-        self.made = SendMethods(self.racer, SendChain(here), self.voided.append, 2)
+        self.made = SendMethods(self.racer, SendChain(here), self.voided.append, 2, ManualClock())
 
     async def race(self, transaction: str, preflight: str | None = None) -> NodeAnswer:
         asked = encoded(RaceQuestion(transaction, preflight))

@@ -1,0 +1,171 @@
+"""sendAndConfirm from the HTTP door to the ledger: the real door, owner, racer and chain, in one process."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import base58
+import pytest
+from solders.pubkey import Pubkey
+
+from actors.sends.actor import SendRacer
+from actors.sends.chain import SendChain
+from actors.sends.core import RaceState
+from actors.sends.endpoints import SendMethods
+from actors.sends.legs import LocalRpcLeg
+from actors.sends.recovery import RaceRecovery
+from actors.sends.store import RacesUnavailable
+from actors.upstream.signed_transactions import SignedTransaction
+from tests.gateway.world import Wallet, a_world, call
+from tests.sends.conftest import Here, signed, text
+from tests.sends.memory_store import MemoryRaceStore
+from tests.sends.world import turns
+
+
+class Scene:
+    def __init__(self, here: Here, world: Any, callers: dict[str, Any]) -> None:
+        self.here, self.world, self.store = here, world, MemoryRaceStore()
+        chain, clock = SendChain(here), world.clock
+        self.racer = SendRacer(chain, [LocalRpcLeg(here, clock)], self.store, world.accounts, clock)
+        self.recovery = RaceRecovery(self.racer, chain, self.store, clock)
+        methods = SendMethods(self.racer, chain, world.accounts.void, 2, clock)
+        callers.update(methods.caller_handlers())
+        self.ids = itertools.count()
+
+    async def slots(self, count: int) -> None:
+        for _ in range(count):
+            self.here.local.beat()
+            self.world.clock.advance(0.4)
+            await self.racer.look()
+            await turns()
+
+    async def send(self, customer: Wallet, transaction: SignedTransaction, **config: Any) -> "asyncio.Task[Any]":
+        task = asyncio.create_task(self.world.rpc(customer, call("sendAndConfirm", text(transaction), config)))
+        await turns()
+        return task
+
+    async def status(self, customer: Wallet, transaction: SignedTransaction) -> Any:
+        signature = base58.b58encode(transaction.signature).decode()
+        return (await self.world.rpc(customer, call("getSendStatus", signature))).json()
+
+
+@pytest.fixture
+async def scene(here: Here) -> AsyncIterator[Scene]:
+    handlers: dict[str, Any] = {}
+
+    def late(name: str) -> Any:
+        async def ask(*arguments: Any) -> Any:
+            return await handlers[name](*arguments)
+
+        return ask
+
+    callers = {name: late(name) for name in ("sendAndConfirm", "getSendStatus")}
+    async with a_world(here, callers=callers) as world:
+        made = Scene(here, world, handlers)
+        yield made
+        await made.racer.close()
+
+
+async def test_a_landed_send_costs_its_landing(scene: Scene) -> None:
+    """The credits are set aside while it is under way, and spent when the chain has it."""
+    customer = await scene.world.customer(100)
+    payment = scene.here.payment()
+    task = await scene.send(customer, payment)
+    await scene.slots(6)
+    response = task.result()
+    assert response.headers["x-credits-remaining"] == "50"
+    assert response.json()["result"]["status"] == "confirmed"
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 50)]
+    assert (await scene.status(customer, payment))["result"]["charged_credits"] == 50
+    assert await scene.world.balance(customer) == 50
+
+
+async def test_the_same_bytes_from_two_accounts_are_one_landing(scene: Scene) -> None:
+    first, second = await scene.world.customer(100), await scene.world.customer(100)
+    payment = scene.here.payment()
+    tasks = [await scene.send(customer, payment) for customer in (first, second)]
+    await scene.slots(6)
+    assert [task.result().json()["result"]["status"] for task in tasks] == ["confirmed"] * 2
+    assert await scene.world.balance(first) + await scene.world.balance(second) == 200 - 50 - 2
+    assert scene.here.calls.count("sendTransaction") == 1
+    stranger = await scene.world.customer(10)
+    assert (await scene.status(stranger, payment))["error"]["code"] == -32602
+
+
+async def test_a_send_that_expires_is_unknown_first_and_failed_by_proof(scene: Scene) -> None:
+    """Its hold is gone long before the proof: base is then taken from what the account has."""
+    customer = await scene.world.customer(100)
+    scene.here.faults(sends={"rpc": {"drop_share": 1.0}})
+    payment = scene.here.payment()
+    task = await scene.send(customer, payment)
+    await scene.slots(31)
+    result = task.result().json()["result"]
+    assert (result["status"], result["charged_credits"], result["retry_count"]) == ("unknown", 50, 2)
+    assert await scene.world.debits(customer) == []
+    await scene.slots(170)
+    await scene.recovery.carry_on()
+    await turns()
+    status = (await scene.status(customer, payment))["result"]
+    assert (status["status"], status["charged_credits"]) == ("failed", 2)
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 2)]
+
+
+async def test_the_end_of_the_replica_ends_no_hold_of_a_race(scene: Scene) -> None:
+    """An owner that fences the replica releases all other holds of it; a landed send is charged all the same."""
+    customer = await scene.world.customer(60)
+    payment = scene.here.payment()
+    task = await scene.send(customer, payment)
+    task.cancel()
+    await turns()
+    (held,) = scene.world.accounts.holds
+    edge = scene.world.door._pipeline._edge
+    scene.world.shard.release_holds(edge)
+    assert held.operation[: len(edge)] != edge
+    refused = await scene.world.rpc(customer, call("getBlock", 1))  # Of 60 credits 50 are still set aside.
+    assert refused.status_code == 402
+    await scene.slots(6)
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 50)]
+
+
+async def test_a_store_that_cannot_keep_the_race_makes_it_free(scene: Scene) -> None:
+    """Nothing is sent, and the operation is voided: no charge can come later."""
+    customer = await scene.world.customer(60)
+
+    async def away(*_: Any) -> Any:
+        raise RacesUnavailable("away")
+
+    scene.store.open = away  # type: ignore[method-assign]
+    task = await scene.send(customer, scene.here.payment())
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task), 5)
+    assert task.result().status_code == 502
+    assert "sendTransaction" not in scene.here.calls
+    assert await scene.world.balance(customer) == 60
+
+
+async def test_a_preflight_that_fails_is_free_and_sends_nothing(scene: Scene) -> None:
+    customer = await scene.world.customer(60)
+    poor = signed(scene.here.local.transfer(scene.here.local.wallet(), Pubkey.new_unique(), 10**15))
+    task = await scene.send(customer, poor, skipPreflight=False, preflightCommitment="processed")
+    assert task.result().json()["error"]["code"] == -32002
+    assert "sendTransaction" not in scene.here.calls and not scene.store.races
+    assert await scene.world.balance(customer) == 60
+
+
+async def test_too_few_credits_for_a_landing_begin_no_race(scene: Scene) -> None:
+    customer = await scene.world.customer(49)
+    task = await scene.send(customer, scene.here.payment())
+    assert task.result().status_code == 402 and not scene.store.races
+
+
+async def test_without_a_node_nothing_is_sold(scene: Scene) -> None:
+    customer = await scene.world.customer(60)
+    payment = scene.here.payment()
+    scene.here.silent = True
+    task = await scene.send(customer, payment)
+    assert task.result().status_code == 502 and not scene.store.races
+    scene.here.silent = False
+    assert await scene.world.balance(customer) == 60
+    assert {race.state for race in scene.store.races.values()} <= {RaceState.OPEN}
