@@ -101,18 +101,21 @@ async def assemble(config: Config) -> tuple[Any, Close]:
 
     hosting.tune_gc()
 
+    optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
+    closers: list[Close] = [
+        door.close,
+        *optional,
+        sends.stop,
+        nodes.close,
+        pages.stop,
+        accounts.stop,
+        redis_client.aclose,
+    ]
+
     async def close() -> None:
-        await door.close()
         reporting.cancel()
-        if payments is not None:
-            await payments.close()
-        if deposits is not None:
-            await deposits.stop()
-        await sends.stop()
-        await nodes.close()
-        await pages.stop()
-        await accounts.stop()
-        await redis_client.aclose()
+        for close_part in closers:
+            await close_part()
 
     return door, close
 
