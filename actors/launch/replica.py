@@ -7,7 +7,7 @@ serve_app.py). Wiring, and the loop that checks the stores; every rule is in the
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import redis.exceptions
@@ -98,9 +98,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts.on_start_over = door.start_over
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
-
     hosting.tune_gc()
-
     optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
     closers: list[Close] = [
         door.close,
@@ -111,13 +109,18 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         accounts.stop,
         redis_client.aclose,
     ]
+    return door, _closing(reporting, closers)
+
+
+def _closing(reporting: asyncio.Task[None], closers: Sequence[Close]) -> Close:
+    """Return what stops the reports of metrics and then closes the parts in this order."""
 
     async def close() -> None:
         reporting.cancel()
         for close_part in closers:
             await close_part()
 
-    return door, close
+    return close
 
 
 def with_own_methods(node: Node, config: Config, sends: SendMethods | None = None) -> Node:
