@@ -5,7 +5,6 @@ Vocabulary and the client. Nothing is decided here.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -96,9 +95,10 @@ class SendsClient:
 
     async def _pulse(self) -> None:
         while True:
-            with contextlib.suppress(hosting.ActorUnreachable):
-                self.state = {}
+            try:
                 self.state = await hosting.ask(self._handle, "health")
+            except hosting.ActorUnreachable:
+                self.state = {}
             await asyncio.sleep(_PULSE_SECONDS)
 
 

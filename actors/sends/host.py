@@ -91,6 +91,9 @@ class SendRacerActor:
         store, chain = PostgresRaceStore(pool), SendChain(node, singly)
         self._legs = _legs(config, node, clock, lambda: self._racer.slot)
         self._racer = SendRacer(chain, self._legs, store, await self._open_settling(config), clock)
+        for leg in self._legs:  # Now that there is a racer, which tells them the slot.
+            if isinstance(leg, TpuQuicLeg):
+                leg.start()
         recovery = RaceRecovery(self._racer, chain, store, clock)
         self._metrics = Metrics()
         self._tasks = [
@@ -115,9 +118,7 @@ def _legs(config: Config, node: Node, clock: Clock, slot: Callable[[], int | Non
         )
         legs.append(JitoLeg(engine, clock))
     if sends.tpu:
-        tpu = TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate())
-        tpu.start()
-        legs.append(tpu)
+        legs.append(TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate()))
     return legs
 
 
