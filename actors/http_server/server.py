@@ -58,7 +58,7 @@ class FramingFault(Exception):
 class HttpServer(AnsweringHttp):
     """uvicorn's protocol with a short way to a door, and with every request refused whose end is in doubt."""
 
-    __slots__ = ("_arrival", "_data_bytes", "_doorway", "_stage", "_unproductive_bytes")
+    __slots__ = ("_arrival", "_data_bytes", "_doorway", "_keeps", "_stage", "_unproductive_bytes")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class HttpServer(AnsweringHttp):
         self._stage = _NOTHING
         self._data_bytes = 0  # Of what the parser is reading now.
         self._unproductive_bytes = 0  # Of what it read since the last piece of a body, or since a head began.
+        self._keeps = False  # Whether the connection outlives the request that is being read by way of ASGI.
         self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -194,11 +195,18 @@ class HttpServer(AnsweringHttp):
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         if url[:1] != b"/" and httptools.parse_url(url).path is None:  # As `http://host`; uvicorn wants a path.
             raise FramingFault(MALFORMED)
+        before = self.cycle
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
         self.headers.extend(headers)  # The list that is in the scope.
         super().on_headers_complete()
-        return self.cycle
+        cycle = cast(Any, self.cycle)
+        if cycle is before:
+            return None  # A WebSocket handshake.
+        # An answer that leaves before its request is whole ends the connection: the front must not give it to another
+        # client while this server still waits for the rest, and may lose its patience.
+        self._keeps, cycle.keep_alive = cycle.keep_alive, False
+        return cycle
 
     def on_body(self, body: bytes) -> None:
         self._unproductive_bytes = 0
@@ -224,6 +232,8 @@ class HttpServer(AnsweringHttp):
             self._arrival = None
         request, self._reading = self._reading, None
         if type(request) is not HttpRequest:
+            if request is not None and not request.response_started:
+                request.keep_alive = self._keeps
             super().on_message_complete()
             return
         if request.response_complete:
@@ -243,9 +253,7 @@ class HttpServer(AnsweringHttp):
         self._arrival = None
         if self.transport.is_closing():
             return
-        reading = self._reading
-        # A request may be answered before all of its body is there: a second answer would be the front's next client's.
-        if not self._answers_something() and (reading is None or not reading.response_complete):
+        if not self._answers_something():
             self.transport.write(self._refusal(SLOW, 408))
         self._sealed = True
         self.transport.close()

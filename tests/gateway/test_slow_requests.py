@@ -124,4 +124,5 @@ async def test_row_47_a_request_that_is_answered_gets_no_second_answer(swift, st
         beginning = start + b" HTTP/1.1\r\nhost: gateway.test\r\ncontent-length: 1000\r\n\r\n"
         answer = await drip(port, beginning)
         assert answer.count(b"HTTP/1.1 ") == 1
+        assert b"\r\nconnection: close\r\n" in answer
         assert not answer.startswith(b"HTTP/1.1 408 ")
