@@ -13,7 +13,7 @@ from actors.upstream.cache import Cache
 from actors.upstream.client import NodeClient
 from actors.upstream.coalescing import SharedReads
 from actors.upstream.hedging import Hedges
-from actors.upstream.memory_budget import Room
+from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.node_health import Commitment, Probe, slot_at
 from actors.upstream.node_selection import Members
 from actors.upstream.pool import NodePool
@@ -28,12 +28,13 @@ class Nodes:
 
     def __init__(self, config: UpstreamConfig, clock: Clock, heard: Heard) -> None:
         nodes = config.settled_nodes
-        room = Room(config.large_answers_bytes_max)
+        budget = MemoryBudget(config.large_answers_bytes_max)
         self._heard = heard
         self._members = Members(nodes, config.lag_slots_max, config.breaker_open_ms)
         names = [str(node.name) if config.node_header else "" for node in nodes]  # As answers have them.
         self._clients = [
-            NodeClient(config, node.url.get_secret_value(), name, room) for node, name in zip(nodes, names, strict=True)
+            NodeClient(config, node.url.get_secret_value(), name, budget)
+            for node, name in zip(nodes, names, strict=True)
         ]
         self._pool = NodePool(self._members, self._clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
         self._cache = Cache(config.cache_bytes_max)

@@ -1,13 +1,13 @@
 """Sends requests to one node over connections that are reused, with aiohttp's pool and parser used directly.
 
-Implements: hostile inputs 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: no rule about what an
-answer means (replies.py).
+Implements: hostile inputs 15 and 47 (hangs, resets, surplus bytes, second answers). The shell: client.py and replies.py
+decide what an answer means.
 
-aiohttp's ClientSession is not used here: a request is a head that never changes and a length, and what a session does
-beside that (cookies, redirects, header tables, a task a request) was three quarters of its cost (README.md, "What of
-aiohttp is used"). What is used instead is in part not public. So it is tried out, without a network, before the first
-connection, and every connection is looked at again before it carries a request; where aiohttp is not as expected,
-NotAsKnown is raised and single_connections.py takes over.
+aiohttp's ClientSession is not used here. A request is a constant head and a length; the rest of a session's work
+(cookies, redirects, header tables, a task for each request) took three quarters of its time (README.md, "Parts of
+aiohttp in use"). Some of the parts used instead are not public. They are tested without a network before the first
+connection, and every connection is checked again before it carries a request. Where aiohttp does otherwise,
+UnsupportedAiohttp is raised and connections.SingleConnections takes over.
 """
 
 import asyncio
@@ -21,22 +21,21 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from actors.upstream import replies
-from actors.upstream.address import NodeAddress
-from actors.upstream.connections import CONNECTING, NotAsKnown, ReadAnswer
+from actors.upstream.connections import CONNECTING, NodeAddress, ReadAnswer, UnsupportedAiohttp
 from actors.upstream.replies import NodeAnswer
 
-# A send on a connection that the node is closing just then would be lost; servers close what was idle for 5 s or more.
+# Servers close connections that were idle for 5 s or more, and a send on a connection that is closing would be lost.
 _KEPT_SECONDS = 3.0
 _FINAL_STATUS_MIN, _SWITCHING_PROTOCOLS = 200, 101
-_INTERIM_ANSWERS_MAX = 8  # More of them in a row are a node that keeps this side busy.
+_INTERIM_ANSWERS_MAX = 8  # A node that sends more in a row only keeps this side busy.
 
 
 class KeptConnections:
-    """connections.Connections. Raises NotAsKnown already when it is made."""
+    """Connections that are reused. The constructor raises UnsupportedAiohttp too."""
 
     def __init__(self, address: NodeAddress, connections_max: int) -> None:
         loop = asyncio.get_running_loop()
-        _try_out(loop)
+        _check_aiohttp(loop)
         self._head = address.request_head()
         self._connector = aiohttp.TCPConnector(limit=connections_max, keepalive_timeout=_KEPT_SECONDS)
         self._connector._factory = partial(StrictConnection, loop=loop)  # type: ignore[assignment]
@@ -49,7 +48,7 @@ class KeptConnections:
             return replies.NOT_SENT
         try:
             answer = await self._exchange_on(connection, body, request_id, read)
-        except BaseException:  # The answer that is still on its way must not be read as the next call's.
+        except BaseException:  # The next call must not read the answer to this one.
             connection.close()
             raise
         if answer is None or not answer.answered:
@@ -68,7 +67,7 @@ class KeptConnections:
         if protocol is None or transport is None:
             return None
         if type(protocol) is not StrictConnection:
-            raise NotAsKnown("its pool makes connections of its own class")
+            raise UnsupportedAiohttp("its pool makes connections of its own class")
         protocol.set_response_params(read_until_eof=True, auto_decompress=False)
         transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
         try:
@@ -80,7 +79,7 @@ class KeptConnections:
         except (aiohttp.ClientConnectionError, OSError):
             return None
         if transport.get_write_buffer_size():
-            return replies.UNREACHABLE  # The node, or a door before it, answered what it had not read to its end.
+            return replies.UNREACHABLE  # The node, or a proxy before it, answered before it had read the request.
         try:
             return await read(request_id, message.code, message.headers, message.chunked, payload)
         except HttpProcessingError:
@@ -90,7 +89,7 @@ class KeptConnections:
 
 
 async def _after_interim_answers(protocol: ResponseHandler, code: int) -> Any:
-    """The first answer that is not "100 Continue" or the like. Nobody asked to switch to another protocol."""
+    """Read the first final answer after "100 Continue" and the like. A switch of protocols was never requested."""
     for _ in range(_INTERIM_ANSWERS_MAX):
         if code == _SWITCHING_PROTOCOLS:
             break
@@ -102,10 +101,10 @@ async def _after_interim_answers(protocol: ResponseHandler, code: int) -> Any:
 
 
 class StrictConnection(ResponseHandler):
-    """aiohttp's connection, made to end at bytes that nobody asked for, and to tell its reader that it ended.
+    """A connection of aiohttp that closes on unasked bytes, and tells the reader of a body when it ends.
 
-    aiohttp itself keeps such bytes, and gives them to the next call on this connection as its answer. And when a body
-    turns out malformed, or the pool is closed, aiohttp lets the reader of that body wait until its time is up.
+    aiohttp itself keeps such bytes and gives them to the next call on this connection as its answer. When a body is
+    malformed, or the pool closes, aiohttp leaves the reader of the body waiting until the timeout.
     """
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
@@ -123,18 +122,18 @@ class StrictConnection(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         is_asked = self._waiter is not None or (self._payload is not None and not self._payload.is_eof())
-        if data and not is_asked:  # Without data: aiohttp goes on with what it had put aside.
+        if data and not is_asked:  # Empty data: aiohttp continues with bytes that it had buffered.
             self.force_close()
             self.abort()
             return
         super().data_received(data)
 
 
-# --- whether aiohttp is as known --------------------------------------------------------------------------------------
+# --- checks of aiohttp ------------------------------------------------------------------------------------------------
 
 
 class _NoNetwork:
-    """A transport that only remembers that it was ended."""
+    """A transport that only records that it was closed."""
 
     ended = False
 
@@ -150,18 +149,18 @@ class _NoNetwork:
     abort = close
 
 
-def _try_out(loop: asyncio.AbstractEventLoop) -> None:
-    """Raises NotAsKnown unless a connection without a network does all that this module relies on."""
+def _check_aiohttp(loop: asyncio.AbstractEventLoop) -> None:
+    """Check all that this module relies on, without a network. Raises UnsupportedAiohttp."""
     try:
         _read_one_answer(loop)
         _end_at_unasked_bytes(loop)
         _end_the_reading_of_a_malformed_body(loop)
     except Exception as error:
-        raise NotAsKnown(f"{type(error).__name__}: {error}") from error
+        raise UnsupportedAiohttp(f"{type(error).__name__}: {error}") from error
 
 
 def _asked(loop: asyncio.AbstractEventLoop) -> tuple[StrictConnection, _NoNetwork, Any]:
-    """A connection whose caller waits for an answer; the caller's coroutine is the last."""
+    """Make a connection whose caller waits for an answer; the third value is the caller's coroutine."""
     connection, transport = StrictConnection(loop), _NoNetwork()
     connection.connection_made(cast(asyncio.Transport, transport))
     connection.set_response_params(read_until_eof=True, auto_decompress=False)
@@ -171,7 +170,7 @@ def _asked(loop: asyncio.AbstractEventLoop) -> tuple[StrictConnection, _NoNetwor
 
 
 def _received(reading: Any) -> Any:
-    """What the caller gets: the head, and the stream of the body."""
+    """Return the head and the stream of the body, as the caller gets them."""
     try:
         reading.send(None)
     except StopIteration as stop:

@@ -1,44 +1,50 @@
-"""The memory budget of large answers: how many bytes of them this process may hold at once.
+"""Limits the bytes of large answers that this process holds at once.
 
 Implements: large answers (memory is bounded, however many are requested at once).
-Pure: nothing waits here. A claim without room is called back when there is room; client.py reads no further until then.
 
-An answer claims its bytes when its length is known, and returns them when its last holder drops it, after the client
-has the last byte. Claims are served in their order, so that small answers cannot delay a large one for ever.
+client.py claims the bytes of an answer when it knows the length, and reads the body only after the claim is granted.
+The bytes are given back when the last holder drops the answer. Claims are granted in their order, so that small answers
+cannot delay a large one for ever.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
 
-LARGE_BYTES = 1 << 20  # Smaller answers are bounded by the number of calls in flight.
-Granted = Callable[[], None]
+LARGE_BYTES = 1 << 20  # The number of calls in flight bounds the memory of smaller answers.
 
 
-class Room:
+class MemoryBudget:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = self.bytes_free = bytes_max
-        self._queue: deque[tuple[int, Granted]] = deque()
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    def claim(self, size: int, granted: Granted) -> bool:
-        """Claim bytes. True: granted. False: `granted` is called later, unless the claim is withdrawn before."""
+    async def claim(self, size: int) -> int:
+        """Wait until `size` bytes are free, take them, and return their number."""
         assert 0 < size <= self.bytes_max, size
         if not self._queue and size <= self.bytes_free:
             self.bytes_free -= size
-            return True
-        self._queue.append((size, granted))
-        return False
-
-    def withdraw(self, granted: Granted) -> None:
-        self._queue = deque(entry for entry in self._queue if entry[1] != granted)
-        self._serve()
+            return size
+        waiting = size, asyncio.get_running_loop().create_future()
+        self._queue.append(waiting)
+        try:
+            await waiting[1]
+        except BaseException:
+            if waiting in self._queue:
+                self._queue.remove(waiting)
+                self._grant()
+            else:  # The claim was granted in the moment in which its caller left.
+                self.give_back(size)
+            raise
+        return size
 
     def give_back(self, size: int) -> None:
         self.bytes_free += size
         assert self.bytes_free <= self.bytes_max, self.bytes_free
-        self._serve()
+        self._grant()
 
-    def _serve(self) -> None:
+    def _grant(self) -> None:
         while self._queue and self._queue[0][0] <= self.bytes_free:
             size, granted = self._queue.popleft()
             self.bytes_free -= size
-            granted()
+            if not granted.done():
+                granted.set_result(None)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.upstream import client, kept_connections
-from actors.upstream.connections import NotAsKnown
+from actors.upstream.connections import UnsupportedAiohttp
 
 WAYS = ("kept", "single")
 
@@ -13,10 +13,10 @@ WAYS = ("kept", "single")
 def unknown_aiohttp(monkeypatch: pytest.MonkeyPatch, reason: str = "another version") -> None:
     """From here on aiohttp is found not to be as kept_connections.py knows it."""
 
-    def try_out(loop: asyncio.AbstractEventLoop) -> None:
-        raise NotAsKnown(reason)
+    def check(loop: asyncio.AbstractEventLoop) -> None:
+        raise UnsupportedAiohttp(reason)
 
-    monkeypatch.setattr(kept_connections, "_try_out", try_out)
+    monkeypatch.setattr(kept_connections, "_check_aiohttp", check)
     client._warn_of_single_connections.cache_clear()
 
 

@@ -13,9 +13,8 @@ from aiohttp.client_proto import ResponseHandler
 from actors.config import UpstreamConfig
 from actors.upstream import client as client_module
 from actors.upstream import kept_connections, replies
-from actors.upstream.address import node_address
 from actors.upstream.client import NodeClient
-from actors.upstream.connections import NotAsKnown
+from actors.upstream.connections import UnsupportedAiohttp, node_address
 from actors.upstream.kept_connections import KeptConnections, StrictConnection
 from actors.upstream.replies import AnswerKind
 
@@ -180,7 +179,7 @@ async def test_row_47_an_answer_to_half_a_request_is_none():
 def test_this_aiohttp_is_as_known():
     """Else every deployment pays a connection for each call."""
     loop = asyncio.new_event_loop()
-    kept_connections._try_out(loop)
+    kept_connections._check_aiohttp(loop)
     loop.close()
 
 
@@ -198,7 +197,7 @@ async def test_an_aiohttp_that_does_otherwise_is_noticed_before_it_is_used(monke
     """A name that is gone, bytes that are kept, readers that are not told: each is a reason to do without it."""
     gone = property()  # Whoever looks is told that there is no such name.
     monkeypatch.setattr(owner, name, gone if replacement is None else replacement)
-    with pytest.raises(NotAsKnown):
+    with pytest.raises(UnsupportedAiohttp):
         KeptConnections(node_address("http://127.0.0.1:1"), 1)
 
 

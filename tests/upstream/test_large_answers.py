@@ -1,4 +1,4 @@
-"""Large answers over real sockets: they share one room, wait for it, and give it back."""
+"""Large answers over real sockets: they share one budget, wait for it, and give it back."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
-from actors.upstream.memory_budget import Room
+from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.replies import AnswerKind
 
 from .nodes import Exchange, RawNode, running
@@ -15,48 +15,48 @@ CLASS_TIMEOUT_MS = 5_000
 pytestmark = pytest.mark.usefixtures("way")
 
 
-async def test_large_answers_share_one_room_and_wait_for_it():
-    """However many are asked at once, no more bytes of them are here than the room has; nobody is refused for it."""
+async def test_large_answers_share_one_budget_and_wait_for_it():
+    """However many are asked at once, no more bytes of them are here than the budget has; nobody is refused for it."""
     body = b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}'
 
     async def large(exchange: Exchange) -> None:
         await exchange.send(exchange.response(body))
 
     async with running(RawNode(large)) as node:
-        room = Room(5 << 20)
-        client = NodeClient(UpstreamConfig(), node.url, "a", room)
+        budget = MemoryBudget(5 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", budget)
         lowest = []
 
         async def call() -> None:
             answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
             assert answer.reply(b"1") == body
-            lowest.append(room.bytes_free)
+            lowest.append(budget.bytes_free)
 
         await asyncio.gather(*(call() for _ in range(8)))
         assert len(lowest) == 8
         assert min(lowest) >= 0
-        assert room.bytes_free == room.bytes_max
+        assert budget.bytes_free == budget.bytes_max
         await client.close()
 
 
-async def test_a_large_answer_that_nobody_waits_for_gives_its_room_back():
-    """A timeout in mid-body, or a caller who leaves, must not cost the others room for ever."""
+async def test_a_large_answer_that_nobody_waits_for_gives_its_memory_back():
+    """A timeout in mid-body, or a caller who leaves, must not cost the others memory for ever."""
 
     async def half(exchange: Exchange) -> None:
         await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (2 << 20) + b"x" * 70_000)
         await exchange.hang()
 
     async with running(RawNode(half)) as node:
-        room = Room(3 << 20)
-        client = NodeClient(UpstreamConfig(), node.url, "a", room)
-        calls = [client.call("getBlock", b"[5]", 50) for _ in range(3)]  # The second and third wait for room.
+        budget = MemoryBudget(3 << 20)
+        client = NodeClient(UpstreamConfig(), node.url, "a", budget)
+        calls = [client.call("getBlock", b"[5]", 50) for _ in range(3)]  # The second and third wait for memory.
         assert {(await call).kind for call in asyncio.as_completed(calls)} == {AnswerKind.TIMED_OUT}
-        assert room.bytes_free == room.bytes_max
+        assert budget.bytes_free == budget.bytes_max
         await client.close()
 
 
 async def test_an_answer_of_unknown_length_never_claims_more_than_is_taken():
-    """Else one that is taken would wait for room that there cannot be, where the room is for just one answer."""
+    """Else one that is taken would wait for memory that there cannot be, where the budget is for just one answer."""
     body = b'{"jsonrpc":"2.0","result":"' + b"x" * (9 << 20) + b'","id":1}'
 
     async def chunked(exchange: Exchange) -> None:
@@ -65,11 +65,11 @@ async def test_an_answer_of_unknown_length_never_claims_more_than_is_taken():
         await exchange.send(b"\r\n0\r\n\r\n")
 
     async with running(RawNode(chunked)) as node:
-        room = Room(12 << 20)
-        client = NodeClient(UpstreamConfig(answer_bytes_max=12 << 20), node.url, "a", room)
+        budget = MemoryBudget(12 << 20)
+        client = NodeClient(UpstreamConfig(answer_bytes_max=12 << 20), node.url, "a", budget)
         answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
         assert len(answer.body) - len(body) == 14, "an id of fifteen digits in place of one"
-        assert room.bytes_free == 0
+        assert budget.bytes_free == 0
         del answer
-        assert room.bytes_free == room.bytes_max
+        assert budget.bytes_free == budget.bytes_max
         await client.close()

@@ -1,53 +1,58 @@
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream.memory_budget import Room
+from actors.upstream.memory_budget import MemoryBudget
 
 
-def test_who_finds_no_room_is_called_when_there_is_some():
-    """In the order in which they came: a large answer is not passed by smaller ones for ever."""
-    room, called = Room(10), []
-    assert room.claim(6, lambda: called.append("a"))
-    assert not room.claim(8, lambda: called.append("b"))
-    assert not room.claim(1, lambda: called.append("c"))
-    assert called == []
-    room.give_back(6)
-    assert called == ["b", "c"]
-    assert room.bytes_free == 1
+async def settled() -> None:
+    """Let every task run that can."""
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
-def test_who_gives_up_stands_in_nobodys_way():
+async def test_claims_without_room_are_granted_in_their_order():
+    """Smaller answers do not pass a large one for ever."""
+    budget = MemoryBudget(10)
+    await budget.claim(6)
+    large, small = asyncio.ensure_future(budget.claim(8)), asyncio.ensure_future(budget.claim(1))
+    await settled()
+    assert not large.done() and not small.done()
+    budget.give_back(6)
+    assert await asyncio.gather(large, small) == [8, 1]
+    assert budget.bytes_free == 1
+
+
+async def test_a_caller_who_leaves_delays_no_other():
     """A client that left must not keep others waiting."""
-    room, called = Room(10), []
-    big, small = (lambda: called.append("big")), (lambda: called.append("small"))
-    assert room.claim(6, lambda: None)
-    assert not room.claim(10, big)
-    assert not room.claim(4, small)
-    room.withdraw(big)
-    assert called == ["small"]
-    assert room.bytes_free == 0
+    budget = MemoryBudget(10)
+    await budget.claim(6)
+    large, small = asyncio.ensure_future(budget.claim(10)), asyncio.ensure_future(budget.claim(4))
+    await settled()
+    large.cancel()
+    assert await small == 4
+    assert budget.bytes_free == 0
 
 
-@given(st.lists(st.tuples(st.sampled_from(["claim", "back", "withdraw"]), st.integers(1, 10)), max_size=60))
-def test_room_is_neither_made_nor_lost(steps):
-    """Whatever is claimed, withdrawn and given back, what is had and what is free are all there is."""
-    room, had, waiting = Room(10), [], []
-    for step, size in steps:
-        if step == "claim":
-            entry: list = []
+@given(st.lists(st.tuples(st.sampled_from(["claim", "back", "leave", "back, leave"]), st.integers(1, 10)), max_size=60))
+def test_bytes_are_neither_made_nor_lost(steps):
+    """Whatever is claimed, given back and abandoned, the bytes in use and the free bytes are the whole budget."""
 
-            def granted(entry=entry, size=size):
-                waiting.remove(entry)
-                had.append(size)
+    async def run() -> None:
+        budget, claims, held = MemoryBudget(10), [], []
+        for step, size in steps:
+            if step == "claim":
+                claims.append(asyncio.ensure_future(budget.claim(size)))
+            if step.startswith("back") and held:
+                budget.give_back(held.pop(0))
+            if step.endswith("leave") and claims:
+                claims.pop(size % len(claims)).cancel()  # After "back", perhaps a claim that was granted just now.
+            await settled()
+            held += [claim.result() for claim in claims if claim.done()]
+            claims = [claim for claim in claims if not claim.done()]
+            assert sum(held) + budget.bytes_free == 10
+            assert budget.bytes_free >= 0
+            assert all(budget.bytes_free < 10 for _ in claims)
 
-            entry += [granted]
-            waiting.append(entry)
-            if room.claim(size, granted):
-                granted()
-        elif step == "back" and had:
-            room.give_back(had.pop(0))
-        elif step == "withdraw" and waiting:
-            (leaving,) = waiting.pop()
-            room.withdraw(leaving)
-        assert sum(had) + room.bytes_free == 10
-        assert room.bytes_free >= 0
+    asyncio.run(run())
