@@ -1,7 +1,7 @@
 """`python -m bench.node_calls`: measures the processor time of one read to a node and back, layer by layer.
 
-Layers in this process: the client alone (enough for a gateway with one node), the pool on top of it, and coalesced
-reads on top of both, as in the product; with one node and with three. The nodes are `bench.constant`, each a process,
+Layers in this process: the client alone (all that a gateway with one node has), the pool of three nodes, and coalesced
+reads on top of either, as in the product. The nodes are `bench.constant`, each a process,
 so their time is not counted. Sixteen callers have one call in flight each: all with different reads, so that none is
 coalesced, and once all with the same read.
 """
@@ -22,7 +22,7 @@ from actors.config import NodeConfig, UpstreamConfig
 from actors.upstream.api import Nodes
 from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
-from actors.upstream.node_selection import Members
+from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
 from actors.upstream.replies import NodeAnswer
 from bench import systems
@@ -62,10 +62,12 @@ async def measure(urls: list[str], calls: int) -> list[tuple[str, float]]:
         clients = [NodeClient(config, node.url.get_secret_value(), str(node.name)) for node in config.nodes]
         if count == 1:
             found.append(("client alone", await micros_per_call(clients[0].call, calls, own)))
-        members = Members(config.nodes, config.lag_slots_max, config.breaker_open_ms)
-        pool = NodePool(members, clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
-        found.append((f"pool of {count}", await micros_per_call(pool.call, calls, own)))
-        await pool.close()
+        else:
+            selection = NodeSelection(config.nodes, config.lag_slots_max, config.breaker_open_ms)
+            pool = NodePool(selection, clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
+            found.append((f"pool of {count}", await micros_per_call(pool.call, calls, own)))
+        for client in clients:
+            await client.close()
         whole = Nodes(config, SystemClock(), lambda *_: None)
         found.append((f"shared reads, {count} node(s)", await micros_per_call(whole.call, calls, own)))
         found.append((f"shared reads, {count} node(s), all the same", await micros_per_call(whole.call, calls, same)))

@@ -1,52 +1,46 @@
-"""The client of all configured nodes, for replicas and for the deposit watcher.
+"""Assembles the client of all configured nodes from the settings, for replicas and for the deposit watcher.
 
-Implements: node pool, coalesced reads and cache, assembled from the settings. Wiring: every rule is in the modules.
+Implements: node pool, coalesced reads and cache. Wiring: every rule is in the modules.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from actors.clock import Clock
 from actors.config import UpstreamConfig
-from actors.upstream.cache import Cache
 from actors.upstream.client import NodeClient
-from actors.upstream.coalescing import SharedReads
+from actors.upstream.coalescing import CoalescedReads
 from actors.upstream.hedging import Hedges
 from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.node_health import Commitment, Probe, slot_at
-from actors.upstream.node_selection import Members
+from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
 from actors.upstream.prober import Prober
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.read_cache import ReadCache
 
-Heard = Callable[[str, Probe, int | None], None]  # Name of a node, a look at it, the best slot that any node named.
+OnProbe = Callable[[str, Probe, int | None], None]  # Name of a node, its probe, the best slot that any node reported.
 
 
 class Nodes:
-    """All nodes, for one event loop. `heard` is called after each probe."""
+    """All nodes, for one event loop. `on_probe` is called after each probe."""
 
-    def __init__(self, config: UpstreamConfig, clock: Clock, heard: Heard) -> None:
+    def __init__(self, config: UpstreamConfig, clock: Clock, on_probe: OnProbe) -> None:
         nodes = config.settled_nodes
         budget = MemoryBudget(config.large_answers_bytes_max)
-        self._heard = heard
-        self._members = Members(nodes, config.lag_slots_max, config.breaker_open_ms)
-        names = [str(node.name) if config.node_header else "" for node in nodes]  # As answers have them.
+        self._on_probe = on_probe
+        self._selection = NodeSelection(nodes, config.lag_slots_max, config.breaker_open_ms)
         self._clients = [
-            NodeClient(config, node.url.get_secret_value(), name, budget)
-            for node, name in zip(nodes, names, strict=True)
+            NodeClient(config, node.url.get_secret_value(), str(node.name) if config.node_header else "", budget)
+            for node in nodes
         ]
-        self._pool = NodePool(self._members, self._clients, Hedges(config.hedge_ms_min, config.hedge_percent_max))
-        self._cache = Cache(config.cache_bytes_max)
-        self._shared = SharedReads(self._pool, self._cache)
+        hedges = Hedges(config.hedge_ms_min, config.hedge_percent_max)
+        pool = NodePool(self._selection, self._clients, hedges) if len(nodes) > 1 else self._clients[0]
+        self._cache = ReadCache(config.cache_bytes_max)
+        self.call = CoalescedReads(pool, self._cache).call  # As NodeClient.call.
         self._probers = [
             Prober(config, client, str(node.name), clock, self._listener(index), one_of_several=len(nodes) > 1)
             for index, (client, node) in enumerate(zip(self._clients, nodes, strict=True))
         ]
-
-    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
-        """Make one call. params: the bytes of a JSON array. Raises nothing: a failure is a kind of answer."""
-        return self._shared.call(method, params, timeout_ms)
 
     @property
     def singly(self) -> Sequence[NodeClient]:
@@ -64,15 +58,16 @@ class Nodes:
     async def close(self) -> None:
         for prober in self._probers:
             await prober.stop()
-        await self._pool.close()
+        for client in self._clients:
+            await client.close()
 
     def _listener(self, index: int) -> Callable[[Probe], None]:
         def listen(probe: Probe) -> None:
-            score = self._members.probed(index, probe)
+            score = self._selection.probed(index, probe)
             for commitment in Commitment:
                 slot = slot_at(probe, commitment) if probe.answered else None
                 if slot is not None:
                     self._cache.saw_slot(commitment, slot)
-            self._heard(score.name, probe, self._members.best_slot())
+            self._on_probe(score.name, probe, self._selection.best_slot())
 
         return listen

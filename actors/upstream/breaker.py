@@ -1,26 +1,25 @@
 """A circuit breaker for one node and one class of methods, by the outcomes of its recent calls.
 
 Implements: node pool (circuit breaker per node and method class).
-Pure: milliseconds of a steady clock arrive as arguments. What counts as a failure is the pool's to say.
+Pure: milliseconds of a monotonic clock arrive as arguments. pool.py decides which answers are failures.
 
-| From      | To        | When                                                                              |
-|-----------|-----------|-----------------------------------------------------------------------------------|
-| closed    | open      | 5 of the last 20 calls failed, and at least half of those that are remembered     |
-| open      | half-open | its time is over (doubled each time in a row, to 30 s), or the node came back     |
-| half-open | closed    | the one call that may try succeeds; all that was remembered is forgotten          |
-| half-open | open      | that call fails                                                                   |
+| From      | To        | When                                                                                |
+|-----------|-----------|-------------------------------------------------------------------------------------|
+| closed    | open      | 5 of the last 20 calls failed, and at least half of the recorded calls              |
+| open      | half-open | the open time is over (doubled each time in a row, to 30 s), or the node came back  |
+| half-open | closed    | the one trial call succeeds; the recorded outcomes are cleared                      |
+| half-open | open      | the trial call fails                                                                |
 
-An outcome counts only in the phase in which its call began, so calls that were under way when a breaker moved cannot
-move it again.
+An outcome counts only in the phase in which its call began: calls in flight at a transition cannot cause another one.
 """
 
 from dataclasses import dataclass
 from enum import Enum, unique
 
-REMEMBERED = 20
+RECORDED = 20
 FAILURES_MIN = 5  # One or two lost connections are a restart, not a failing node.
 OPEN_MS_MAX = 30_000
-_ALL = (1 << REMEMBERED) - 1
+_ALL = (1 << RECORDED) - 1
 
 
 @unique
@@ -32,7 +31,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Breaker:
-    open_ms: int  # How long it stays open the first time.
+    open_ms: int  # The length of the first open phase.
     phase: Phase = Phase.CLOSED
     failures: int = 0  # One bit a call, the newest lowest.
     seen: int = 0
@@ -42,7 +41,7 @@ class Breaker:
     trying: bool = False
 
     def admits(self, now_ms: int) -> bool:
-        """Return whether a call may begin now. Moves from open to half-open when its time is over."""
+        """Return whether a call may begin now. Moves from open to half-open when the open time is over."""
         if self.phase is Phase.CLOSED:
             return True
         if self.phase is Phase.OPEN:
@@ -52,7 +51,7 @@ class Breaker:
         return not self.trying
 
     def begin(self) -> int:
-        """A call begins, admitted or because there was nobody else; the ticket goes to ended() or abandoned()."""
+        """Begin a call, admitted or for lack of another node. Returns the ticket for ended() or abandoned()."""
         if self.phase is Phase.HALF_OPEN:
             self.trying = True
         return self.generation
@@ -62,12 +61,13 @@ class Breaker:
             return
         if self.phase is Phase.HALF_OPEN:
             if good:
-                self._close()
+                self.opened_in_a_row = 0
+                self._enter(Phase.CLOSED)
             else:
                 self._open(now_ms)
             return
         self.failures = ((self.failures << 1) | (not good)) & _ALL
-        self.seen = min(self.seen + 1, REMEMBERED)
+        self.seen = min(self.seen + 1, RECORDED)
         failed = self.failures.bit_count()
         if not good and failed >= FAILURES_MIN and failed * 2 >= self.seen:
             self._open(now_ms)
@@ -78,7 +78,7 @@ class Breaker:
             self.trying = False
 
     def node_is_back(self) -> None:
-        """Half-open early, because the node's probes succeed again."""
+        """Move to half-open early, because the node's probes succeed again."""
         if self.phase is Phase.OPEN:
             self._enter(Phase.HALF_OPEN)
 
@@ -87,10 +87,6 @@ class Breaker:
         self.opened_in_a_row += 1
         self.open_until_ms = now_ms + length
         self._enter(Phase.OPEN)
-
-    def _close(self) -> None:
-        self.opened_in_a_row = 0
-        self._enter(Phase.CLOSED)
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase

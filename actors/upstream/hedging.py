@@ -1,17 +1,17 @@
 """Decides when a slow read is sent to a second node, within a budget.
 
 Implements: node pool (hedged reads after a p95-based delay, with a budget, so that an overload is not doubled).
-Pure. Latencies are told in microseconds of calls that were answered; who asks whom is pool.py.
+Pure. pool.py reports the latencies of answered calls in microseconds, and sends the requests.
 """
 
 from dataclasses import dataclass, field
 
 _REMEMBERED = 128
-_SORTED_EVERY = 32  # Sorting 128 numbers costs 5 us; a p95 of a while ago is as good.
-_BEGIN_MS = 300  # The delay of a method that has hardly been called yet.
+_SORTED_EVERY = 32  # Sorting 128 numbers takes 5 us, and the p95 changes slowly.
+_BEGIN_MS = 300  # The delay of a method with too few samples.
 _SAMPLES_MIN = 16
 _HEDGE_COSTS = 100
-_SAVED_MAX = 10 * _HEDGE_COSTS  # Ten at once, so that a node that begins to hang is noticed at once.
+_SAVED_MAX = 10 * _HEDGE_COSTS  # Ten hedges at once, so that a node that starts to hang is noticed soon.
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Latency:
 
 @dataclass(slots=True)
 class Hedges:
-    """delay_ms_min: no second request earlier than this. percent_max: of reads that may be asked twice."""
+    """delay_ms_min: the earliest second request. percent_max: the share of reads that may be sent twice."""
 
     delay_ms_min: int
     percent_max: int
@@ -65,7 +65,7 @@ class Hedges:
         self.saved -= _HEDGE_COSTS
 
     def answered(self, method: str, latency_us: int) -> None:
-        """method: of the catalog or of our own code, so that there is a bound to how many there are."""
+        """Record the latency of a call. The catalog bounds the number of methods."""
         latency = self.latencies.get(method)
         if latency is None:
             latency = self.latencies[method] = Latency()

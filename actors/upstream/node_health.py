@@ -1,17 +1,16 @@
 """The health score of a node, from its probes in a row and their average latency.
 
 Implements: decisions, "health transitions" (what they count); design, section 5 (the node, or one of several).
-Pure. One score per node; who is asked is node_selection.py, what the scores mean for the public health page is
-status/core.py.
+Pure. One score per node. node_selection.py chooses nodes by it; status/core.py derives the public health page.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 
-_LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not look like a slow node.
-# A node that names lower slots than its own best for so many probes in a row was wrong about that one, or its chain has
-# begun anew. Without this a single absurd slot would make every node lag for ever.
+_LATENCY_WEIGHT = 8  # A new probe counts an eighth, so one slow answer does not make a slow node.
+# After so many lower slots in a row, the best slot of a node was wrong, or its chain has started again. Without this
+# limit one absurd slot would make every node lag for ever.
 _BELOW_BEST_MAX = 100
 
 
@@ -22,11 +21,18 @@ class Commitment(IntEnum):
     FINALIZED = 2
 
 
+# By the word in a request. An unknown or older word has none, and is left to the node.
+COMMITMENTS: dict[str | None, Commitment] = {
+    None: Commitment.FINALIZED,
+    **{commitment.name.lower(): commitment for commitment in Commitment},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One probe of a node. answered: it reported its slot. None: it did not report this.
+    """One probe of a node. answered: it reported its slot. None: the node did not report the value.
 
-    slot: finalized, the chain's own default. behind: the node itself says that it is behind its cluster.
+    slot: the finalized slot. behind: the node itself says that it is behind its cluster.
     """
 
     answered: bool
@@ -46,11 +52,11 @@ class NodeScore:
     successes_in_a_row: int = 0
     latency_ms: int | None = None  # Running average; None: no probe was ever answered.
     last: Probe | None = None
-    best_slot: int | None = None  # Highest slot that this node named, as far as it can be believed.
+    best_slot: int | None = None  # Highest slot that this node reported and that is plausible.
     below_best_in_a_row: int = 0
 
     def after(self, probe: Probe) -> "NodeScore":
-        """Return the score after this probe. Figures that a failed probe lacks keep their last values."""
+        """Return the score after this probe. Values that a failed probe lacks stay as they were."""
         if not probe.answered:
             return replace(self, failures_in_a_row=self.failures_in_a_row + 1, successes_in_a_row=0, last=probe)
         latency_ms = self.latency_ms

@@ -1,30 +1,31 @@
 """Chooses the node for a call, from the state of all nodes of a pool.
 
-Implements: node pool (weights and roles; slot and health probes; `minContextSlot`; what lags or fails is passed over).
-Pure: milliseconds of a steady clock arrive as arguments. Asking is pool.py; what /health says of it is status/core.py.
+Implements: node pool (weights and roles; slot and health probes; `minContextSlot`; avoiding lagging and failing nodes).
+Pure: milliseconds of a monotonic clock arrive as arguments. pool.py asks the nodes.
 
-A call goes to the best group of nodes that has one left, and within the group by weight:
+A call goes to the best group of nodes that still has an untried node; within the group, calls are shared by weight:
 
 | First by     | Order                                                                                              |
 |--------------|----------------------------------------------------------------------------------------------------|
-| state        | well; then lagging or behind by its own word; then failing (its last probe or its breaker says so)   |
+| state        | well; then lagging, or behind as the node itself says; then failing (its last probe, or its breaker)|
 | role, weight | reads: `read`, then `archive`; history: `archive`, then `read`; weight 0 after all others of a role  |
 
-Sends go only to nodes with the role `send`. Failing nodes are asked when no other node is left, because they may answer
-all the same.
+Sends go only to nodes with the role `send`. Failing nodes are asked when no other node is left: they may still answer.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 
+import orjson
+
 from actors.config import NodeConfig
 from actors.upstream.breaker import Breaker, Phase
-from actors.upstream.method_lanes import LANES, Lane
-from actors.upstream.node_health import Commitment, NodeScore, Probe, lag_slots, slot_at
+from actors.upstream.method_lanes import Lane
+from actors.upstream.node_health import COMMITMENTS, Commitment, NodeScore, Probe, lag_slots, slot_at
 
 _WANTS_READ, _WANTS_HISTORY, _WANTS_SEND = 0, 1, 2
-_BACK_AFTER = 3  # Good probes in a row, as many as make /health trust a node again.
+_BACK_AFTER = 3  # Good probes in a row, as many as /health wants.
 
 
 @unique
@@ -35,74 +36,85 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """A read that must come from a bank of at least this slot (`minContextSlot`)."""
+class MinSlot:
+    """The lowest slot of a bank that may answer a call (`minContextSlot`)."""
 
     commitment: Commitment
     slot: int
 
 
+def min_slot_of(params: bytes) -> MinSlot | None:
+    """Return the minimum slot that a call demands. Cheap for calls without one."""
+    if b"minContextSlot" not in params:
+        return None
+    arguments = orjson.loads(params)
+    config = arguments[-1] if arguments and type(arguments[-1]) is dict else {}
+    slot = config.get("minContextSlot")
+    word = config.get("preflightCommitment", config.get("commitment"))  # Sends have the first.
+    commitment = COMMITMENTS.get(word, Commitment.FINALIZED) if type(word) is str else Commitment.FINALIZED
+    return MinSlot(commitment, slot) if type(slot) is int else None
+
+
 @dataclass(slots=True)
-class Member:
+class PooledNode:
     name: str
     weight: int
     roles: frozenset[str]
     score: NodeScore
     breakers: tuple[Breaker, ...]
     lagging: bool = False
-    turn: int = 0  # Of the smooth weighted round: whoever has waited longest for its share is next.
+    turn: int = 0  # Smooth weighted round robin: the node with the highest value is next.
 
 
 @dataclass(slots=True)
-class Members:
+class NodeSelection:
     nodes: Sequence[NodeConfig]
     lag_slots_max: int
     open_ms: int
-    all: tuple[Member, ...] = field(init=False)
-    ranks: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)  # Who may be asked, by what is wanted.
+    all: tuple[PooledNode, ...] = field(init=False)
+    ranks: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)  # (index, rank) of nodes, by kind of call.
 
     def __post_init__(self) -> None:
-        self.all = tuple(self._member(node) for node in self.nodes)
+        self.all = tuple(self._pooled(node) for node in self.nodes)
         assert self.all, "a pool needs a node"
-
         self.ranks = tuple(
-            tuple((index, rank) for index, member in enumerate(self.all) if (rank := _rank(member, wanted)) is not None)
+            tuple((index, rank) for index, node in enumerate(self.all) if (rank := _rank(node, wanted)) is not None)
             for wanted in (_WANTS_READ, _WANTS_HISTORY, _WANTS_SEND)
         )
 
-    def _member(self, node: NodeConfig) -> Member:
-        assert node.name is not None, "nodes are named when settings are settled"
-        breakers = tuple(Breaker(self.open_ms) for _ in LANES)
-        return Member(node.name, node.weight, frozenset(node.roles), NodeScore(node.name), breakers)
+    def _pooled(self, node: NodeConfig) -> PooledNode:
+        assert node.name is not None, "the settings give every node a name"
+        breakers = tuple(Breaker(self.open_ms) for _ in Lane)
+        return PooledNode(node.name, node.weight, frozenset(node.roles), NodeScore(node.name), breakers)
 
     def probed(self, index: int, probe: Probe) -> NodeScore:
         """Record a probe of one node, and return the node's new score."""
-        member = self.all[index]
-        member.score = member.score.after(probe)
-        if member.score.successes_in_a_row == _BACK_AFTER:
-            for breaker in member.breakers:
+        node = self.all[index]
+        node.score = node.score.after(probe)
+        if node.score.successes_in_a_row == _BACK_AFTER:
+            for breaker in node.breakers:
                 breaker.node_is_back()
         scores = [other.score for other in self.all]
         for other in self.all:
             last = other.score.last
             behind = last is not None and last.behind
             other.lagging = behind or lag_slots(other.score, scores) > self.lag_slots_max
-        return member.score
+        return node.score
 
     def best_slot(self) -> int | None:
         """Return the highest slot that any node has reported."""
-        slots = [member.score.best_slot for member in self.all if member.score.best_slot is not None]
+        slots = [node.score.best_slot for node in self.all if node.score.best_slot is not None]
         return max(slots, default=None)
 
     def state(self, index: int, lane: Lane, now_ms: int) -> State:
-        member = self.all[index]
-        breaker = member.breakers[lane]
-        # The phase first: it is all that a node that is well needs, on the path of every call.
-        if member.score.failures_in_a_row or (breaker.phase is not Phase.CLOSED and not breaker.admits(now_ms)):
+        node = self.all[index]
+        breaker = node.breakers[lane]
+        # The phase is compared first: for a healthy node that is all, on the path of every call.
+        if node.score.failures_in_a_row or (breaker.phase is not Phase.CLOSED and not breaker.admits(now_ms)):
             return State.FAILING
-        if lane is Lane.SEND and any(breaker.phase is Phase.OPEN for breaker in member.breakers):
-            return State.FAILING  # What cannot be asked twice is not tried on a node that fails at anything.
-        return State.BEHIND if member.lagging else State.WELL
+        if lane is Lane.SEND and any(breaker.phase is Phase.OPEN for breaker in node.breakers):
+            return State.FAILING  # A send cannot be repeated, so it avoids a node with any open breaker.
+        return State.BEHIND if node.lagging else State.WELL
 
     def choose(
         self,
@@ -110,7 +122,7 @@ class Members:
         of_history: bool,
         now_ms: int,
         tried: Collection[int] = (),
-        need: Need | None = None,
+        min_slot: MinSlot | None = None,
         worst: State = State.FAILING,
     ) -> int | None:
         """Choose the node to ask. None: every allowed node was tried, or is in a worse state than `worst`."""
@@ -121,28 +133,27 @@ class Members:
             if index in tried or (state := self.state(index, lane, now_ms)) > worst:
                 continue
             key = (state, rank)
-            if need is not None:
+            if min_slot is not None:
                 groups.setdefault(key, []).append(index)
             elif best is None or key < best:
                 best, group = key, [index]
             elif key == best:
                 group.append(index)
         if groups:
-            assert need is not None
-            groups = self._with_slot(groups, need)
+            assert min_slot is not None
+            groups = self._with_slot(groups, min_slot)
             group = groups[min(groups)]
         return self._next_of(group) if group else None
 
-    def _with_slot(self, groups: dict[tuple[int, int], list[int]], need: Need) -> dict[tuple[int, int], list[int]]:
-        """Only nodes that are known to have the slot; where none is, the one that has come furthest says no itself."""
-        slots = {
-            index: slot_at(self.all[index].score.last, need.commitment) or -1
-            for group in groups.values()
-            for index in group
-        }
+    def _with_slot(
+        self, groups: dict[tuple[int, int], list[int]], min_slot: MinSlot
+    ) -> dict[tuple[int, int], list[int]]:
+        """Keep the nodes that have reached the slot; where none has, the furthest one, whose error is the answer."""
+        indexes = [index for group in groups.values() for index in group]
+        slots = {index: slot_at(self.all[index].score.last, min_slot.commitment) or -1 for index in indexes}
         have: dict[tuple[int, int], list[int]] = {}
         for key, group in groups.items():
-            able = [index for index in group if slots[index] >= need.slot]
+            able = [index for index in group if slots[index] >= min_slot.slot]
             if able and key[0] != State.FAILING:
                 have[key] = able
         if have or not slots:
@@ -162,24 +173,14 @@ class Members:
         self.all[chosen].turn -= total
         return chosen
 
-    def begin(self, index: int, lane: Lane) -> int:
-        """A call begins; the ticket goes to ended() or abandoned()."""
-        return self.all[index].breakers[lane].begin()
 
-    def ended(self, index: int, lane: Lane, ticket: int, good: bool, now_ms: int) -> None:
-        self.all[index].breakers[lane].ended(ticket, good, now_ms)
-
-    def abandoned(self, index: int, lane: Lane, ticket: int) -> None:
-        self.all[index].breakers[lane].abandoned(ticket)
-
-
-def _rank(member: Member, wanted: int) -> int | None:
-    """By role and weight, the first first. None: not this node."""
-    last = not member.weight
+def _rank(node: PooledNode, wanted: int) -> int | None:
+    """Rank a node by role and weight, the best first. None: it is not asked such calls."""
+    last = not node.weight
     if wanted == _WANTS_SEND:
-        return last if "send" in member.roles else None
+        return last if "send" in node.roles else None
     roles = ("archive", "read") if wanted == _WANTS_HISTORY else ("read", "archive")
     for place, role in enumerate(roles):
-        if role in member.roles:
+        if role in node.roles:
             return 2 * place + last
     return None

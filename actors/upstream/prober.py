@@ -1,7 +1,7 @@
 """Probes a node at regular intervals.
 
-Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell; how a probe changes
-a score is node_health.py, what it means for calls node_selection.py.
+Implements: decisions, "health transitions" (probes); node pool (slot and health probes). The shell.
+node_health.py turns probes into a score, and node_selection.py uses the score.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from actors.clock import Clock
 from actors.config import UpstreamConfig
 from actors.upstream.client import NodeClient
 from actors.upstream.node_health import Probe
-from actors.upstream.replies import AnswerKind, NodeAnswer, is_nodes_own_trouble
+from actors.upstream.replies import AnswerKind, NodeAnswer, concerns_one_node
 
 _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 _NO_PARAMS = b"[]"
 _CONFIRMED, _PROCESSED = b'[{"commitment":"confirmed"}]', b'[{"commitment":"processed"}]'
-_VERSION_EVERY = 30  # Probes: a version changes with a restart, and the first probe after one asks too.
+_VERSION_EVERY = 30  # Probes. A version changes only with a restart, and the first probe after one asks too.
 
 
 class _Version(msgspec.Struct):
@@ -30,7 +30,10 @@ class _Version(msgspec.Struct):
 
 
 class Prober:
-    """Probes one node; `listener` gets every probe. one_of_several: also asks for slots that only a choice needs."""
+    """Probes one node, and passes each probe to `listener`.
+
+    one_of_several: also ask for the slots that only the choice between nodes needs.
+    """
 
     def __init__(
         self,
@@ -43,8 +46,7 @@ class Prober:
     ) -> None:
         self._period_seconds, self._timeout_ms = config.probe_seconds, config.probe_timeout_ms
         self._client, self._name, self._clock = client, name, clock
-        self._listener = listener
-        self._one_of_several = one_of_several
+        self._listener, self._one_of_several = listener, one_of_several
         self._task: asyncio.Task[None] | None = None
         self._probes = 0
         self._answered = True
@@ -59,7 +61,7 @@ class Prober:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def probe(self) -> Probe:
-        """Probe once: slots, height and health at the same time."""
+        """Probe once: ask for slots, height and health at the same time."""
         started = self._clock.monotonic()
         health, slot, height, confirmed, processed = await asyncio.gather(
             self._ask("getHealth"),
@@ -82,7 +84,7 @@ class Prober:
             latency_ms=latency_ms if answered else None,
             confirmed_slot=_value(confirmed, int),
             processed_slot=_value(processed, int),
-            behind=health is not None and is_nodes_own_trouble(health.error_code, health.error_message),
+            behind=health is not None and concerns_one_node(health.error_code, health.error_message),
         )
         if answered is not self._answered:
             self._answered = answered
@@ -94,13 +96,13 @@ class Prober:
         return await self._client.call(method, params, self._timeout_ms) if wanted else None
 
     async def _run(self) -> None:
-        """Probe until stopped. A node that hangs is probed as often as others, so its state is known as early."""
+        """Probe until stopped. A node that hangs is probed as often as the others."""
         loop = asyncio.get_running_loop()
         while True:
             next_at = loop.time() + self._period_seconds
             try:
                 await self.probe()
-            except Exception:  # A bug must not freeze the node's score at its last value.
+            except Exception:  # A bug must not freeze the score at its last value.
                 logger.exception("probing the node failed")
             await asyncio.sleep(max(0.0, next_at - loop.time()))
 

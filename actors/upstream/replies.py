@@ -1,9 +1,9 @@
-"""What a node's answer means: result, error or garbage; and the same bytes again under the client's own id.
+"""Judges a node's answer (result, error or garbage), and returns its bytes under the client's own id.
 
 Implements: decisions 3.1 (upstream errors pass through untouched), hostile inputs 14 and 15 (invalid JSON, wrong id).
-Pure. The only module that reads a node's error texts; what an answer costs is gateway/outcomes.py.
+Pure. The only module that reads a node's error texts. gateway/outcomes.py decides what an answer costs.
 
-A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is exchanged.
+A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
 """
 
 from collections.abc import Callable, Coroutine
@@ -14,17 +14,17 @@ import msgspec
 
 from actors.calls import SettleRequest
 
-MADE_ID = b"1"  # Of answers that are put together here. A request to a node has an id of its own (client.py).
-_VALIDATED_BYTES_MAX = 256 << 10  # Below: every byte is checked, about 0.3 ms at most. Above: both ends are.
+MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
+_VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
 _RESULT_HEAD = b'{"jsonrpc":"2.0","result":'
 _MADE_HEAD = b'{"jsonrpc":"2.0","id":' + MADE_ID + b","
 _MADE_RESULT_HEAD = _MADE_HEAD + b'"result":'
-_MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # Where the id is in answers made here.
+_MADE_ID = (len(_MADE_HEAD) - 1 - len(MADE_ID), len(_MADE_HEAD) - 1)  # The place of the id in answers made here.
 _ID_HEAD = b'{"jsonrpc":"2.0","id":%b,'
 _ID_TAIL = b',"id":%b}'
 _BEHIND_CODE = -32005  # "Node is behind by 200 slots", "Node is unhealthy".
 _NO_SLOT_YET_CODE, _NO_SLOT_YET_TEXT = -32016, "Minimum context slot"
-_PURGED_BLOCK_CODES = (-32001, -32004)  # Agave says the first, the interface the second (decisions 3.1).
+_PURGED_BLOCK_CODES = (-32001, -32004)  # Agave sends the first, the interface names the second (decisions 3.1).
 _PURGED_BLOCK_TEXT = "cleaned up"
 
 
@@ -32,14 +32,14 @@ _PURGED_BLOCK_TEXT = "cleaned up"
 class AnswerKind(IntEnum):
     RESULT = 0  # The node did the work.
     ERROR = 1  # The node answered with a JSON-RPC error.
-    GARBAGE = 2  # Bytes that are no answer to this call; the connection is not to be used again.
-    UNREACHABLE = 3  # No connection, or it broke, or the node's own door said no.
-    TIMED_OUT = 4  # Nothing whole within the time of the method's class.
-    OVERSIZED = 5  # More than upstream.answer_bytes_max.
+    GARBAGE = 2  # Bytes that do not answer this call; the connection must not be used again.
+    UNREACHABLE = 3  # No connection, or it broke, or the node refused access.
+    TIMED_OUT = 4  # No complete answer within the timeout of the method's class.
+    OVERSIZED = 5  # Longer than upstream.answer_bytes_max.
 
 
 class Lease:
-    """Room that a large answer takes; it is free again when the last holder of the answer has let it go."""
+    """The memory that a large answer claimed; given back when the last holder drops the answer."""
 
     __slots__ = ("_give_back",)
 
@@ -51,10 +51,10 @@ class Lease:
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """Body and the place of the id in it are there for RESULT and ERROR only.
+    """An answer or a failure. Only RESULT and ERROR have a body, with the place of the id in it.
 
-    node: name of the node that served it; cache: hit, miss or coalesced; both empty where nothing is to be said.
-    turned_away: an error with which the node, or a door before it, refused to work on the call (HTTP 429 and 5xx).
+    node: name of the node that served the answer. cache: hit, miss or coalesced. Both may be empty.
+    turned_away: an error by which the node, or a proxy before it, refused to work on the call (HTTP 429 and 5xx).
     """
 
     kind: AnswerKind
@@ -73,18 +73,18 @@ class NodeAnswer(msgspec.Struct, frozen=True):
         return self.kind <= AnswerKind.ERROR
 
     def reply(self, raw_id: bytes) -> bytes:
-        """The JSON-RPC response for a client whose request carried this id, byte for byte."""
+        """Build the JSON-RPC response to a request with this id."""
         assert self.kind <= AnswerKind.ERROR, self.kind
         return self.body[: self.id_start] + raw_id + self.body[self.id_end :]
 
     def reply_parts(self, raw_id: bytes) -> tuple[bytes | memoryview, ...]:
-        """As reply, without a copy of the body: for answers too large to be copied once for each who asked."""
+        """Build the response as reply() does, without a copy of the body, which may be large."""
         assert self.answered, self.kind
         view = memoryview(self.body)
         return view[: self.id_start], raw_id, view[self.id_end :]
 
     def value(self) -> bytes:
-        """The exact bytes of the result, or of the error object: for doors that wrap them in something else."""
+        """Return the exact bytes of the result, or of the error object."""
         assert self.answered, self.kind
         parsed = _RAW_DECODER.decode(self.body)
         return bytes(parsed.result if self.kind is AnswerKind.RESULT else parsed.error)
@@ -94,33 +94,32 @@ class Node(Protocol):
     """Answers JSON-RPC calls: one node, a pool of nodes, or methods of this service in front of either."""
 
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
-        """params: the bytes of a JSON array. Raises nothing: a failure is a kind of answer."""
+        """Make one call. params: the bytes of a JSON array. Raises nothing: a failure is a kind of answer."""
         ...
 
 
-# Answers one method of this service: parameters that have passed their check, as JSON, and the time for all of the work
-# in milliseconds. Raises nothing, as Node.call does.
+# Answers one method of this service. Takes checked parameters as JSON, and the timeout in milliseconds; raises nothing.
 MethodHandler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
 
 
-# As MethodHandler, for methods that must know whose call it is: with the call's hold, as it would be released.
+# As MethodHandler, for methods that must know the caller: the second argument is the call's hold, to be released.
 CallerHandler = Callable[[bytes, SettleRequest, int], Coroutine[Any, Any, NodeAnswer]]
 
 
 class PiecesAnswer(NodeAnswer, frozen=True):
-    """Of work that is priced by the piece: so many were asked for, and so many of them ended well."""
+    """An answer to a call that is priced by the piece: the pieces requested, and how many of them succeeded."""
 
     pieces: int = 1
     done: int = 1
 
 
 class DeferredAnswer(NodeAnswer, frozen=True):
-    """Of a call whose hold somebody else ends, later perhaps: neither posted nor released for this answer."""
+    """An answer to a call whose hold another part ends: it is neither posted nor released for this answer."""
 
 
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
 UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
-NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # Not one byte of the call has left.
+NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # No byte of the call was sent.
 TIMED_OUT = NodeAnswer(AnswerKind.TIMED_OUT)
 OVERSIZED = NodeAnswer(AnswerKind.OVERSIZED)
 
@@ -146,12 +145,12 @@ _RAW_DECODER = msgspec.json.Decoder(_RawEnvelope)
 
 
 def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: bytes = MADE_ID) -> NodeAnswer:
-    """Read one whole response body to a request with this id. node: name of the node that sent it.
+    """Judge a complete response body to the request with this id. node: name of the node that sent the body.
 
-    GARBAGE when it is not JSON in UTF-8, not one object, has both or neither of result and error, or another id
-    (null too: it says that the node could not read our request, and nobody pays for that).
+    GARBAGE: the body is not JSON in UTF-8, is not one object, has both or neither of result and error, or has another
+    id. A null id says that the node could not read our request, so the call must be free.
     """
-    if body.endswith(b"\n"):  # Agave ends its bodies with one.
+    if body.endswith(b"\n"):  # Agave ends its bodies with a line feed.
         body = body[:-1]
     tail = _ID_TAIL % request_id
     if len(body) > _VALIDATED_BYTES_MAX and (trusted := _judge_ends(body, tail, request_id, node, lease)) is not None:
@@ -163,7 +162,7 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return GARBAGE
     result, error = bytes(parsed.result), parsed.error
-    whole = bool(result) if error is None else result in (b"", b"null")  # Some nodes send the absent half as null.
+    whole = bool(result) if error is None else result in (b"", b"null")  # Some nodes send result: null beside an error.
     if not whole or bytes(parsed.id) != request_id:
         return GARBAGE
     code, message = (0, "") if error is None else (error.code, error.message)
@@ -179,56 +178,52 @@ def judge(body: bytes, node: str = "", lease: Lease | None = None, request_id: b
 
 
 def made(result: bytes, node: str = "") -> NodeAnswer:
-    """An answer that was put together here from what nodes said. result: JSON. node: names of those nodes."""
+    """Make a result from the answers of nodes. result: JSON. node: names of these nodes."""
     return NodeAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, node=node)
 
 
 def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
-    """A JSON-RPC error in a node's own form, put together here from what a node said. data: JSON."""
+    """Make a JSON-RPC error in a node's own form. data: JSON."""
     error = b'{"code":%d,"message":%b,"data":%b}' % (code, msgspec.json.encode(message), data)
     body = _MADE_HEAD + b'"error":' + error + b"}"
     return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
 
 
 def made_deferred(result: bytes) -> DeferredAnswer:
-    """As made, for a call whose hold somebody else ends."""
+    """Make a result of a call whose hold another part ends."""
     return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID)
 
 
 def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:
-    """As made, for work that is priced by the piece."""
+    """Make a result of a call that is priced by the piece."""
     assert 0 <= done <= pieces, (done, pieces)
     body = _MADE_RESULT_HEAD + result + b"}"
     return PiecesAnswer(AnswerKind.RESULT, body, *_MADE_ID, node=node, pieces=pieces, done=done)
 
 
-def is_nodes_own_trouble(code: int, message: str) -> bool:
-    """Whether an error says something of this node alone: behind, unhealthy, or without the slot that was asked for."""
+def concerns_one_node(code: int, message: str) -> bool:
+    """Return whether an error concerns this node alone: behind, unhealthy, or without the requested slot."""
     if code == _BEHIND_CODE:
         return "unhealthy" in message or "behind" in message
     return code == _NO_SLOT_YET_CODE and _NO_SLOT_YET_TEXT in message
 
 
 def is_purged_block(code: int, message: str) -> bool:
-    """Whether a getBlock error says that the slot is older than what the node keeps."""
+    """Return whether a getBlock error says that the node no longer keeps the slot."""
     return code in _PURGED_BLOCK_CODES and _PURGED_BLOCK_TEXT in message
 
 
 def _judge_ends(body: bytes, tail: bytes, request_id: bytes, node: str, lease: Lease | None) -> NodeAnswer | None:
-    """A large result in one of the two usual layouts. HTTP vouches for its middle: the body came in its whole length.
+    """Judge a large result in one of the two usual layouts by its two ends. Its length was checked by HTTP.
 
-    None: another layout, or another id; it is then read through like any other body.
+    None: another layout, or another id; the whole body is then parsed.
     """
     kind = AnswerKind.RESULT
     if body.startswith(_RESULT_HEAD) and body.endswith(tail):
-        return NodeAnswer(kind, body, *_id_before_the_end(body, request_id), node=node, lease=lease)
+        return NodeAnswer(kind, body, len(body) - 1 - len(request_id), len(body) - 1, node=node, lease=lease)
     if body.startswith(_ID_HEAD % request_id + b'"result":') and body.endswith(b"}"):
         return NodeAnswer(kind, body, *_id_at_the_start(request_id), node=node, lease=lease)
     return None
-
-
-def _id_before_the_end(body: bytes, request_id: bytes) -> tuple[int, int]:
-    return len(body) - 1 - len(request_id), len(body) - 1
 
 
 def _id_at_the_start(request_id: bytes) -> tuple[int, int]:
@@ -237,7 +232,7 @@ def _id_at_the_start(request_id: bytes) -> tuple[int, int]:
 
 
 def _reordered(kind: AnswerKind, body: bytes) -> bytes:
-    """Another layout (spaces, other order): the same result or error bytes in a layout whose id is easy to find."""
+    """Put the result or error bytes of another layout (spaces, other order) into a layout with a known id place."""
     raw = _RAW_DECODER.decode(body)
     name, value = (b'"result":', raw.result) if kind is AnswerKind.RESULT else (b'"error":', raw.error)
     return _MADE_HEAD + name + bytes(value) + b"}"

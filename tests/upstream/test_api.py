@@ -8,6 +8,7 @@ import orjson
 
 from actors.clock import ManualClock
 from actors.config import NodeConfig, UpstreamConfig
+from actors.upstream import replies
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe
 
@@ -59,7 +60,7 @@ async def test_an_answer_says_which_node_served_it_and_how_it_came_about():
             assert (answer.node, answer.cache, answer.value()) == ("n0", "miss", b"1000")
 
 
-async def test_each_node_can_be_asked_by_itself():
+async def test_singly_can_be_asked_by_itself():
     """Past the choice and past what is kept: two answers that must be of one node are of that one."""
     async with nodes_over(Chain(1_000), Chain(700)) as (nodes, _):
         for _ in range(2):
@@ -86,3 +87,11 @@ async def test_probes_go_on_by_themselves_until_the_end():
         await seen.wait()
         await nodes.close()
     assert len([task for task in asyncio.all_tasks() if "Prober" in repr(task)]) == 0
+
+
+async def test_closing_closes_every_client():
+    """Nothing is left open behind a replica that stops."""
+    async with nodes_over(Chain(1_000), Chain(700)) as (nodes, _):
+        await nodes.close()
+        answers = [await node.call("getSlot", b"[]", 5_000) for node in nodes.singly]
+        assert answers == [replies.UNREACHABLE] * 2

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream.breaker import FAILURES_MIN, OPEN_MS_MAX, REMEMBERED, Breaker, Phase
+from actors.upstream.breaker import FAILURES_MIN, OPEN_MS_MAX, RECORDED, Breaker, Phase
 
 OPEN_MS = 1_000
 
@@ -109,7 +109,7 @@ def test_any_course_keeps_the_table(steps):
                 breaker.ended(breaker.begin(), value, now_ms)
             case "back":
                 breaker.node_is_back()
-        assert breaker.seen <= REMEMBERED
+        assert breaker.seen <= RECORDED
         assert breaker.failures.bit_count() <= breaker.seen
         assert breaker.trying <= (breaker.phase is Phase.HALF_OPEN)
         if breaker.phase is Phase.OPEN:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.upstream import replies
-from actors.upstream.cache import Cache
-from actors.upstream.coalescing import SharedReads
+from actors.upstream.coalescing import CoalescedReads
 from actors.upstream.node_health import Commitment
+from actors.upstream.read_cache import ReadCache
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
 LONG_MS = 30_000
@@ -56,8 +56,8 @@ async def settle() -> None:
 class World:
     def __init__(self, cache_bytes: int = 100_000) -> None:
         self.node = HeldNode()
-        self.cache = Cache(cache_bytes)
-        self.reads = SharedReads(self.node, self.cache)
+        self.cache = ReadCache(cache_bytes)
+        self.reads = CoalescedReads(self.node, self.cache)
 
     def ask(self, method: str, params: bytes = b"[]", timeout_ms: int = LONG_MS) -> "asyncio.Task[NodeAnswer]":
         return asyncio.create_task(self.reads.call(method, params, timeout_ms))
@@ -193,7 +193,7 @@ async def test_the_first_who_gathers_may_leave_too():
         while world.node.waiting:
             await world.answer(answer_of(2))
         assert [(await calls[index]).value() for index in (2, 3)] == [b"2", b"2"]
-        assert world.reads._flights == {}
+        assert world.reads._shared_reads == {}
 
 
 @pytest.mark.parametrize("failure", [replies.UNREACHABLE, replies.GARBAGE, replies.OVERSIZED])
@@ -230,7 +230,7 @@ async def test_a_turn_that_does_not_come_in_time_is_a_timeout():
     assert (await world.ask("getSlot", b"[]", 1)).kind is AnswerKind.TIMED_OUT
     await world.answer(answer_of(1))
     assert (await first).value() == b"1"
-    assert world.reads._flights == {}
+    assert world.reads._shared_reads == {}
 
 
 async def test_a_pinned_answer_is_given_again_only_after_a_look_at_the_chain():
@@ -346,7 +346,7 @@ def test_whatever_happens_no_answer_is_older_than_its_question(steps):
 
 async def _run(steps) -> None:
     chain = Chain()
-    reads = SharedReads(chain, Cache(100_000))
+    reads = CoalescedReads(chain, ReadCache(100_000))
     asked: list[tuple[asyncio.Task[NodeAnswer], str, object, dict[str, int]]] = []
     for step, value in steps:
         if step == "ask":
@@ -373,7 +373,7 @@ async def _run(steps) -> None:
         assert task.done()
         if not task.cancelled():
             _check(task.result(), method, detail, then)
-    assert reads._flights == {}
+    assert reads._shared_reads == {}
 
 
 def _move(chain: Chain, level: str) -> None:

@@ -12,7 +12,7 @@ from actors.upstream.breaker import FAILURES_MIN, Phase
 from actors.upstream.hedging import Hedges
 from actors.upstream.method_lanes import Lane
 from actors.upstream.node_health import Probe
-from actors.upstream.node_selection import Members
+from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
@@ -73,13 +73,13 @@ class World:
             NodeConfig(name=f"n{number}", url="http://x", roles=tuple((roles or ("read send",) * 9)[number].split()))
             for number in range(len(clients))
         ]
-        self.members = Members(nodes, 128, 60_000)
+        self.selection = NodeSelection(nodes, 128, 60_000)
         for index in range(len(clients)):
-            self.members.probed(index, HERE)
+            self.selection.probed(index, HERE)
         hedges = Hedges(1, hedge_percent)
         for _ in range(16):
             hedges.answered("getSlot", 1)
-        self.pool = NodePool(self.members, clients, hedges)  # type: ignore[arg-type]
+        self.pool = NodePool(self.selection, clients, hedges)  # type: ignore[arg-type]
 
     async def read(self, params: bytes = b"[]", timeout_ms: int = LONG_MS) -> NodeAnswer:
         return await self.pool.call("getSlot", params, timeout_ms)
@@ -182,7 +182,7 @@ async def test_a_late_answer_that_comes_first_wins_too():
     assert await call is OK
     await asyncio.sleep(0)
     assert second.left == 1
-    assert world.members.all[1].breakers[Lane.CHEAP].seen == 0
+    assert world.selection.all[1].breakers[Lane.CHEAP].seen == 0
 
 
 async def test_a_failure_while_the_second_is_at_work_waits_for_it():
@@ -240,7 +240,7 @@ async def test_a_hanging_node_is_noticed_by_those_who_were_faster():
     world = World(first, second)
     for _ in range(4 * FAILURES_MIN):
         assert await world.read() is OK
-    assert world.members.all[0].breakers[Lane.CHEAP].phase is Phase.OPEN
+    assert world.selection.all[0].breakers[Lane.CHEAP].phase is Phase.OPEN
     assert len(first.calls) == FAILURES_MIN
 
 
@@ -254,7 +254,9 @@ async def test_without_budget_a_call_is_rescued_once_its_node_is_known_to_fail()
     assert (second.calls, call.done()) == ([], False)
     now_ms = int(asyncio.get_running_loop().time() * 1000)
     for _ in range(FAILURES_MIN):
-        world.members.ended(0, Lane.CHEAP, world.members.begin(0, Lane.CHEAP), False, now_ms)
+        world.selection.all[0].breakers[Lane.CHEAP].ended(
+            world.selection.all[0].breakers[Lane.CHEAP].begin(), False, now_ms
+        )
     assert await call is OK
 
 
@@ -262,7 +264,7 @@ async def test_a_lagging_node_rescues_only_when_nobody_better_could():
     """First it is passed over; after half a second without an answer, an old one is better than none."""
     first, second = Client(HANG), Client(OK)
     world = World(first, second)
-    world.members.probed(1, Probe(True, slot=100))
+    world.selection.probed(1, Probe(True, slot=100))
     loop = asyncio.get_running_loop()
     began = loop.time()
     assert await world.read() is OK
@@ -277,7 +279,7 @@ async def test_one_gone_one_hanging_and_one_behind_leave_the_one_behind():
         ((Client(OK), Client(HANG), Client(replies.UNREACHABLE)), 0),
     ):
         world = World(*clients)
-        world.members.probed(behind, Probe(True, slot=100))
+        world.selection.probed(behind, Probe(True, slot=100))
         assert await world.read() is OK
 
 
@@ -292,7 +294,7 @@ async def test_a_node_that_dies_while_the_second_hangs_leaves_the_third():
 
     second, third = Client(HANG), Client(OK)
     world = World(Dying(OK), second, third)
-    world.members.probed(2, Probe(True, slot=100))
+    world.selection.probed(2, Probe(True, slot=100))
     call = asyncio.create_task(world.read())
     await until(lambda: second.calls)
     gate.set()
@@ -314,7 +316,7 @@ async def test_a_node_that_turns_calls_away_is_busy_not_right():
     first, second = Client(busy), Client(OK)
     world = World(first, second)
     assert await world.read() is OK
-    assert world.members.all[0].breakers[Lane.CHEAP].failures == 1
+    assert world.selection.all[0].breakers[Lane.CHEAP].failures == 1
     assert await World(Client(busy), Client(replies.UNREACHABLE)).read() is busy
 
 
@@ -322,14 +324,7 @@ async def test_a_read_that_needs_a_slot_goes_where_it_is():
     """minContextSlot is read from the call itself."""
     first, second = Client(OK), Client(OK)
     world = World(first, second)
-    world.members.probed(1, Probe(True, slot=1_001))
+    world.selection.probed(1, Probe(True, slot=1_001))
     for _ in range(4):
         await world.read(b'[{"minContextSlot":1001}]')
     assert (len(first.calls), len(second.calls)) == (0, 4)
-
-
-async def test_closing_closes_every_client():
-    """Nothing is left open behind a replica that stops."""
-    clients = [Client(OK), Client(OK)]
-    await World(*clients).pool.close()
-    assert [client.script for client in clients] == [[replies.UNREACHABLE]] * 2

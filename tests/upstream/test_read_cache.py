@@ -3,15 +3,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.upstream import reads, replies
+from actors.upstream import replies
 from actors.upstream.node_health import Commitment
-from actors.upstream.node_selection import Need
-from actors.upstream.reads import Kept, need_of, read_of
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.read_cache import Kept, ReadCache, marked, read_of, slot_result
+from actors.upstream.replies import Lease, NodeAnswer
+
+BALANCE = read_of("getBalance", b'["k",{"commitment":"confirmed"}]')
+BLOCK = read_of("getBlock", b"[5]")
 
 
 def answer_of(result: object) -> NodeAnswer:
-    return replies.judge(orjson.dumps({"jsonrpc": "2.0", "result": result, "id": 1}))
+    return replies.judge(orjson.dumps({"jsonrpc": "2.0", "result": result, "id": 1}), "a")
+
+
+def at_slot(slot: int, value: int = 0) -> NodeAnswer:
+    return answer_of({"context": {"slot": slot}, "value": value})
 
 
 ERROR = replies.judge(b'{"jsonrpc":"2.0","error":{"code":-32004,"message":"Block not available for slot 5"},"id":1}')
@@ -88,24 +94,6 @@ def test_what_is_kept_and_for_how_long(method, params, kept):
 
 
 @pytest.mark.parametrize(
-    ("params", "need"),
-    [
-        (b'["k"]', None),
-        (b'["k",{"minContextSlot":9}]', Need(Commitment.FINALIZED, 9)),
-        (b'[{"minContextSlot":9,"commitment":"processed"}]', Need(Commitment.PROCESSED, 9)),
-        (b'["k",{"minContextSlot":null}]', None),
-        (b'["minContextSlot"]', None),
-        (b'["t",{"minContextSlot":9,"preflightCommitment":"confirmed"}]', Need(Commitment.CONFIRMED, 9)),
-        (b'["t",{"minContextSlot":9,"commitment":{}}]', Need(Commitment.FINALIZED, 9)),
-        (b'["t",{"minContextSlot":9,"commitment":["processed"]}]', Need(Commitment.FINALIZED, 9)),
-    ],
-)
-def test_a_needed_slot_is_read_from_the_question(params, need):
-    """minContextSlot counts at the commitment asked for."""
-    assert need_of(params) == need
-
-
-@pytest.mark.parametrize(
     ("method", "params", "answer", "final"),
     [
         ("getGenesisHash", b"[]", answer_of("hash"), True),
@@ -126,26 +114,38 @@ def test_a_needed_slot_is_read_from_the_question(params, need):
         ("getTransaction", b'["s"]', answer_of(None), False),
     ],
 )
-def test_only_what_is_final_is_final(method, params, answer, final):
-    """Errors, null and what may still be forked away are not; finalized is slot 100 here."""
-    assert reads.is_final(read_of(method, params), answer, 100) is final
+def test_only_what_is_final_is_kept_for_ever(method, params, answer, final):
+    """Errors, null and blocks that a fork may replace are not final; the highest finalized slot is 100 here."""
+    read, cache = read_of(method, params), ReadCache(10_000)
     if b"confirmed" in params:
-        assert not reads.is_final(read_of(method, params), answer, None)
+        cache.keep(read, answer, 0.0, None)
+        assert cache.permanent(read) is None
+    cache.keep(read, answer, 0.0, 100)
+    assert (cache.permanent(read) is not None) is final
 
 
-def test_the_slot_of_the_bank_is_read_from_the_result():
+@pytest.mark.parametrize(
+    ("result", "slot"),
+    [
+        ({"context": {"apiVersion": "3.0", "slot": 42}, "value": 1}, 42),
+        ({"value": {"slot": 42}}, None),
+        ({"value": "x" * 300, "context": {"slot": 42}}, None),
+    ],
+)
+def test_the_slot_of_the_bank_is_read_from_the_result(result, slot):
     """Only from its context, which comes first; a slot within the value is not one."""
-    assert reads.context_slot(answer_of({"context": {"apiVersion": "3.0", "slot": 42}, "value": 1})) == 42
-    assert reads.context_slot(answer_of({"value": {"slot": 42}})) is None
-    assert reads.context_slot(answer_of({"value": "x" * 300, "context": {"slot": 42}})) is None
+    cache = ReadCache(10_000)
+    cache.keep(BALANCE, answer_of(result), 0.0)
+    entry = cache.pinned(BALANCE, 0.0)
+    assert (entry.slot if entry else None) == slot
 
 
 def test_the_slot_that_a_node_gives_is_a_number_or_nothing():
     """Whatever else it says proves nothing."""
-    assert reads.slot_result(answer_of(7)) == 7
-    assert reads.slot_result(answer_of("7")) is None
-    assert reads.slot_result(ERROR) is None
-    assert reads.slot_result(replies.TIMED_OUT) is None
+    assert slot_result(answer_of(7)) == 7
+    assert slot_result(answer_of("7")) is None
+    assert slot_result(ERROR) is None
+    assert slot_result(replies.TIMED_OUT) is None
 
 
 values = st.recursive(
@@ -176,7 +176,7 @@ def test_keys_are_equal_only_for_equal_questions(one, other):
             arguments = [*arguments[:-1], rest] if rest else arguments[:-1]
         return typed(arguments)
 
-    keys = [reads.read_of("getAccountInfo", orjson_or_json(arguments)).key for arguments in (one, other)]
+    keys = [read_of("getAccountInfo", orjson_or_json(arguments)).key for arguments in (one, other)]
     assert (keys[0] == keys[1]) is (plain(one) == plain(other))
 
 
@@ -187,3 +187,100 @@ def orjson_or_json(value: object) -> bytes:
         import json
 
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_what_is_final_is_given_for_ever():
+    """And says that it was kept, and who served it first."""
+    cache = ReadCache(10_000)
+    cache.keep(BLOCK, answer_of({"blockhash": "x"}), 0.0)
+    kept = cache.permanent(BLOCK)
+    assert (kept.cache, kept.node) == ("hit", "a")
+    assert cache.pinned(BLOCK, 0.0) is None
+
+
+def test_what_became_final_after_it_was_asked_is_not_kept():
+    """The answer may have been read before, from a fork that was lost since."""
+    cache = ReadCache(10_000)
+    block = read_of("getBlock", b'[5,{"commitment":"confirmed"}]')
+    cache.saw_slot(Commitment.FINALIZED, 9)
+    for finalized_slot in (None, 4):
+        cache.keep(block, answer_of({"blockhash": "lost"}), 0.0, finalized_slot)
+        assert cache.permanent(block) is None
+    cache.keep(block, answer_of({"blockhash": "x"}), 0.0, 5)
+    assert cache.permanent(block) is not None
+
+
+def test_errors_and_null_are_never_kept():
+    """What is not there yet may be there in a moment."""
+    cache = ReadCache(10_000)
+    error = replies.judge(b'{"jsonrpc":"2.0","error":{"code":-32004,"message":"Block not available"},"id":1}')
+    for answer in (error, answer_of(None), replies.TIMED_OUT, replies.UNREACHABLE):
+        cache.keep(BLOCK, answer, 0.0)
+        cache.keep(BALANCE, answer, 0.0)
+    assert not cache.entries
+
+
+def test_a_pinned_answer_ends_with_its_slot():
+    """As soon as a later slot is known at its commitment, or after a slot's length in any case."""
+    cache = ReadCache(10_000)
+    cache.keep(BALANCE, at_slot(7), 0.0)
+    entry = cache.pinned(BALANCE, 0.1)
+    assert entry.slot == 7
+    assert cache.pinned(BALANCE, 0.5) is None
+    cache.saw_slot(Commitment.PROCESSED, 9)
+    assert cache.pinned(BALANCE, 0.1) is entry
+    cache.saw_slot(Commitment.FINALIZED, 8)
+    assert cache.pinned(BALANCE, 0.1) is None
+    assert not cache.holds(BALANCE, entry)
+
+
+def test_an_answer_from_a_node_behind_is_not_kept():
+    """It was given to whoever was sent there; nobody else need get it."""
+    cache = ReadCache(10_000)
+    cache.saw_slot(Commitment.CONFIRMED, 8)
+    cache.keep(BALANCE, at_slot(7), 0.0)
+    assert not cache.entries
+
+
+def test_an_answer_that_names_no_slot_is_not_kept():
+    """Nothing could say when it ends."""
+    cache = ReadCache(10_000)
+    cache.keep(BALANCE, answer_of({"value": 1}), 0.0)
+    assert not cache.entries
+
+
+def test_a_kept_answer_gives_back_the_room_of_large_ones():
+    """What is kept has a bound of its own."""
+    given_back = []
+    cache = ReadCache(10_000)
+    body = b'{"jsonrpc":"2.0","result":{"x":1},"id":1}'
+    cache.keep(BLOCK, replies.judge(body, "a", Lease(lambda: given_back.append(1))), 0.0)
+    assert given_back == [1]
+    assert cache.permanent(BLOCK) is not None
+
+
+def test_failures_carry_no_mark():
+    """Nothing was served, so nothing was hit or missed."""
+    assert marked(replies.TIMED_OUT, "miss") is replies.TIMED_OUT
+    assert marked(at_slot(1), "miss").cache == "miss"
+
+
+def test_the_longest_unused_goes_first():
+    """Looking at an answer counts as using it."""
+    cache = ReadCache(4_000)
+    reads = [read_of("getBlock", b"[%d]" % number) for number in range(5)]
+    for read in reads[:4]:
+        cache.keep(read, answer_of({"x": "y" * 440}), 0.0)
+    assert cache.permanent(reads[0]) is not None
+    cache.keep(reads[4], answer_of({"x": "y" * 440}), 0.0)
+    assert [read for read in reads if cache.permanent(read) is None] == [reads[1]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3_000)), max_size=80))
+def test_bytes_are_bounded(steps):
+    """Whatever is kept: the sum is right and within the bound, and one answer never fills it all."""
+    cache = ReadCache(10_000)
+    for number, size in steps:
+        cache.keep(read_of("getBlock", b"[%d]" % number), answer_of({"x": "y" * size}), 0.0)
+        assert cache.bytes_used == sum(entry.size for entry in cache.entries.values()) <= 10_000
+        assert all(entry.size <= 2_500 for entry in cache.entries.values())
