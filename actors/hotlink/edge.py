@@ -1,12 +1,12 @@
-"""The edge's side of the hot link: sends waiting calls as one frame, and finds its owner again after a break.
+"""Sends waiting calls to an owner as one frame, and finds the owner again after a break: the edge of the hot link.
 
-Implements: design, section 2 (coalesced frames, few in flight of each kind; a broken link is made again, and what is
-unanswered is sent again). Every request must be idempotent by its own operation id: after a break, or when the
-owner could not say, it is sent again. The owner's side is owner.py.
+Implements: design, section 2 (coalesced frames, few in flight of each kind; after a break the link connects again, and
+sends unanswered requests again). Every request must be idempotent by its own operation id, because it is sent again
+after a break, and when the owner did not know the outcome. owner.py is the other end.
 
-Calls of one turn of the loop wait for one flush at its end, which writes the frames of all kinds at once.
+Calls of one turn of the event loop wait for one flush at its end, which writes the frames of all kinds at once.
 
-What happens when full: while the transport's buffer is full, or two frames of a kind with at least FEW_CALLS calls are
+When full: while the transport's buffer is full, or two frames of a kind with at least FEW_CALLS calls are
 in flight, calls wait on their lane; from UNANSWERED_MAX on, new work is refused.
 """
 
@@ -25,19 +25,19 @@ from actors.hotlink.owner import GONE_SECONDS
 
 logger = logging.getLogger(__name__)
 
-FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one being worked on, one on the wire. More frames would only be smaller ones.
-# While fewer calls of a kind are in flight, the next frame leaves whatever the number of frames. A frame of settles
-# flies until its group is durable, and the group waits for calls that are under way (accounts/commits.py): they would
-# miss it if they waited here.
+FRAMES_IN_FLIGHT_MAX = 2  # Of one kind: one at work, one on the wire. More frames would only be smaller.
+# While fewer calls of a kind are in flight, the next frame leaves whatever the number of frames. A frame of settles is
+# answered when its group is durable, and the group waits for calls in flight (accounts/commits.py): calls that waited
+# here would miss the group.
 FEW_CALLS = 16
-FRAME_ITEMS_MAX = 1_024  # Keeps a frame well under FRAME_BYTES_MAX and an owner's turn short.
-UNANSWERED_MAX = 20_000  # Per link. Beyond it calls are refused at once (LinkFull), which the door turns into 503.
+FRAME_ITEMS_MAX = 1_024  # Keeps a frame well under FRAME_BYTES_MAX, and the owner's turn short.
+UNANSWERED_MAX = 20_000  # Per link. More calls are refused at once (LinkFull), and the gateway answers 503.
 _SWEEP_SECONDS = 0.25
 _CONNECT_SECONDS = 2.0
-_RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # Local network: an owner is back within seconds or not at all.
+_RECONNECT_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)  # On a local network an owner is back within seconds, or never.
 _AGAIN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
-# An owner gives an edge up GONE_SECONDS after it lost the last connection of it. A frame that was answered reached the
-# owner on a connection that stood, and no earlier than it was sent. The last second is left for the edge to act in.
+# An owner gives an edge up GONE_SECONDS after it lost the last connection of the edge. An answered frame reached the
+# owner on a standing connection, and not before it was sent. The last second is left for the edge to act.
 _HEARD_SECONDS = GONE_SECONDS - 1.0
 
 
@@ -46,11 +46,11 @@ class LinkFull(Exception):
 
 
 class LinkTimeout(Exception):
-    """No answer within the caller's time; whether the request was carried out is not known."""
+    """No answer within the caller's timeout. The request may have been carried out."""
 
 
 class LinkGivenUp(Exception):
-    """The owner has given up the edge that this request is of; nothing was done."""
+    """The owner has given up the edge of this request, and did nothing."""
 
 
 class _Call:
@@ -71,7 +71,9 @@ class _Lane:
     def __init__(self, kind: MessageKind) -> None:
         self.number, self.decoder = kind.number, kind.answer_decoder()
         self.waiting: list[_Call] = []
-        self.frames: dict[int, tuple[float, int]] = {}  # Those in flight: when each was sent, and its calls.
+        self.frames: dict[
+            int, tuple[float, int]
+        ] = {}  # Frames in flight: the time of sending, and the number of calls.
         self.in_flight = 0  # Calls in these frames.
 
     def may_send(self) -> bool:
@@ -82,15 +84,14 @@ class _Lane:
         self.in_flight += calls
 
     def acknowledged(self, frame: int) -> float:
-        """When this frame was sent; for one of an earlier connection: never."""
+        """Return when this frame was sent; -inf for a frame of an earlier connection."""
         sent_at, calls = self.frames.pop(frame, (-math.inf, 0))
         self.in_flight -= calls
         return sent_at
 
 
 class Link:
-    """One edge's connection to one owner. `resolve` gives the owner's current (host, port); it is asked again after
-    every break, so that a restarted owner is found wherever it now lives."""
+    """One edge's connection to one owner. `resolve` returns the owner's (host, port) after each break."""
 
     def __init__(
         self,
@@ -102,14 +103,14 @@ class Link:
     ) -> None:
         self.secret, self.peer, self._resolve = secret, peer, resolve
         self._monotonic = (clock or SystemClock()).monotonic
-        self.heard_until = 0.0  # Monotonic time; until then the owner cannot have given this edge up.
+        self.heard_until = 0.0  # Monotonic time. Until then the owner cannot have given this edge up.
         self.on_given_up: Callable[[], None] | None = None  # Must call start_over at once.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
         self._sequence = self._frame = 0
-        self._connection: _Connection | None = None  # None unless it stands.
+        self._connection: _Connection | None = None  # None: no connection stands.
         self._flush_is_due = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # Kept, since asking for it costs a system call.
+        self._loop: asyncio.AbstractEventLoop | None = None  # Kept because asyncio finds it by a system call.
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -133,7 +134,7 @@ class Link:
         return len(self._calls)
 
     def start_over(self, peer: bytes) -> None:
-        """Go on under another name. What is unanswered is sent again, on a new connection."""
+        """Continue under another name, on a new connection; unanswered requests are sent again."""
         self.peer, self.heard_until = peer, 0.0
         if self._connection is not None:
             self._connection.drop("this edge starts over under another name")
@@ -175,7 +176,7 @@ class Link:
             for lane in self._lanes.values():
                 while lane.waiting and lane.may_send():
                     frames.append(self._next_frame(lane))
-        except Exception:  # A bug: everything unanswered goes again on the next connection.
+        except Exception:  # A bug. The next connection carries all unanswered requests again.
             logger.exception("hot link: a frame cannot be made")
             connection.drop("a frame cannot be made")
         if frames:
@@ -221,7 +222,7 @@ class Link:
                 call.future.set_result(reply)
 
     def _ask_again(self, call: _Call) -> None:
-        """The owner could not say (its commit failed): the same request again, a little later each time."""
+        """Send the same request again after a pause: the owner did not know the outcome, as its commit failed."""
         pause_seconds = _AGAIN_SECONDS[min(call.again, len(_AGAIN_SECONDS) - 1)]
         call.again += 1
         call.pauses = True
@@ -230,8 +231,8 @@ class Link:
     def _queue_again(self, call: _Call) -> None:
         """End the pause, unless a break has ended it and the call was sent on the next connection.
 
-        Do not send a request a second time while its first copy is unanswered: the second could leave after the answer
-        to the first was delivered, and the owner would take that answer for undelivered.
+        Do not send a request a second time while its first copy is unanswered: the second copy could leave after the
+        answer to the first was delivered, and the owner would record that answer as undelivered.
         """
         if call.sequence in self._calls and call.pauses:
             call.waits, call.pauses = True, False
@@ -245,7 +246,7 @@ class Link:
         self.flush()
 
     def lost(self, connection: "_Connection") -> None:
-        """After a break all unanswered calls wait to be sent again, oldest first."""
+        """Queue all unanswered calls again after a break, oldest first."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -263,7 +264,7 @@ class Link:
                     attempt = 0
             except (OSError, TimeoutError) as error:
                 logger.info("hot link down: %s", error)
-            except Exception:  # A bug: tried again, as every call depends on it.
+            except Exception:  # A bug. Try again, because every call depends on the connection.
                 logger.exception("hot link down")
             await asyncio.sleep(_RECONNECT_SECONDS[min(attempt, len(_RECONNECT_SECONDS) - 1)])
             attempt += 1
@@ -301,7 +302,7 @@ class _Connection(FrameConnection):
     def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, max(NONCE_BYTES, OWNER_PROOF_BYTES))
         self._link = link
-        self._transcript: Transcript | None = None  # There once the owner has sent its nonce.
+        self._transcript: Transcript | None = None  # Set when the owner has sent its nonce.
         self.stood = False
 
     def greeted(self, frame: bytes) -> None:
@@ -322,7 +323,7 @@ class _Connection(FrameConnection):
         self._link.take_answer(frame)
 
     def read(self) -> None:
-        """Callers wake by themselves, and a flush for the calls that waited is due already."""
+        """Do nothing: futures wake the callers, and take_answer has scheduled the flush."""
 
     def lost(self) -> None:
         self._link.lost(self)

@@ -1,16 +1,16 @@
-"""Frames over TCP, which both ends of a hot link are made of: cutting, joining, tagging, noticing that a peer is dead.
+"""Cuts, joins and tags frames over TCP for both ends of a hot link, and notices that a peer is dead.
 
 Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
-bytes: first a greeting (handshake.py), then contents that each end with a tag. A frame of nothing but its tag
-says that its sender lives. Not here: what is in a frame (messages.py), and when to connect (edge.py).
+bytes: first a greeting (handshake.py), then contents that each end with a tag. A frame with only a tag
+is a heartbeat. messages.py defines the contents of frames; edge.py decides when to connect.
 
 A tag is a keyed BLAKE2b over all that this end has sent on this connection since the greeting. So a frame that was
 changed, repeated, left out, moved, sent back to its sender or taken from another connection ends the connection before
-it is looked at.
+it is decoded.
 
-Not WebSocket, which this was: masks, pings, queues and tasks of a library for strangers cost more than the calls that
-they carried. CPU per call (hold, settle and notice of delivery; two processes of one machine, alternating runs, uvloop,
-which Ray's actors run on) with the `websockets` library, and over bare frames:
+WebSocket was replaced: the masks, pings, queues and tasks of its library took more CPU than the calls. CPU per call
+(hold, settle and notice of delivery; two processes of one machine, alternating runs, uvloop, which Ray's actors run on)
+with the `websockets` library, and over bare frames:
 
 | calls at once | edge, us | owner, us |
 |---|---|---|
@@ -18,15 +18,15 @@ which Ray's actors run on) with the `websockets` library, and over bare frames:
 | 8 | 87, now 47 | 64, now 31 |
 | 128 | 31, now 19 | 9.8, now 5.8 |
 
-Half of what is left at one call at once is two writes to the socket on each side, and what they wake.
+At one call at once, half of the rest is two writes to the socket on each side, and the wake-ups that they cause.
 
-What tags cost, measured in the same way on a quicker machine (best of twenty runs each, edge and owner together, us a
+The CPU of tags, measured in the same way on a faster machine (best of twenty runs each, edge and owner together, us a
 call): 67.9 without and 73.1 with them at one call at once, 15.3 and 17.5 at 8, 7.8 and 8.4 at 128. That is 0.7 us for a
 frame at either end, and at most 1 % of a call's CPU in the whole product. AES-GCM, which would hide the contents too,
-cost 35 us a call at one at once.
+took 35 us a call at one call at once.
 
-What happens when full: the transport keeps what a socket does not take. From OUTBOX_BYTES_MAX on a connection is
-`full`, and its user stops making more until it is not; frames that had to be written meanwhile are kept beside that.
+When full: the transport buffers bytes that the socket does not take. From OUTBOX_BYTES_MAX on, a connection is `full`,
+and its user writes no new frames until it is not; frames that had to be written meanwhile are buffered too.
 """
 
 import asyncio
@@ -47,25 +47,23 @@ SILENT_BEATS_MAX = 4  # A peer that sends nothing for so many beats counts as de
 TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
-_SIGN_OF_LIFE = b""  # A content that no message has.
+_HEARTBEAT = b""  # No message has this content.
 
 
 class FrameTooLong(Exception):
-    """The peer announces more than it may send now."""
+    """The peer announces a longer frame than it may send now."""
 
 
 class Splitter:
-    """Cuts a stream of bytes into frames, in time linear in its length, wherever the network has cut it."""
+    """Cuts a stream of bytes into frames, in time linear in its length, whatever its pieces are."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max  # May change between two frames.
         self._kept = bytearray()  # The beginning of a frame.
-        self._wanted = (
-            _LENGTH.size
-        )  # Nothing is parsed before so many are kept, or a long frame would be parsed with each part.
+        self._wanted = _LENGTH.size  # Parse only when so many bytes are kept, so that a long frame is parsed once.
 
     def feed(self, data: bytes) -> Iterable[bytes]:
-        """The frames that are whole with this data. The caller takes all of them, or stops using this splitter."""
+        """Return the frames that this data completes. The caller takes all of them, or stops using this splitter."""
         if not self._kept and len(data) >= _LENGTH.size:
             length = _LENGTH.unpack_from(data)[0]
             if len(data) == length + _LENGTH.size and length <= self.frame_bytes_max:
@@ -100,7 +98,7 @@ def framed(content: bytes) -> bytes:
 
 
 class FrameConnection(asyncio.Protocol, ABC):
-    """One end of a connection. A subclass says what to do with frames, and calls `stand` once the greeting is over."""
+    """One end of a connection. A subclass handles frames, and calls `stand` after the greeting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, greeting_bytes_max: int) -> None:
         self.loop = loop
@@ -120,14 +118,14 @@ class FrameConnection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def read(self) -> None:
-        """Called when all frames of one read have been taken."""
+        """Finish one read, after all of its frames were taken."""
 
     @abstractmethod
     def lost(self) -> None:
-        """Called when the connection has ended."""
+        """Clean up after the connection has ended."""
 
     def stand(self, sending_key: bytes, receiving_key: bytes) -> None:
-        """The greeting is over: from here on each frame of either end has a tag."""
+        """End the greeting: from now on each frame of either end has a tag."""
         self._sent = hashlib.blake2b(key=sending_key, digest_size=TAG_BYTES)
         self._received = hashlib.blake2b(key=receiving_key, digest_size=TAG_BYTES)
         self.standing = True
@@ -180,7 +178,7 @@ class FrameConnection(asyncio.Protocol, ABC):
                     self._received.update(_LENGTH.pack(len(frame)) + content)
                     if not compare_digest(self._received.digest(), frame[-TAG_BYTES:]):
                         self.drop("a frame is not the next one of the peer that proved itself")
-                    elif content:  # Else a sign of life.
+                    elif content:  # An empty content is a heartbeat.
                         self.taken(content)
                 else:
                     self.greeted(frame)
@@ -206,10 +204,10 @@ class FrameConnection(asyncio.Protocol, ABC):
         self.lost()
 
     def _beat(self) -> None:
-        """Send a sign of life, and drop a peer that has been silent for too long.
+        """Send a heartbeat, and drop a peer that has been silent for too long.
 
-        Beats are counted, not seconds, so that a process that itself was stopped does not take its peers for dead. A
-        peer that takes no answers is not read from, so it counts as silent too.
+        This counts beats, not seconds, so that a process that was stopped itself does not drop its peers. A peer that
+        does not read its answers is not read from, so it counts as silent too.
         """
         if not self.standing:
             self.drop("no greeting in time")
@@ -219,4 +217,4 @@ class FrameConnection(asyncio.Protocol, ABC):
             self._silent_beats += 1
             self._timer = self.loop.call_later(BEAT_SECONDS, self._beat)
             if not self.full:
-                self.write([_SIGN_OF_LIFE])
+                self.write([_HEARTBEAT])

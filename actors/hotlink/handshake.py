@@ -1,25 +1,24 @@
-"""How the two ends of a hot link prove to each other that they know the secret of the cluster.
+"""Proves to each end of a hot link that the other end knows the secret of the cluster.
 
 Implements: design, section 2 (the link's first frames prove a secret of the cluster), in both directions.
-Pure: nonces arrive as arguments. Who sends when is owner.py and edge.py.
+Pure: nonces arrive as arguments. owner.py and edge.py send the frames.
 
     owner -> edge   OWNER_NONCE_BYTES, fresh for this connection
     edge -> owner   its name (PEER_BYTES), its nonce, and MAC("edge", owner's nonce, its nonce, its name)
     owner -> edge   MAC("owner", the same)
 
-The MAC is HMAC-SHA-256 under the secret, which itself is never sent. A proof that was overheard is worth nothing on
-another connection, as both nonces are in it; one end's proof sent back is not the other's, as the role is in it; and
-whoever connects to an owner learns nothing made of the secret before it has proven that it knows it. An edge sends no
-request before the owner's proof has come.
+The MAC is HMAC-SHA-256 under the secret, which is never sent. A recorded proof is useless on another connection,
+because it covers both nonces. A proof sent back to its sender is invalid, because it covers the role. An owner sends
+nothing derived from the secret before the edge has proven that it knows the secret. An edge sends no request before the
+owner's proof has arrived.
 
-Why frames are tagged afterwards (frames.py), though the network is private: proofs alone would not keep out a
-relay. An attacker on that network who takes over an owner's address, or stands between, could pass the greeting on
-unchanged and then speak in both directions: hold and settle on any account without any credential, or tell an edge that
-calls are paid. The keys of the tags are made of the secret and of this connection's nonces, so a relay that does not
-know the secret can only pass frames on, or end the connection. Contents are not hidden: somebody who can read the
-network sees public keys, hashes of API keys and session tokens, method names and balances, none of which opens a door.
-The secret should have at least 128 bits of chance, as a proof that was overheard lets its holder try guesses at home;
-the launcher makes one of 256.
+Frames are tagged after the greeting (frames.py), because proofs alone do not keep out a relay. An attacker on the
+private network who takes over an owner's address could forward the greeting unchanged and then send frames in both
+directions: hold and settle on any account without a credential, or tell an edge that calls are paid. The keys of the
+tags are derived from the secret and the nonces of the connection, so a relay without the secret can only forward frames
+or end the connection. Contents are not encrypted: a reader of the network sees public keys, hashes of API keys and
+session tokens, method names and balances, none of which gives access. The secret should have at least 128 random bits,
+because a recorded proof allows guesses offline; the launcher makes 256.
 """
 
 import hmac
@@ -29,11 +28,11 @@ PEER_BYTES = 8
 _MAC_BYTES = 32
 EDGE_PROOF_BYTES = PEER_BYTES + NONCE_BYTES + _MAC_BYTES
 OWNER_PROOF_BYTES = _MAC_BYTES
-_EDGE, _OWNER = b"edge ", b"owner"  # Of one length, as all parts are: no two transcripts have the same bytes.
+_EDGE, _OWNER = b"edge ", b"owner"  # Each part has a fixed length, so no two transcripts have the same bytes.
 
 
 class Transcript:
-    """What both ends have said on one connection; each proof is over all of it."""
+    """The greeting of one connection; each proof covers all of it."""
 
     __slots__ = ("_said", "_secret", "edge_nonce", "peer")
 
@@ -43,11 +42,11 @@ class Transcript:
         self._said = owner_nonce + edge_nonce + peer
 
     def edge_proof(self) -> bytes:
-        """The frame with which the edge answers the owner's nonce."""
+        """Build the frame with which the edge answers the owner's nonce."""
         return self.peer + self.edge_nonce + self._mac(_EDGE)
 
     def owner_proof(self) -> bytes:
-        """The frame with which the owner answers the edge's proof."""
+        """Build the frame with which the owner answers the edge's proof."""
         return self._mac(_OWNER)
 
     def is_edge_proof(self, frame: bytes) -> bool:
@@ -57,11 +56,11 @@ class Transcript:
         return hmac.compare_digest(frame, self.owner_proof())
 
     def edge_key(self) -> bytes:
-        """Seals the frames that the edge sends on this connection (32 bytes)."""
+        """Derive the key for the tags of the edge's frames on this connection (32 bytes)."""
         return self._mac(b"edge's frames")
 
     def owner_key(self) -> bytes:
-        """Seals the frames that the owner sends on this connection."""
+        """Derive the key for the tags of the owner's frames on this connection."""
         return self._mac(b"owner's frames")
 
     def _mac(self, role: bytes) -> bytes:
@@ -69,7 +68,7 @@ class Transcript:
 
 
 def transcript_of(secret: bytes, owner_nonce: bytes, edge_frame: bytes) -> Transcript | None:
-    """The owner's view: the nonce that it sent, and the edge's frame, which is not checked yet. None: a bad length."""
+    """Make the owner's transcript from its nonce and the edge's frame, still unchecked. None: a bad length."""
     if len(edge_frame) != EDGE_PROOF_BYTES:
         return None
     edge_nonce = edge_frame[PEER_BYTES : PEER_BYTES + NONCE_BYTES]

@@ -1,8 +1,8 @@
-"""What travels between an edge and an owner: kinds of requests, and the words that may stand in place of a reply.
+"""Defines the messages between an edge and an owner: kinds of requests, and marks in place of a reply.
 
 Implements: design, section 2 (coalesced frames). A message is one byte of kind and MessagePack
 `[frame, [[sequence, item], ...]]`. An answer has the same form with replies for items, in the order in which they
-become ready; there `frame` acknowledges that frame, or is 0. No rule of any context may live here.
+become ready; its `frame` acknowledges that frame, or is 0. No rule of any context may live here.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ import msgspec
 _KINDS = tuple(bytes((number,)) for number in range(256))
 _encode = msgspec.msgpack.Encoder().encode
 
-# On the wire in place of a reply. UNKNOWN: not known, ask again. FAILED: a fault of the owner's; asking again would
-# only fail again, and would hold up everything else of this edge. START_OVER: the owner has given up the edge of this
-# request, and the edge must go on under another name. OF_THE_EDGE is a sequence number that no request has: with it
+# Marks on the wire in place of a reply. UNKNOWN: the owner does not know the outcome; ask again. FAILED: a bug of the
+# owner; a second request would fail too, and would delay other requests of the edge. START_OVER: the owner has given up
+# the edge, which must continue under another name. OF_THE_EDGE is a sequence number that no request has; with it,
 # START_OVER concerns the edge of the connection.
 UNKNOWN, FAILED, START_OVER = None, False, True
 OF_THE_EDGE = 0
 
 
 class AskAgain(Exception):
-    """Raised by a handler that cannot say at the moment: the edge asks again, a little later each time."""
+    """A handler cannot answer at the moment: the edge asks again, a little later each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageKind:
-    """One sort of request. Numbers are the wire's; they must never be reused for another meaning."""
+    """One kind of request. Its number is on the wire, and must never be reused for another meaning."""
 
     number: int
     request_type: Any
@@ -41,7 +41,7 @@ class MessageKind:
 
 
 def message(kind: int, content: Any) -> bytes:
-    """The bytes of a message; content: (frame, [(sequence, item), ...])."""
+    """Encode a message. content: (frame, [(sequence, item), ...])."""
     return _KINDS[kind] + _encode(content)
 
 

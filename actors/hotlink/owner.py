@@ -1,17 +1,17 @@
-"""The owner's side of the hot link: listens for edges, and writes all answers that are ready at once.
+"""Listens for edges, and writes all ready answers at once: the owner's end of the hot link.
 
 Implements: design, section 2 (never one actor call per request; coalesced frames; the first frames prove a secret of
-the cluster). Generic: knows kinds, sequence numbers and futures; no rule of any context may live here. Requests may
-come twice, so they must be idempotent, each by its own operation id.
+the cluster). Generic: it knows kinds, sequence numbers and futures; no rule of any context may live here. A request may
+arrive twice, so it must be idempotent by its own operation id.
 
-The edge's proof also names it. When all connections of an edge have been gone for a while, `on_gone` is told: that edge
-is given up, and the customers whose calls it carried can be made whole. An edge that was only cut off may come back.
-`is_given_up` says whether it has been given up meanwhile; then the first message to it, before any answer, tells it to
-start over under another name. So an edge that gets an answer on a connection has not been given up before, and will
-not be for as long as that connection stands and GONE_SECONDS longer.
+The edge's proof also names the edge. When all connections of an edge have been gone for GONE_SECONDS, `on_gone` is
+called: the edge is given up, and the customers of its calls can be refunded. An edge that was only cut off may come
+back. If `is_given_up` says that it was given up meanwhile, the first message to it, before any answer, tells it to
+start over under another name. So an edge that gets an answer on a connection was not given up before, and will not be
+while that connection stands and GONE_SECONDS longer.
 
-What happens when full: an owner that cannot get rid of its answers reads no further frames until it can. Frames that it
-has read already are still answered; they are bounded by what an edge may leave unanswered (edge.py).
+When full: an owner that cannot write its answers reads no further frames until it can. Frames that it has read are
+still answered; UNANSWERED_MAX of the edge bounds their number (edge.py).
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from actors.hotlink.messages import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, As
 
 logger = logging.getLogger(__name__)
 
-UNPROVEN_MAX = 64  # Connections that have not proven themselves; each has BEAT_SECONDS for it.
+UNPROVEN_MAX = 64  # Connections without a proof so far; each has BEAT_SECONDS to send it.
 GONE_SECONDS = 5.0  # An edge whose network failed is back sooner (edge.py); a killed one does not come back.
 
 
-# A handler returns for each item: the reply; (reply, future), where the reply is sent once the future is done; or an
+# For each item, a handler returns the reply; or (reply, future), and the reply is sent when the future is done; or an
 # awaitable of the reply.
 Handled = Any
 FrameHandler = Callable[[list[Any]], list[Handled]]
@@ -48,14 +48,14 @@ class _Unknown(msgspec.Struct, frozen=True):
 
 
 class StartOver(msgspec.Struct, frozen=True):
-    """What a handler gives for a request of an edge that the owner has given up."""
+    """The result of a handler for a request of an edge that the owner has given up."""
 
 
 _MARKS: dict[type, bool | None] = {_Failed: FAILED, _Unknown: UNKNOWN, StartOver: START_OVER}
 
 
 def each(handle: Callable[[Any], Handled]) -> FrameHandler:
-    """A frame handler from one for a single item; an item that raises fails alone."""
+    """Make a frame handler from a handler of single items; an item that raises fails alone."""
 
     def handle_frame(items: list[Any]) -> list[Handled]:
         results: list[Handled] = []
@@ -88,18 +88,20 @@ class LinkServer:
         self.handlers = {kind.number: (handler, kind.frame_decoder()) for kind, handler in handlers.items()}
         self._connections: set[_Session] = set()  # Proven or not.
         self._unproven: dict[_Session, None] = {}  # Oldest first.
-        self._sessions: Counter[bytes] = Counter()  # How many proven connections each peer has.
-        self._absent: dict[bytes, asyncio.TimerHandle] = {}  # Peers without any; the timer is cancelled on return.
+        self._sessions: Counter[bytes] = Counter()  # The number of proven connections of each peer.
+        self._absent: dict[
+            bytes, asyncio.TimerHandle
+        ] = {}  # Peers without a connection; the timer is cancelled when one returns.
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int = 0) -> int:
-        """Listen; gives the port (chosen by the system when 0)."""
+        """Listen, and return the port (the system chooses one for 0)."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Session(self, loop), host, port)
         return int(next(iter(self._server.sockets)).getsockname()[1])
 
     async def stop(self) -> None:
-        """End all connections, as if this process had ended; `on_gone` is not called any more."""
+        """End all connections, as if this process had ended; `on_gone` is not called again."""
         if self._server is not None:
             self._server.close()
             while self._connections:
@@ -112,8 +114,8 @@ class LinkServer:
         self._absent.clear()
 
     def made(self, session: "_Session") -> None:
-        """Keep the connection. Beyond UNPROVEN_MAX the oldest unproven one is dropped: an edge proves itself within
-        milliseconds, so that one is none."""
+        """Keep the connection. Beyond UNPROVEN_MAX, drop the oldest unproven one, which is no edge: edges need only
+        milliseconds for their proof."""
         self._connections.add(session)
         self._unproven[session] = None
         if len(self._unproven) > UNPROVEN_MAX:
@@ -145,14 +147,14 @@ class LinkServer:
 
 
 class _Session(FrameConnection):
-    """One connection of an edge. All answers that become ready in one turn leave in one write."""
+    """One connection of an edge. All answers of one turn of the event loop leave in one write."""
 
     def __init__(self, server: LinkServer, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, EDGE_PROOF_BYTES)
         self._server = server
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self.peer: bytes | None = None  # None until the edge has proven itself.
-        self._ready: list[bytes] = []  # Messages to be written with the next flush.
+        self._ready: list[bytes] = []  # Messages for the next flush.
         self._flush_is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -239,7 +241,7 @@ class _Session(FrameConnection):
         self, future: "asyncio.Future[None]", number: int, frame_number: int, replies: list[tuple[int, Any]]
     ) -> None:
         def done(finished: "asyncio.Future[None]") -> None:
-            # After a failed commit the edge asks again, and the ledger tells by operation id what was written.
+            # After a failed commit the edge asks again, and the ledger finds written entries by operation id.
             failed = finished.cancelled() or finished.exception() is not None
             if self.standing:
                 told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
@@ -259,7 +261,7 @@ class _Session(FrameConnection):
             raise
         except AskAgain:
             reply = UNKNOWN
-        except Exception:  # The edge must learn that this one item failed, whatever the reason.
+        except Exception:  # The edge must learn that this item failed, whatever the reason.
             logger.exception("hot link: a request failed")
             reply = FAILED
         self._answer(number, 0, [(sequence, reply)])
