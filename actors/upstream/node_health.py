@@ -59,13 +59,9 @@ class NodeScore:
         """Return the score after this probe. Values that a failed probe lacks stay as they were."""
         if not probe.answered:
             return replace(self, failures_in_a_row=self.failures_in_a_row + 1, successes_in_a_row=0, last=probe)
-        latency_ms = self.latency_ms
-        if probe.latency_ms is not None:
-            latency_ms = (
-                probe.latency_ms
-                if latency_ms is None
-                else (latency_ms * (_LATENCY_WEIGHT - 1) + probe.latency_ms) // _LATENCY_WEIGHT
-            )
+        latency_ms = self.latency_ms if probe.latency_ms is None else probe.latency_ms
+        if latency_ms is not None and self.latency_ms is not None:
+            latency_ms = (self.latency_ms * (_LATENCY_WEIGHT - 1) + latency_ms) // _LATENCY_WEIGHT
         best_slot, below_best = self._best_after(probe.slot)
         return replace(
             self,

@@ -37,7 +37,7 @@ class NodePool:
         lane = lane_of(method)
         if lane is Lane.SEND:
             return self._send(method, params, timeout_ms)
-        return self._read(_PooledRead(self, method, params, timeout_ms, lane))
+        return self._read(_PooledRead(method, params, timeout_ms, lane))
 
     async def _send(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         min_slot = min_slot_of(params)
@@ -57,7 +57,7 @@ class NodePool:
 
     async def _read(self, read: "_PooledRead") -> NodeAnswer:
         self.hedges.read_began()
-        answer = await self.ask_from(read.next_node(State.FAILING), read, State.FAILING)
+        answer = await self.ask_from(self.next_node(read, State.FAILING), read, State.FAILING)
         return answer if read.is_answered_by(answer) else read.second_best or answer
 
     async def ask_from(self, index: int | None, read: "_PooledRead", worst: State) -> NodeAnswer:
@@ -67,7 +67,7 @@ class NodePool:
             answer = await self._ask_watched(index, read)
             if read.is_answered_by(answer) or self._remaining_ms(read.give_up_at) <= 0:
                 break
-            index = read.next_node(worst)
+            index = self.next_node(read, worst)
         return answer
 
     async def _ask_watched(self, index: int, read: "_PooledRead") -> NodeAnswer:
@@ -110,8 +110,12 @@ class NodePool:
         breaker.ended(ticket, good, int(now * 1000))
         return answer
 
-    def choose(self, read: "_PooledRead", worst: State) -> int | None:
-        return self._selection.choose(read.lane, read.of_history, self._now_ms(), read.tried, read.min_slot, worst)
+    def next_node(self, read: "_PooledRead", worst: State) -> int | None:
+        choose = self._selection.choose
+        index = choose(read.lane, read.of_history, self._now_ms(), read.tried, read.min_slot, worst)
+        if index is not None:
+            read.tried.append(index)
+        return index
 
     def is_failing(self, index: int, lane: Lane) -> bool:
         return self._selection.state(index, lane, self._now_ms()) is State.FAILING
@@ -126,13 +130,9 @@ class NodePool:
 class _PooledRead:
     """One read, and the nodes that it was sent to."""
 
-    __slots__ = (
-        *("lane", "method", "params", "of_history", "min_slot"),
-        *("began", "give_up_at", "tried", "second_best", "_pool"),
-    )
+    __slots__ = ("began", "give_up_at", "lane", "method", "min_slot", "of_history", "params", "second_best", "tried")
 
-    def __init__(self, pool: NodePool, method: str, params: bytes, timeout_ms: int, lane: Lane) -> None:
-        self._pool = pool
+    def __init__(self, method: str, params: bytes, timeout_ms: int, lane: Lane) -> None:
         self.method, self.params, self.lane = method, params, lane
         self.of_history = is_of_history(method)
         self.min_slot = min_slot_of(params)
@@ -140,12 +140,6 @@ class _PooledRead:
         self.give_up_at = self.began + timeout_ms / 1000
         self.tried: list[int] = []
         self.second_best: NodeAnswer | None = None  # An error of a node that is behind or busy.
-
-    def next_node(self, worst: State) -> int | None:
-        index = self._pool.choose(self, worst)
-        if index is not None:
-            self.tried.append(index)
-        return index
 
     def is_answered_by(self, answer: NodeAnswer) -> bool:
         """Return whether no other node needs to be asked."""
@@ -208,7 +202,7 @@ class _Hedge:
         waited = self._loop.time() - read.began
         worst = State.BEHIND if waited >= _BEHIND_AFTER_SECONDS else State.WELL
         is_failing = self._pool.is_failing(self._index, read.lane)
-        index = read.next_node(worst) if is_failing or hedges.affords() else None
+        index = self._pool.next_node(read, worst) if is_failing or hedges.affords() else None
         if index is not None:
             if not is_failing:
                 hedges.take()
