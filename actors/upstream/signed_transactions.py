@@ -1,11 +1,11 @@
-"""Transactions that are complete: every signature that the header asks for is there, and is true.
+"""Decodes transactions that are complete: every signature that the header requires is present and valid.
 
 Implements: interface specification, sendSmartTransaction (a corrupt or missing signature is -32602, free) and "Limits"
 (1,232 bytes, 4,096 for v1); a node with skipPreflight passes such a transaction on, and it never lands.
-Pure. Not here: whether the blockhash is still good, and whether the transaction would succeed.
+Pure. This module does not check the blockhash, and does not predict whether a transaction succeeds.
 
-solders checks the signatures that it finds, so it passes a transaction that has fewer than its header asks for. They
-are counted here first.
+solders verifies only the signatures that are present, so it accepts a transaction with fewer than its header requires.
+Therefore this module counts them first.
 """
 
 from collections.abc import Collection
@@ -22,10 +22,10 @@ _ADVANCE_NONCE = b"\x04\x00\x00\x00"  # Number of the system program's instructi
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """signature: the fee payer's, which names the transaction on the chain.
+    """A complete transaction. signature: of the fee payer; it identifies the transaction on the chain.
 
-    nonce_account: of a transaction with a durable nonce, which does not expire with its blockhash; None for others.
-    writable: accounts that it names itself and locks for writing; those of lookup tables are not among them.
+    nonce_account: only for a transaction with a durable nonce, which does not expire with its blockhash.
+    writable: accounts that the transaction names itself and locks for writing, without accounts of lookup tables.
     """
 
     raw: bytes
@@ -35,14 +35,14 @@ class SignedTransaction:
     writable: frozenset[str]
 
     def writes_one_of(self, accounts: Collection[str]) -> bool:
-        """Whether one of these accounts can gain by it; a tip account must be named outside lookup tables."""
+        """Return whether it can pay one of these accounts; a tip account must be named outside lookup tables."""
         return not self.writable.isdisjoint(accounts)
 
 
 def decode_signed(text: str, encoding: str | None) -> SignedTransaction:
-    """Raises TransactionRefused. encoding None: whichever of base64 and base58 gives a complete transaction.
+    """Decode a complete transaction. Raises TransactionRefused. encoding None: try base64, then base58.
 
-    The two alphabets overlap, so a text may be valid in both; only one of its two readings can be signed.
+    The two alphabets overlap, so a text may be valid in both; only one of the two results can be signed.
     """
     if encoding is not None:
         return signed_transaction(decode_transaction(text, encoding))
@@ -57,7 +57,7 @@ def decode_signed(text: str, encoding: str | None) -> SignedTransaction:
 
 
 def signed_transaction(raw: bytes) -> SignedTransaction:
-    """Raises TransactionRefused unless these bytes are exactly one transaction that all its signers have signed."""
+    """Parse wire bytes. Raises TransactionRefused unless they are exactly one transaction, signed by all signers."""
     transaction = whole_transaction(raw)
     message, signatures = transaction.message, transaction.signatures
     needed = message.header.num_required_signatures
@@ -79,7 +79,7 @@ def signed_transaction(raw: bytes) -> SignedTransaction:
 
 
 def _nonce_account(transaction: VersionedTransaction) -> str | None:
-    """The account that the first instruction advances, as the runtime finds it."""
+    """Return the nonce account that the first instruction advances, as the runtime finds it."""
     message = transaction.message
     if not message.instructions:
         return None
