@@ -32,7 +32,7 @@ NAMES = b"x-front-names"
 # Headers of a connection rather than of a request: HAProxy writes its own.
 HOP = {"connection", "proxy-connection", "keep-alive", "upgrade", "http2-settings", "te"}
 HOP |= {"transfer-encoding", "content-length"}
-_QUIET_SECONDS = 0.02
+QUIET_SECONDS = 0.02
 
 
 class Echo:
@@ -194,7 +194,9 @@ async def _read_answer(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(int(length.partition(b":")[2]))
 
 
-async def speak(port: int, pieces: Sequence[bytes]) -> tuple[bytes, asyncio.StreamWriter]:
+async def speak(
+    port: int, pieces: Sequence[bytes], quiet_seconds: float = QUIET_SECONDS
+) -> tuple[bytes, asyncio.StreamWriter]:
     """All that comes back until nothing more does; the connection is left open."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     said = b""
@@ -205,7 +207,7 @@ async def speak(port: int, pieces: Sequence[bytes]) -> tuple[bytes, asyncio.Stre
             writer.write(piece)
             await writer.drain()
     with contextlib.suppress(ConnectionError, TimeoutError):
-        while more := await asyncio.wait_for(reader.read(65_536), _QUIET_SECONDS):
+        while more := await asyncio.wait_for(reader.read(65_536), quiet_seconds):
             said += more
     return said, writer
 
