@@ -42,17 +42,22 @@ class SendChain:
     async def slot(self) -> int | None:
         """At processed commitment."""
         found = await self._ask("getSlot", [{"commitment": "processed"}])
-        return found if isinstance(found, int) else None
+        return found if _is_count(found) else None
 
     async def present(self, blockhash: bytes) -> Present | None:
-        """A single node may lag; then it does not know the blockhash, and says so."""
+        """A single node may lag; then it does not know the blockhash, and says so. The two answers may come from two
+        nodes: a blockhash that one of them knows may be newer than the block of the other, by a block for each slot."""
         processed = {"commitment": "processed"}
         known = self._ask("isBlockhashValid", [base58_text(blockhash), processed])
         info, validity = await asyncio.gather(self._ask("getEpochInfo", [processed]), known)
         try:
-            return Present(int(info["absoluteSlot"]), int(info["blockHeight"]), validity["value"] is True)
-        except (TypeError, KeyError, ValueError):
+            slot, height, asked_slot = info["absoluteSlot"], info["blockHeight"], validity["context"]["slot"]
+            knows = validity["value"] is True
+        except (TypeError, KeyError):
             return None
+        if not (_is_count(slot) and _is_count(height) and _is_count(asked_slot)):
+            return None
+        return Present(slot, height + max(0, asked_slot - slot), knows)
 
     async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[SendStatus | None] | None:
         """One for each signature, None for one that the node does not know; None alone when it did not answer.
@@ -65,7 +70,7 @@ class SendChain:
         try:
             rows = found["value"]
             return [_seen(row) for row in rows] if len(rows) == len(signatures) else None
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
     async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
@@ -87,7 +92,7 @@ class SendChain:
             return None, None
         if found[0] is not None:
             return found[0], None
-        return None, Proof(height, first, nonce) if isinstance(height, int) and isinstance(first, int) else None
+        return None, Proof(height, first, nonce) if _is_count(height) and _is_count(first) else None
 
     async def _nonce(self, account: str) -> bytes | None:
         """Empty: there is no such nonce account. None: the node did not say."""
@@ -124,12 +129,21 @@ def base64_text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
+def _is_count(found: Any) -> bool:
+    """Whether it can be a slot or a height, with room to add to it in a column of the store."""
+    return type(found) is int and 0 <= found < 1 << 62
+
+
 def _seen(row: Any) -> SendStatus | None:
+    """Raises ValueError, or what Python raises, where it is no status."""
     if row is None:
         return None
     level, confirmations = row.get("confirmationStatus"), row.get("confirmations")
     if level is None:  # Old nodes mark finality by a missing count.
         level = "finalized" if confirmations is None else "processed"
+    slot = row["slot"]
+    if not _is_count(slot) or slot == 0 or not (confirmations is None or _is_count(confirmations)):
+        raise ValueError("no status of a signature")
     error = row.get("err")
     text = None if error is None else orjson.dumps(error).decode()[:_ERROR_TEXT_MAX]
-    return SendStatus(int(row["slot"]), text, level in ("confirmed", "finalized"), level == "finalized", confirmations)
+    return SendStatus(slot, text, level in ("confirmed", "finalized"), level == "finalized", confirmations)

@@ -3,11 +3,12 @@
 import base64
 
 import orjson
+import pytest
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from actors.devnode.chain.chain import Source
-from actors.sends.chain import SendChain
+from actors.sends.chain import Present, SendChain
 from actors.sends.core import Proof
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
@@ -122,3 +123,41 @@ async def test_a_simulation_checks_the_signatures(here: Here) -> None:
     raw[5] ^= 1
     bad = orjson.loads((await chain.simulate(bytes(raw), "processed")).value())
     assert bad["value"]["err"] is not None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "x",
+        [],
+        7,
+        {"err": None},
+        {"slot": "7"},
+        {"slot": 0},
+        {"slot": -1},
+        {"slot": True},
+        {"slot": 1 << 63},
+        {"slot": 7, "confirmationStatus": "confirmed", "confirmations": "many"},
+    ],
+    ids=str,
+)
+async def test_a_status_that_is_none_ends_no_race(row: object) -> None:
+    """A racer that fell over it would follow no race any more, and the store has no column for it."""
+    assert await SendChain(Scripted(getSignatureStatuses={"value": [row]})).statuses([b"s" * 64]) is None
+
+
+async def test_slots_that_no_column_can_hold_are_no_slots() -> None:
+    for slot in (True, -1, 1 << 63, 7.5):
+        assert await SendChain(Scripted(getSlot=slot)).slot() is None
+
+
+async def test_a_node_that_lags_does_not_shorten_the_life_of_a_blockhash() -> None:
+    """One node told the height and another one, 100 slots ahead, knew the blockhash: it may be 100 blocks newer, and
+    an expiry 100 blocks too early would call a send failed that can still land."""
+    node = Scripted(
+        getEpochInfo={"absoluteSlot": 1_000, "blockHeight": 900},
+        isBlockhashValid={"context": {"slot": 1_100}, "value": True},
+    )
+    assert await SendChain(node).present(b"h" * 32) == Present(1_000, 1_000, True)
+    node.results["isBlockhashValid"] = {"context": {"slot": 990}, "value": True}
+    assert await SendChain(node).present(b"h" * 32) == Present(1_000, 900, True)
