@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.15  # Under half a slot, so a landing is told within the slot that confirms it.
 _IDLE_SECONDS = 0.8  # Two slots.
+_LAG_SLOTS_MAX = 512  # Four times what makes a node unhealthy.
 RACES_MAX = 5_000  # At once.
 # Until recovery looks at a race that is being driven here: the longest window, and time to store its end.
 LEASE_MS = (core.WINDOW_SECONDS_MAX + 6) * 1000
@@ -105,14 +106,18 @@ class SendRacer:
         )
         try:
             stored = await self._store.open(race, ticket, now_ms + LEASE_MS)
+        except RacesUnavailable as error:
+            logger.warning("a send could not be stored: %s", error)
+            return RaceRefused("the send cannot be recorded at the moment", stored=True)
+        try:
             if stored.state.open:
                 running = await self._take_part(stored, transaction)
                 return await self._result(signature, wanted.operation, running.reports)
             await self.settle_all(stored)
             return await self._result(signature, wanted.operation)
-        except RacesUnavailable as error:
-            logger.warning("a send could not be stored: %s", error)
-            return RaceRefused("the send cannot be recorded at the moment", stored=True)
+        except RacesUnavailable as error:  # It may be on its way, so it is not refused.
+            logger.warning("the outcome of send %s waits for the store: %s", _name(race), error)
+            return RaceResult(stored, ticket, (), over=True)
 
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
         """Of the newest call of this account for this signature. None: there is none. Raises RacesUnavailable."""
@@ -203,7 +208,8 @@ class SendRacer:
             except Exception as error:  # A bug in one leg must not end the others.
                 logger.exception("the leg %s failed", leg.name)
                 done = Submission(None, None, type(error).__name__)
-            report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, done.error)
+            said = done.error.replace("\0", "")  # The other side's words; PostgreSQL takes no NUL.
+            report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said)
             running.reports[place] = report
             if done.submitted_ms is not None:
                 running.race = replace(running.race, sent=True)
@@ -285,34 +291,38 @@ class SendRacer:
 
         Without races the slot alone is asked, now and then: the legs must know the leaders before a race begins."""
         while True:
-            if not self._running:
-                self._needed.clear()
-                self._learn(await self._chain.slot())
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
-                continue
             try:
+                if not self._running:
+                    self._needed.clear()
+                    self._learn(await self._chain.slot())
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
+                    continue
                 await self.look()
             except Exception:  # A bug must not stop every race.
                 logger.exception("looking at the chain failed")
             await self._sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """One look; each race then takes its next step."""
+        """One look; each race then takes its next step. The questions go out together: where the node is slow, many
+        races wait no longer than one."""
         running = list(self._running.values())
-        slot = asyncio.create_task(self._chain.slot())
-        for start in range(0, len(running), STATUSES_MAX):
-            part = running[start : start + STATUSES_MAX]
+        parts = [running[start : start + STATUSES_MAX] for start in range(0, len(running), STATUSES_MAX)]
+
+        async def ask(part: list[_Running]) -> None:
             found = await self._chain.statuses([each.race.signature for each in part])
             for each, seen in zip(part, found or [None] * len(part), strict=True):
                 each.seen = seen
-        self._learn(await slot)
+
+        slot, *_ = await asyncio.gather(self._chain.slot(), *(ask(part) for part in parts))
+        self._learn(slot)
         for each in running:
             each.ticked.set()
 
     def _learn(self, slot: int | None) -> None:
-        if slot is not None:
-            self.slot = slot if self.slot is None else max(slot, self.slot)
+        """One told by a node that lags a little does not count. Far behind, it shows that the one before was wrong."""
+        if slot is not None and (self.slot is None or slot > self.slot or slot < self.slot - _LAG_SLOTS_MAX):
+            self.slot = slot
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,9 +1,13 @@
 """The racer with a chain, legs and a ledger in the same process: one race, many callers, and what may be away."""
 
+import asyncio
+
 import pytest
 
 from actors.sends.api import RaceRefused, RaceResult
 from actors.sends.core import RaceState
+from actors.sends.legs import Submission
+from actors.upstream.signed_transactions import SignedTransaction
 from tests.sends.world import BASE, LANDING, World, audit, broadcasts_of, turns
 
 
@@ -186,3 +190,76 @@ async def test_a_node_that_often_says_nothing_delays_and_changes_nothing(away: f
     assert isinstance(result, RaceResult) and result.race.state is RaceState.CONFIRMED
     assert len(broadcasts_of(world, sent)) <= 3
     audit(world)
+
+
+async def test_a_send_that_is_on_its_way_is_unknown_while_the_store_is_away() -> None:
+    """A refusal would say that nothing was sent, and void the hold of a transaction that may land."""
+    world = World()
+    world.late_share = 1.0
+    task = await world.call(world.make())
+    world.store_away = True
+    await world.pass_time(26)
+    result = task.result()
+    assert isinstance(result, RaceResult) and result.over and result.race.state is RaceState.OPEN
+    world.store_away = False
+    await world.pass_time(130)
+    audit(world)
+
+
+async def test_signatures_are_asked_for_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One question takes 256. Where the node hangs, the last of many races would wait for every question before."""
+    world = World()
+    for _ in range(257):
+        await world.call(world.make(dead=True))
+    under_way = asyncio.Barrier(2)
+
+    async def statuses(signatures: list[bytes]) -> list[None]:
+        await under_way.wait()
+        return [None] * len(signatures)
+
+    monkeypatch.setattr(world.racer._chain, "statuses", statuses)
+    async with asyncio.timeout(30):
+        await world.racer.look()
+    await world.racer.close()
+
+
+def test_a_slot_far_ahead_is_corrected_by_the_next_ones() -> None:
+    """Otherwise one wrong answer would end the windows of all races for good."""
+    racer = World().racer
+    for told, believed in [(1_000, 1_000), (990, 1_000), (10**12, 10**12), (1_002, 1_002), (None, 1_002)]:
+        racer._learn(told)
+        assert racer.slot == believed
+
+
+async def test_the_words_of_a_leg_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL takes no NUL, and would refuse what the other legs did with it."""
+    world = World()
+
+    async def send(transaction: SignedTransaction) -> Submission:
+        return Submission(None, None, "a\0b")
+
+    monkeypatch.setattr(world.racer._legs[0], "send", send)
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(2)
+    assert [report.error for report in world.store.reports[sent.transaction.signature]] == ["ab", "", ""]
+
+
+async def test_the_watch_outlives_a_chain_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it no race would take another step."""
+    world, asked = World(), asyncio.Event()
+    right = world.racer._chain.slot
+
+    async def slot() -> int | None:
+        if not asked.is_set():
+            asked.set()
+            raise ValueError
+        return await right()
+
+    monkeypatch.setattr(world.racer._chain, "slot", slot)
+    watch = asyncio.create_task(world.racer.watch())
+    async with asyncio.timeout(30):
+        while world.racer.slot is None and not watch.done():  # noqa: ASYNC110 - a slot tells nobody.
+            await asyncio.sleep(0.01)
+    assert world.racer.slot is not None
+    watch.cancel()
