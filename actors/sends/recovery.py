@@ -75,7 +75,15 @@ class RaceRecovery:
     async def _carry_on(self, races: list[Race]) -> None:
         if races:
             slot = await self._chain.slot()
-            await asyncio.gather(*(self._take(race, slot) for race in races))
+            await asyncio.gather(*(self._take_safely(race, slot) for race in races))
+
+    async def _take_safely(self, race: Race, slot: int | None) -> None:
+        try:
+            await self._take(race, slot)
+        except RacesUnavailable:
+            raise
+        except Exception:  # A bug with one race must not stop the others.
+            logger.exception("recovery of one send failed")
 
     async def _take(self, race: Race, slot: int | None) -> None:
         if not race.state.open:

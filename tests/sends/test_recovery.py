@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.sends.core import RaceState
+from actors.sends.core import Proof, RaceState, SendStatus
 from tests.sends.world import World, audit, broadcasts_of, turns
 
 
@@ -80,3 +80,22 @@ async def test_races_that_ended_long_ago_are_forgotten() -> None:
     await world.call(world.make())
     await world.pass_time(3)
     assert await world.store.forget(world.clock.now_ms() + 1) == 1
+
+
+async def test_a_race_that_recovery_falls_over_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    bad, good = world.make(), world.make()
+    for sent in (bad, good):
+        await world.call(sent)
+    world.start()
+    right = world.recovery._chain.search
+
+    async def search(signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
+        if signature == bad.transaction.signature:
+            raise AssertionError("a bug")
+        return await right(signature, nonce_account)
+
+    monkeypatch.setattr(world.recovery._chain, "search", search)
+    world.clock.advance(3)
+    assert await world.recovery.take_over() == 2
+    assert not world.store.races[good.transaction.signature].state.open
