@@ -4,6 +4,7 @@ Implements: facts on the TPU (four slots in a row for each leader, fan-out, port
 Pure. Not here: connections (tpu.py), asking nodes (leader_schedule.py).
 """
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,13 @@ def ports_of(nodes: Sequence[Mapping[str, object]]) -> dict[str, tuple[str, int]
 
 
 def _address(text: str, offset: int) -> tuple[str, int] | None:
+    """None where it is no address of one host: a name would be looked up, and many hosts may hear one address."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) + offset < 65_536:
+    try:
+        found = ipaddress.ip_address(host.strip("[]"))
+        number = int(port) + offset
+    except ValueError:
         return None
-    return host.strip("[]"), int(port) + offset
+    if not 0 < number < 65_536 or found.is_multicast or found.is_unspecified or found.is_link_local:
+        return None
+    return str(found), number

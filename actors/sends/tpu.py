@@ -41,7 +41,9 @@ _PING_SECONDS = 1.0  # Validators close what is silent; many after two seconds.
 _HANDSHAKE_SECONDS = 2.0
 _AGAIN_SECONDS = 8.0  # A server takes 8 new connections of an address in a minute.
 _PORTS_SECONDS = 300.0
+_ASK_AGAIN_SECONDS = 5.0  # After an answer that was none: some nodes refuse these methods, and they are not cheap.
 _ASK_MS = 1_500
+_STREAMS_MAX = 512  # Under way to one leader.
 
 
 class TpuQuicLeg:
@@ -61,7 +63,7 @@ class TpuQuicLeg:
         self._node, self._clock, self._slot, self._sleep = node, clock, slot, sleep
         self._certificate, self._key, self._fan_out = _certificate(key), key, fan_out
         self._schedule: Schedule | None = None
-        self._ports_at = float("-inf")
+        self._ports_at = self._asked_ports_at = self._asked_leaders_at = float("-inf")
         self._links: dict[Address, _Link] = {}
         self._upkeep: asyncio.Task[None] | None = None
 
@@ -89,7 +91,7 @@ class TpuQuicLeg:
         if slot is None or schedule is None:
             return Submission(None, None, "the leader schedule is not known yet")
         links = [self._links.get(address) for address in next_leaders(schedule, slot, self._fan_out)]
-        ready = [link for link in links if link is not None and link.open]
+        ready = [link for link in links if link is not None and link.has_room]
         if not ready:
             return Submission(None, None, "no leader is connected" if links else "no leader has a QUIC port")
         began_ms = self._clock.now_ms()
@@ -122,15 +124,18 @@ class TpuQuicLeg:
     async def _learn(self, slot: int) -> None:
         schedule, now = self._schedule, self._clock.monotonic()
         ports = dict(schedule.ports) if schedule is not None else {}
-        if now - self._ports_at >= _PORTS_SECONDS:
+        if now - self._ports_at >= _PORTS_SECONDS and now - self._asked_ports_at >= _ASK_AGAIN_SECONDS:
+            self._asked_ports_at = now
             nodes = value_of(await self._node.call("getClusterNodes", b"[]", _ASK_MS))
             if isinstance(nodes, list):
                 ports, self._ports_at = ports_of([row for row in nodes if isinstance(row, dict)]), now
-        if schedule is None or not schedule.covers(slot):
+        is_old = schedule is None or not schedule.covers(slot)
+        if is_old and now - self._asked_leaders_at >= _ASK_AGAIN_SECONDS:
+            self._asked_leaders_at = now
             params = orjson.dumps([slot, SLOTS_AHEAD])
             leaders = value_of(await self._node.call("getSlotLeaders", params, _ASK_MS))
             if isinstance(leaders, list):
-                schedule = Schedule(slot, tuple(map(str, leaders)), ports)
+                schedule = Schedule(slot, tuple(map(str, leaders[:SLOTS_AHEAD])), ports)
         if schedule is not None:
             self._schedule = Schedule(schedule.first_slot, schedule.leaders, ports)
 
@@ -168,6 +173,11 @@ class _Link:
     def open(self) -> bool:
         return self._client is not None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it is open and takes bytes. A leader that allows no streams must not fill our memory."""
+        return self._client is not None and len(self._client._quic._streams) < _STREAMS_MAX
+
     def keep(self) -> None:
         """See to it that the connection is open or being opened; one that failed is left alone for a while."""
         if self._task is not None and not self._task.done():
@@ -188,7 +198,8 @@ class _Link:
             await asyncio.wait((self._task,), timeout=_HANDSHAKE_SECONDS)
 
     async def send(self, raw: bytes) -> bool:
-        """Whether the leader acknowledged the bytes. A stream that may not begin yet waits for the leader's credit."""
+        """Whether the leader acknowledged the bytes. A stream that may not begin yet waits for the leader's credit, but
+        nobody waits for it longer than a leg may take."""
         client = self._client
         assert client is not None, "not open"
         quic = client._quic
@@ -196,9 +207,10 @@ class _Link:
         quic.send_stream_data(stream, raw, end_stream=True)
         client.transmit()
         try:
-            while _is_under_way(quic, stream):
-                await client.ping()
-        except ConnectionError:
+            async with asyncio.timeout(LEG_MS / 1000):
+                while _is_under_way(quic, stream):
+                    await client.ping()
+        except (ConnectionError, TimeoutError):
             return False
         return self._client is client
 

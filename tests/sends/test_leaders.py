@@ -42,5 +42,10 @@ def test_ports_are_read_from_what_a_node_tells() -> None:
         {"pubkey": "e", "tpuQuic": "10.0.0.1:99999"},
         {"pubkey": "f", "tpuQuic": None},
         {"tpuQuic": "10.0.0.1:8009"},
+        {"pubkey": "g", "tpuQuic": "leader.example.com:8009"},
+        {"pubkey": "h", "tpuQuic": "169.254.169.254:8009"},
+        {"pubkey": "i", "tpuQuic": "239.1.2.3:8009"},
+        {"pubkey": "j", "tpuQuic": "0.0.0.0:8009"},
+        {"pubkey": "k", "tpuQuic": "10.0.0.1:" + "1" * 5_000},
     ]
     assert ports_of(rows) == {"a": ("10.0.0.1", 8009), "b": ("10.0.0.2", 8009), "c": ("::1", 8009)}

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from solders.instruction import Instruction
 from solders.message import MessageV1, TransactionConfig
@@ -10,7 +11,9 @@ from solders.transaction import VersionedTransaction
 
 from actors.clock import ManualClock
 from actors.devnode.tpu.door import TpuDoor
+from actors.sends import tpu as tpu_module
 from actors.sends.tpu import TpuQuicLeg
+from actors.upstream.replies import NodeAnswer
 from tests.devnode.local_node import give
 from tests.sends.conftest import Here, signed
 
@@ -88,4 +91,47 @@ async def test_a_large_transaction_arrives_whole(here: Here, tpu: TpuDoor) -> No
     await until_warm(leg)
     assert (await leg.send(large)).acknowledged_ms is not None
     assert here.landed(large)
+    await leg.close()
+
+
+async def test_a_node_that_refuses_to_tell_leaders_is_asked_seldom(here: Here) -> None:
+    """The upkeep runs four times a second, and a list of all validators is large."""
+    clock = ManualClock()
+    leg = a_leg(here, clock)
+    here.silent, asked = True, list[str]()
+    right = here.call
+
+    async def call(method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        asked.append(method)
+        return await right(method, params, timeout_ms)
+
+    here.call = call  # type: ignore[method-assign]
+    for _ in range(20):
+        await leg.refresh()
+        clock.advance(0.25)
+    assert asked == ["getClusterNodes", "getSlotLeaders"]
+    await leg.refresh()
+    assert len(asked) == 4
+
+
+async def test_a_leader_that_allows_no_streams_leaves_nothing_waiting(
+    here: Here, tpu: TpuDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers pings, so that a send to it would wait and ping for ever."""
+    leg = a_leg(here, ManualClock())
+    await leg.refresh()
+    await until_warm(leg)
+    (link,) = leg._links.values()
+    assert link._client is not None
+    link._client._quic._remote_max_streams_uni = 0
+    monkeypatch.setattr(tpu_module, "LEG_MS", 200)
+    monkeypatch.setattr(tpu_module, "_STREAMS_MAX", 2)
+    before = asyncio.all_tasks()
+    for _ in range(2):
+        assert (await leg.send(here.payment())).error == "no leader acknowledged the bytes"
+    async with asyncio.timeout(WAIT_SECONDS_MAX):
+        while asyncio.all_tasks() - before:  # noqa: ASYNC110 - a task tells nobody.
+            await asyncio.sleep(0.01)
+    full = await leg.send(here.payment())
+    assert full.submitted_ms is None
     await leg.close()
