@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.core import LEGS_ROWS_MAX, Race, RaceState, Ticket
 from actors.storage.connections import away_as
 
 _RACE_COLUMNS = tuple(field.name for field in fields(Race))
@@ -37,7 +37,7 @@ class LegReport:
 
 @dataclass(frozen=True, slots=True)
 class KeptRace:
-    """tickets: in the order in which they came. reports: oldest first."""
+    """tickets: in the order in which they came. reports: the newest LEGS_ROWS_MAX, oldest first."""
 
     race: Race
     tickets: tuple[Ticket, ...]
@@ -161,9 +161,11 @@ class PostgresRaceStore:
                 )
                 reports = await connection.fetch(
                     f"SELECT {_REPORTS} FROM send_reports WHERE signature = $1 "  # noqa: S608 - our own names.
-                    "ORDER BY number",
+                    "ORDER BY number DESC LIMIT $2",
                     signature,
+                    LEGS_ROWS_MAX,
                 )
+        reports.reverse()
         return KeptRace(_race(race), tuple(Ticket(*row) for row in tickets), tuple(LegReport(*row) for row in reports))
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.core import LEGS_ROWS_MAX, Race, RaceState, Ticket
 from actors.sends.store import KeptRace, LegReport
 
 
@@ -63,7 +63,8 @@ class MemoryRaceStore:
         race = self.races.get(signature)
         if race is None:
             return None
-        return KeptRace(race, tuple(self._tickets_of(signature)), tuple(self.reports.get(signature, ())))
+        reports = self.reports.get(signature, [])[-LEGS_ROWS_MAX:]
+        return KeptRace(race, tuple(self._tickets_of(signature)), tuple(reports))
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         waiting = sorted(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.sends.core import RaceState, RaceStep, SendStatus, broadcast_begins, ended, window_opens
+from actors.sends.core import LEGS_ROWS_MAX, RaceState, RaceStep, SendStatus, broadcast_begins, ended, window_opens
 from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
@@ -89,6 +89,16 @@ async def test_reports_are_kept_in_order_and_make_the_race_sent(store: RaceStore
     assert found == KeptRace(replace(race, sent=True), (a_ticket(first=True),), (failed, *sent))
     await store.report(b"z" * 64, sent)  # Forgotten meanwhile.
     assert await store.find(b"z" * 64) is None
+
+
+async def test_the_newest_reports_are_shown(store: RaceStore) -> None:
+    """A transaction with a durable nonce may be sent again for ever, and each look at it reads its timeline."""
+    race = await store.open(a_race(), a_ticket(), 0)
+    many = [LegReport(number, "jito", None, None, "429") for number in range(LEGS_ROWS_MAX + 2)]
+    for report in many:
+        await store.report(race.signature, [report])
+    found = await store.find(race.signature)
+    assert found is not None and found.reports == tuple(many[2:])
 
 
 async def test_the_end_of_a_ticket_stands(store: RaceStore) -> None:
