@@ -11,10 +11,10 @@ import asyncio
 import datetime
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import orjson
-from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
@@ -219,7 +219,7 @@ class _Link:
         host, port = self._address
         try:
             opening = asyncio.timeout(_HANDSHAKE_SECONDS)
-            async with opening, connect(host, port, configuration=self._configuration) as client:
+            async with opening, _connected(self._address, self._configuration) as client:
                 opening.reschedule(None)
                 self._client = client
                 closed = asyncio.create_task(client.wait_closed())
@@ -232,6 +232,26 @@ class _Link:
                     closed.cancel()
         except (OSError, TimeoutError) as error:  # A ConnectionError: the leader refused us.
             logger.debug("no connection to the leader at %s:%d: %s", host, port, type(error).__name__)
+
+
+@asynccontextmanager
+async def _connected(address: Address, configuration: QuicConfiguration) -> AsyncIterator[QuicConnectionProtocol]:
+    """Open a QUIC connection whose socket takes packets of this leader alone.
+
+    aioquic's own `connect` binds every interface, also in a run that must stay on loopback.
+    """
+    connection = QuicConnection(configuration=configuration)
+    transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: QuicConnectionProtocol(connection), remote_addr=address
+    )
+    try:
+        protocol.connect(address)
+        await protocol.wait_connected()
+        yield protocol
+    finally:
+        protocol.close()
+        await protocol.wait_closed()
+        transport.close()
 
 
 def _is_under_way(quic: QuicConnection, stream: int) -> bool:
