@@ -28,6 +28,9 @@ BLOCKHASH_BLOCKS = 150  # A blockhash is good for so many blocks after its own.
 # Of a blockhash that our node has not seen: the client's node may be ahead by what makes a node unhealthy, 128 slots.
 UNSEEN_BLOCKS = 150
 UNPROVEN_MS = 24 * 3_600_000
+# So long after its window an open race is looked at often, then after each quarter of its further age. A durable nonce
+# may stay for a day.
+LOOK_OFTEN_MS = 300_000
 LEGS_ROWS_MAX = 24  # The newest of the timeline: three broadcasts on a few legs, in a few windows.
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from actors.sends.core import LEGS_ROWS_MAX, Race, RaceState, Ticket
+from actors.sends.core import LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
 from actors.storage.connections import away_as
 
 _RACE_COLUMNS = tuple(field.name for field in fields(Race))
@@ -69,7 +69,8 @@ class RaceStore(Protocol):
     async def find(self, signature: bytes) -> KeptRace | None: ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
-        """Races that are not settled and due, the longest waiting first. No other caller gets them until look_at_ms."""
+        """Races that are not settled and due, the longest waiting first. No other caller gets them until look_at_ms,
+        and open ones of long ago until a quarter of their age past LOOK_OFTEN_MS later."""
         ...
 
     async def forget(self, before_ms: int) -> int:
@@ -171,12 +172,14 @@ class PostgresRaceStore:
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         with away_as(RacesUnavailable):
             rows = await self._pool.fetch(
-                "UPDATE send_races SET look_at_ms = $2 WHERE signature IN ("  # noqa: S608 - our own names.
+                "UPDATE send_races SET look_at_ms = $2 + "  # noqa: S608 - our own names.
+                "CASE WHEN state = 0 THEN greatest(0, $1 - window_at_ms - $4) / 4 ELSE 0 END WHERE signature IN ("
                 "SELECT signature FROM send_races WHERE NOT settled AND look_at_ms <= $1 "
                 f"ORDER BY look_at_ms LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING {_RACES}",
                 now_ms,
                 look_at_ms,
                 limit,
+                LOOK_OFTEN_MS,
             )
         return [_race(row) for row in rows]
 

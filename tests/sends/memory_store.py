@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.sends.core import LEGS_ROWS_MAX, Race, RaceState, Ticket
+from actors.sends.core import LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
 from actors.sends.store import KeptRace, LegReport
 
 
@@ -73,7 +73,9 @@ class MemoryRaceStore:
             if at <= now_ms and not self._is_settled(signature)
         )
         for _, signature in waiting[:limit]:
-            self._look_at[signature] = look_at_ms
+            race = self.races[signature]
+            extra = max(0, now_ms - race.window_at_ms - LOOK_OFTEN_MS) // 4 if race.state.open else 0
+            self._look_at[signature] = look_at_ms + extra
         return [self.races[signature] for _, signature in waiting[:limit]]
 
     async def forget(self, before_ms: int) -> int:

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from actors.sends.core import LEGS_ROWS_MAX, RaceState, RaceStep, SendStatus, broadcast_begins, ended, window_opens
+from actors.sends.core import (
+    LEGS_ROWS_MAX,
+    LOOK_OFTEN_MS,
+    RaceState,
+    RaceStep,
+    SendStatus,
+    broadcast_begins,
+    ended,
+    window_opens,
+)
 from actors.sends.store import KeptRace, LegReport, PostgresRaceStore, RaceStore, RacesUnavailable
 from actors.storage.connections import connect_postgres
 from tests.databases import as_role
@@ -89,6 +98,19 @@ async def test_reports_are_kept_in_order_and_make_the_race_sent(store: RaceStore
     assert found == KeptRace(replace(race, sent=True), (a_ticket(first=True),), (failed, *sent))
     await store.report(b"z" * 64, sent)  # Forgotten meanwhile.
     assert await store.find(b"z" * 64) is None
+
+
+async def test_an_open_race_of_long_ago_is_looked_at_seldom(store: RaceStore) -> None:
+    """One with a durable nonce stays open for a day at no cost; many of them must not take the looks of the others."""
+    race = await store.open(a_race(), a_ticket(), NOW)
+    now = NOW + LOOK_OFTEN_MS + 40_000
+    assert await store.due(now, now + 5, 9) == [race]
+    assert await store.due(now + 10_004, now + 20_000, 9) == []
+    assert await store.due(now + 10_005, now + 20_000, 9) == [race]
+    await store.end(ended(race, RaceStep.CONFIRM, CONFIRMED, now))  # A charge that is pending does not wait longer.
+    much_later = now + 86_400_000
+    assert len(await store.due(much_later, much_later + 5, 9)) == 1
+    assert len(await store.due(much_later + 5, much_later + 9, 9)) == 1
 
 
 async def test_the_newest_reports_are_shown(store: RaceStore) -> None:
