@@ -219,8 +219,8 @@ async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, he
             statuses[answer.status] += 1
         assert attack.connected >= clients / 2, "the attack is over"
     assert set(statuses) == {200}
-    # A call that waited for slow clients would wait for ever, as they begin again. This process plays all of them, so it
-    # is slow itself on a busy machine.
+    # A call that waited for slow clients would wait for ever, as they begin again. This process plays all of them, so
+    # it is slow itself on a busy machine.
     assert statuses[200] >= 3, statuses
     assert max(seconds) < 20
     assert max(attack.held_seconds) < 20  # They would send for hours. Seen by a test that is busy with 4,096 of them.
