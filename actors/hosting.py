@@ -9,7 +9,7 @@ use the plain classes directly.
 import asyncio
 import functools
 import gc
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
@@ -18,6 +18,7 @@ NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _PLACE_TRIES = 3
 _REMEMBERED_OWNERS = 16_384  # About 3 MB; each call looks up the owner of its account twice.
+_PULSE_SECONDS = 5.0
 
 
 class ActorUnreachable(Exception):
@@ -92,6 +93,32 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
             return await getattr(handle, method).remote(*arguments)
     except (RayError, TimeoutError) as error:
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
+
+
+class ActorClient:
+    """A client of one actor, in one replica. It asks for the actor's health every few seconds, because an actor that
+    Ray restarted begins with its first call."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._task: asyncio.Task[None] | None = None
+        self.state: Mapping[str, Any] = {}  # The latest health; empty while the actor does not answer.
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._pulse())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _pulse(self) -> None:
+        while True:
+            try:
+                self.state = await ask(self._handle, "health")
+            except ActorUnreachable:
+                self.state = {}
+            await asyncio.sleep(_PULSE_SECONDS)
 
 
 def tune_gc() -> None:

@@ -4,9 +4,7 @@ Implements: interface specification, "sendAndConfirm result"; decisions, `getSen
 Vocabulary and the client. Nothing is decided here.
 """
 
-import asyncio
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +18,6 @@ logger = logging.getLogger(__name__)
 RACER_ACTOR_NAME = "send-racer"
 _RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
 _STATUS_SECONDS = 4.0
-_PULSE_SECONDS = 5.0
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; nothing is charged"
@@ -61,21 +58,8 @@ class RacerUnreachable(Exception):
     """The racer did not answer in time; whether it has the call is not known."""
 
 
-class SendsClient:
-    """Belongs to one replica. It calls every few seconds: a racer that Ray restarted begins with its first call."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self._task: asyncio.Task[None] | None = None
-        self.state: Mapping[str, Any] = {}  # From the racer's latest answer; empty while it does not answer.
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._pulse())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+class SendsClient(hosting.ActorClient):
+    """Asks the racer on behalf of one replica."""
 
     async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
         """Raises RacerUnreachable."""
@@ -92,14 +76,6 @@ class SendsClient:
             return await hosting.ask(self._handle, method, *arguments, wait_seconds=wait_seconds)
         except hosting.ActorUnreachable as error:
             raise RacerUnreachable(str(error)) from error
-
-    async def _pulse(self) -> None:
-        while True:
-            try:
-                self.state = await hosting.ask(self._handle, "health")
-            except hosting.ActorUnreachable:
-                self.state = {}
-            await asyncio.sleep(_PULSE_SECONDS)
 
 
 def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:
