@@ -1,58 +1,12 @@
 """One tree of settings, checked whole."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
 from actors import config
-from actors.config import Config, ConfigError, environment_name, load
-
-ROOT = Path(config.__file__).parents[1]
-
-
-def mistakes(environ: dict[str, str], toml_path: Path | None = None) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load(environ, toml_path)
-    return str(caught.value).splitlines()
-
-
-def test_nothing_needs_to_be_set() -> None:
-    """The defaults run with no outside service; and every field says where it came from."""
-    loaded = load({})
-    assert loaded.config == Config()
-    assert set(loaded.sources.values()) == {"default"}
-    assert loaded.sources["accounts.shard_actors"] == "default"
-    fields = {
-        f"{branch}.{field}" for branch, info in Config.model_fields.items() for field in info.annotation.model_fields
-    }  # type: ignore[union-attr]
-    assert set(loaded.sources) == fields
-
-
-def test_the_environment_wins_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
-    """And the sources tell which it was."""
-    path = tmp_path / "gateway.toml"
-    path.write_text("[accounts]\nshard_actors = 4\nconcurrency = 10\n")
-    loaded = load({"LEDGER_ACCOUNTS__CONCURRENCY": "20"}, path)
-    accounts = loaded.config.accounts
-    assert (accounts.shard_actors, accounts.concurrency, accounts.requests_per_second) == (4, 20, 100)
-    assert loaded.sources["accounts.shard_actors"] == "file gateway.toml"
-    assert loaded.sources["accounts.concurrency"] == "environment LEDGER_ACCOUNTS__CONCURRENCY"
-    assert loaded.sources["accounts.requests_per_second"] == "default"
-
-
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    """Correcting settings one start at a time is no fun."""
-    path = tmp_path / "gateway.toml"
-    path.write_text("[accounts]\nshard_actors = 0\n[nonsense]\na = 1\n[serve]\nhttp_port = 70000\n")
-    text = "\n".join(mistakes({"LEDGER_ACCOUNTS__CONCURENCY": "1"}, path))
-    assert "accounts.shard_actors" in text
-    assert "(from file gateway.toml)" in text
-    assert "serve.http_port" in text
-    assert "nonsense: no such setting" in text
-    assert "accounts.concurency: no such setting (from environment LEDGER_ACCOUNTS__CONCURENCY)" in text
+from actors.config import Config
+from actors.config_loader import load
+from tests.test_config_loader import NODES, mistakes
 
 
 @pytest.mark.parametrize(
@@ -77,34 +31,11 @@ def test_values_out_of_range_are_refused(name: str, value: str) -> None:
     assert name in told[0]
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    """Absent, not TOML, not text, not tables."""
-    assert "cannot be read" in mistakes({}, tmp_path / "absent.toml")[0]
-    path = tmp_path / "gateway.toml"
-    for content in (b"[accounts", b"\xff\xfe", b"shard_actors = 1"):
-        path.write_bytes(content)
-        assert str(path) in mistakes({}, path)[0]
-
-
-def test_well_known_names_work() -> None:
-    """Operators have them in their environment already."""
-    storage = load({"DATABASE_URL": "postgresql://me:geheim@db/ledger", "REDIS_URL": "redis://cache"}).config.storage
-    assert storage.postgres_url is not None
-    assert storage.postgres_url.get_secret_value() == "postgresql://me:geheim@db/ledger"
-    assert storage.redis_url is not None
-
-
 def test_secrets_are_not_shown() -> None:
     """The tree is logged and printed; passwords are not."""
     loaded = load({"DATABASE_URL": "postgresql://me:geheim@db/ledger", "LEDGER_STORAGE__CLUSTER_SECRET": "geheim"})
     assert "geheim" not in repr(loaded)
     assert "geheim" not in loaded.config.model_dump_json()
-
-
-def test_lists_are_separated_by_commas() -> None:
-    """As people write them in an environment variable."""
-    loaded = load({"LEDGER_IDENTITY__TRUSTED_PROXIES": "10.0.0.0/8, 192.168.1.1,"})
-    assert loaded.config.identity.trusted_proxies == ("10.0.0.0/8", "192.168.1.1")
 
 
 def test_the_tree_does_not_change() -> None:
@@ -119,41 +50,6 @@ def test_every_field_has_a_unit_or_says_what_it_is() -> None:
         assert info.annotation is not None
         for field, row in info.annotation.model_fields.items():
             assert row.description, f"{branch}.{field}"
-
-
-def test_a_field_has_one_environment_name() -> None:
-    """The inverse of what load reads."""
-    assert environment_name("accounts.shard_actors") == "LEDGER_ACCOUNTS__SHARD_ACTORS"
-    assert load({environment_name("serve.http_port"): "81"}).config.serve.http_port == 81
-
-
-@pytest.mark.parametrize("how", [["-O"], ["-OO"]])
-def test_without_assertions_it_does_not_start(how: list[str]) -> None:
-    """Hostile input 42: its assertions are part of it."""
-    script = "from actors.config import load; load({})"
-    done = subprocess.run([sys.executable, *how, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "ConfigError" in done.stderr
-    assert "-O" in done.stderr
-
-
-NODES = '[{"name": "a", "url": "https://u:secret@a.example/key1?api-key=key2", "weight": 3}, {"url": "http://b:1"}]'
-
-
-def test_several_nodes_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
-    """TOML tables, a JSON array, or plain URLs; nodes without a name are numbered; the simple form is one of them."""
-    path = tmp_path / "gateway.toml"
-    path.write_text('[[upstream.nodes]]\nurl = "http://a:1"\nroles = ["read", "send", "archive"]\n')
-    (node,) = load({}, path).config.upstream.settled_nodes
-    assert (node.name, node.weight, node.roles) == ("node-1", 1, ("read", "send", "archive"))
-    upstream = load({"LEDGER_UPSTREAM__NODES": NODES}).config.upstream
-    assert [(node.name, node.weight) for node in upstream.settled_nodes] == [("a", 3), ("node-2", 1)]
-    assert upstream.node_url == "https://u:secret@a.example/key1?api-key=key2"
-    plain = load({"LEDGER_UPSTREAM__NODES": "http://a:1, http://b:1"}).config.upstream
-    assert [node.url.get_secret_value() for node in plain.settled_nodes] == ["http://a:1", "http://b:1"]
-    simple = load({"LEDGER_UPSTREAM__NODE_URL": "http://a:1"}).config.upstream
-    assert [node.url.get_secret_value() for node in simple.settled_nodes] == ["http://a:1"]
-    assert load({}).config.upstream.settled_nodes == ()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ import aiohttp
 
 from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
-from actors.config import Config, ConfigError, Loaded, load, shown_url
+from actors.config import Config, ConfigError, shown_url
+from actors.config_loader import Loaded, load
 from actors.launch import cluster, demo, front, leftovers, operator, sponsor_setup, stores, supervisor_process, wallets
 from actors.launch.deadlines import Stop
 from actors.launch.screen import Ready, Screen

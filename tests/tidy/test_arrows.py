@@ -6,7 +6,7 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
-    *("addresses", "units", "clock", "errors", "config"),
+    *("addresses", "units", "clock", "errors", "config", "config_loader"),
     *("x402_types", "calls", "catalog", "method_requests", "events"),
     "hosting",
 )

@@ -1,0 +1,114 @@
+"""Reads the settings once, from defaults, a TOML file and the environment, and checks them whole.
+
+Implements: house rules for configuration. Values come from defaults, then the file, then the environment
+(`LEDGER_<BRANCH>__<FIELD>`), the later one winning; `Loaded.sources` has the origin of each.
+Importing this module reads nothing, and no other module reads settings from the environment.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError, NodeConfig
+
+# Usual names of these variables, beside LEDGER_STORAGE__...
+_ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    config: Config
+    sources: Mapping[str, str]  # "branch.field" to "default", "file NAME" or "environment NAME".
+
+
+def load(environ: Mapping[str, str], toml_path: Path | None = None) -> Loaded:
+    """Read defaults, then the file, then the environment. Raises ConfigError with every mistake at once."""
+    if not __debug__:
+        raise ConfigError("python -O removes the assertions that guard the ledger: start without -O and PYTHONOPTIMIZE")
+    tree: dict[str, dict[str, Any]] = {}
+    sources: dict[str, str] = {}
+    mistakes: list[str] = []
+    if toml_path is not None:
+        _merge_file(toml_path, tree, sources, mistakes)
+    _merge_environment(environ, tree, sources, mistakes)
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_sentence(row, sources) for row in error.errors(include_url=False))) from None
+    for branch, fields in Config.model_fields.items():
+        assert fields.annotation is not None
+        for field in fields.annotation.model_fields:
+            sources.setdefault(f"{branch}.{field}", "default")
+    return Loaded(config, sources)
+
+
+def _merge_file(path: Path, tree: dict[str, dict[str, Any]], sources: dict[str, str], mistakes: list[str]) -> None:
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        mistakes.append(f"{path}: cannot be read ({error.strerror}); give an existing file to --config")
+        return
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        mistakes.append(f"{path}: not valid TOML: {error}")
+        return
+    for branch, fields in text.items():
+        if not isinstance(fields, dict):
+            mistakes.append(f"{path}: {branch}: wanted a table such as [accounts]")
+            continue
+        for field, value in fields.items():
+            tree.setdefault(branch, {})[field] = value
+            sources[f"{branch}.{field}"] = f"file {path.name}"
+
+
+def _merge_environment(
+    environ: Mapping[str, str], tree: dict[str, dict[str, Any]], sources: dict[str, str], mistakes: list[str]
+) -> None:
+    for name, value in sorted(environ.items()):
+        target = _ALIASES.get(name)
+        if target is None:
+            if not name.startswith(ENVIRONMENT_PREFIX):
+                continue
+            target = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".", 1)
+        branch, _, field = target.partition(".")
+        if not field:
+            mistakes.append(f"{name}: wanted {ENVIRONMENT_PREFIX}<BRANCH>__<FIELD>, as `config --show` lists them")
+            continue
+        try:
+            parsed = _parsed(_kind(branch, field), value)
+        except ValueError:
+            mistakes.append(f"{name}: not valid JSON; wanted an array of objects, or URLs with commas between them")
+            continue
+        tree.setdefault(branch, {})[field] = parsed
+        sources[f"{branch}.{field}"] = f"environment {name}"
+
+
+def _kind(branch: str, field: str) -> Any:
+    info = Config.model_fields.get(branch)
+    if info is None or info.annotation is None or field not in info.annotation.model_fields:
+        return None
+    return info.annotation.model_fields[field].annotation
+
+
+def _parsed(kind: Any, value: str) -> Any:
+    """Convert a variable's text to the form of its field. Raises ValueError for malformed JSON."""
+    if kind == tuple[NodeConfig, ...] and value.lstrip().startswith("["):
+        return json.loads(value)
+    if kind not in (tuple[str, ...], tuple[NodeConfig, ...]):
+        return value
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    return parts if kind == tuple[str, ...] else [{"url": part} for part in parts]
+
+
+def _sentence(row: Any, sources: Mapping[str, str]) -> str:
+    name = ".".join(str(part) for part in row["loc"])
+    where = f" (from {sources[name]})" if name in sources else ""
+    if row["type"] == "extra_forbidden":
+        return f"{name}: no such setting{where}; `config --show` lists them all"
+    return f"{name}: {row['msg']}{where}"
