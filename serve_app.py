@@ -11,7 +11,8 @@ from typing import Any
 
 from actors import catalog
 from actors.accounts.client import place_shards
-from actors.config import Config, load
+from actors.config import Config
+from actors.config_loader import load
 from actors.launch.cli import make_cli
 from actors.launch.migrations import migrate_all
 from actors.launch.replica import assemble

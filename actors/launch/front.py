@@ -19,7 +19,8 @@ from pathlib import Path
 import orjson
 
 import actors
-from actors.config import Config, ConfigError, load
+from actors.config import Config, ConfigError
+from actors.config_loader import load
 from actors.errors import Err, ErrorRow
 from actors.gateway.headers import CORS
 from actors.identity.client_addresses import front_token
