@@ -37,6 +37,7 @@ BEAT_SECONDS = 1.0  # How long an idle shard may not know that its store is away
 LINGER_SECONDS = 0.001
 _LINGER_STEPS_MAX = 4
 _MANY_ACCOUNTS = 8
+_LARGE_GROUP_ENTRIES = 8  # After a group of this size the next one always waits: its calls come in bursts.
 _SKIPPED_MAX = 64
 _ENTRY_LABELS = {int(kind): (kind.name.lower(),) for kind in EntryType}
 _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -84,6 +85,8 @@ class GroupCommit:
         self._flying: _Group | None = None
         self._flying_since = 0
         self._latest: dict[bytes, Account] = {}  # Accounts of the group before.
+        self._latest_entries = 0
+        self._latest_entries = 0
         self._lingering: asyncio.Future[None] | None = None  # Done when there is nothing more to wait for.
         self._to_skip = self._skipped = (
             0  # Groups that do not linger, as it was in vain before; those that did not yet.
@@ -203,9 +206,9 @@ class GroupCommit:
     async def _linger(self) -> None:
         """Wait while calls are likely to come that can join this group. A caller who is alone never waits.
 
-        After a wait in which nobody came, some groups do not wait: twice as many each time.
+        After a small group for which nobody came, some groups do not wait: twice as many each time.
         """
-        if self._skipped < self._to_skip:
+        if self._skipped < self._to_skip and self._latest_entries < _LARGE_GROUP_ENTRIES:
             self._skipped += 1
             return
         loop = asyncio.get_running_loop()
@@ -241,7 +244,7 @@ class GroupCommit:
     async def _commit(self) -> None:
         group, self._gathering = self._gathering, _Group()
         group.write.cut(group.accounts)
-        self._latest = group.accounts
+        self._latest, self._latest_entries = group.accounts, len(group.write.entries)
         asked = self._clock.monotonic()
         self._flying, self._flying_since = group, int(asked)
         try:

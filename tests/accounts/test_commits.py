@@ -129,6 +129,27 @@ async def test_a_group_does_not_wait_for_a_call_that_takes_long(
     await waits
 
 
+async def test_after_a_large_group_the_next_one_always_waits(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even when the wait before was in vain: otherwise groups stay small at a high load."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
+    account = owner.account(credits=1_000)
+    await settle_down()
+    held(account, 1)
+    for number in range(2, 5):
+        await owner.post(account, number)  # The first and the third wait in vain: the next three would not wait.
+    for number in range(10, 17):
+        owner.post(account, number)
+    await owner.post(account, 17)
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    waits = owner.post(account, 20)
+    await settle_down()
+    assert not waits.done()
+    owner.post(account, 1)
+    await waits
+
+
 async def test_where_many_accounts_write_together_the_next_group_waits_too(
     world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
