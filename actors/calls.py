@@ -10,6 +10,10 @@ import msgspec
 
 EDGE_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
 OPERATION_BYTES = EDGE_BYTES + 8  # The replica's name, then its counter: unique without coordination.
+# Calls count from 0. Streams count from here: for a charge that a client asks for, and for one that follows by itself
+# from an open stream, whose hold takes no rate unit.
+FIRST_STREAM_CHARGE = 1 << 62
+FIRST_ALLOWANCE = 1 << 63
 
 
 class KeyProof(msgspec.Struct, frozen=True, array_like=True, tag="k"):
@@ -128,6 +132,11 @@ class DeliveredNotice(msgspec.Struct, frozen=True, array_like=True):
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
     """A notice was accepted."""
+
+
+def is_allowance(operation: bytes) -> bool:
+    """Whether the operation is held ahead for an open stream."""
+    return operation[EDGE_BYTES] >= FIRST_ALLOWANCE >> 56
 
 
 def operation_at(operation: bytes, index: int) -> bytes:

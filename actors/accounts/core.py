@@ -46,7 +46,7 @@ from actors.accounts.credits import (
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ratelimit import reset_at
 from actors.accounts.writes import Past
-from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, operation_at
+from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, is_allowance, operation_at
 from actors.errors import Err
 from actors.events import LOW_BALANCE_CREDITS
 
@@ -139,6 +139,8 @@ def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...]
     units_left = account.window.left(second, account.rate_limit)
     slots_left = account.concurrency_limit - len(account.holds)
     available: int = account.purse.balance - account.purse.held
+    if is_allowance(operation):
+        return _judge_allowance(account, operation, items, available, moment)
     units = 0
     verdicts: list[str | None] = []
     held: list[tuple[bytes, int]] = []
@@ -168,6 +170,19 @@ def _judge_items(account: Account, operation: bytes, items: tuple[HoldItem, ...]
     expires_at = moment.steady + account.defaults.hold_seconds
     event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer)
     return Admission(None, judged, event)
+
+
+def _judge_allowance(
+    account: Account, operation: bytes, items: tuple[HoldItem, ...], available: int, moment: Moment
+) -> Admission:
+    """Hold credits ahead for an open stream: only the credits limit it, and it takes no rate unit."""
+    (item,) = items
+    if item.ceiling > available:
+        return Admission(None, (_CREDITS,), None)
+    expires_at = moment.steady + account.defaults.hold_seconds
+    held = ((operation, item.ceiling),)
+    event = Admitted(operation, moment.steady, moment.wall_ms // 1000, 0, held, expires_at, None)
+    return Admission(None, (None,), event)
 
 
 def decide_withdrawal(event: Admitted) -> Withdrawn:

@@ -1,0 +1,115 @@
+"""The credits that the streams of one account may spend here before they are posted, counted without asking anybody.
+
+Implements: decisions, money rule 10. Pure: times are arguments.
+Events come far more often than an owner should be asked, so credits are held ahead in parts. A part is spent event by
+event, and posted when it is used up, when it is PART_SECONDS_MAX old, and when the streams end. At most PARTS_MAX parts
+are held or not posted yet at any moment, so a process that is killed loses at most HELD_CREDITS_MAX credits, in the
+customer's favour. Not here: holding and posting (meters.py).
+"""
+
+import msgspec
+
+UNITS_PER_CREDIT = 10  # The cheapest event, a native notification, costs a tenth of a credit.
+PARTS_MAX = 2  # One is spent while the other is held or posted.
+PART_CREDITS = 25
+HELD_CREDITS_MAX = PARTS_MAX * PART_CREDITS
+PART_SECONDS_MAX = 10.0
+
+
+class HeldPart(msgspec.Struct, eq=False):
+    """Credits held under one operation. held_at: Unix seconds of the hold. since: monotonic seconds of the same."""
+
+    operation: bytes
+    epoch: int
+    ceiling: int
+    held_at: int
+    since: float
+    left_units: int
+
+
+class Allowance:
+    """Spends parts in the order in which they were held. Units are tenths of a credit.
+
+    Units that do not fill a credit are carried to the next part, so that nothing is rounded while streams are open;
+    what is left of them when the last stream ends costs nothing.
+    """
+
+    __slots__ = ("_carried_units", "_outstanding", "_parts", "_short")
+
+    def __init__(self) -> None:
+        self._parts: list[HeldPart] = []  # The first is being spent.
+        self._carried_units = 0  # Spent, and not charged in any part yet.
+        self._outstanding = 0  # Holds under way, parts held, and posts under way.
+        self._short = False  # Since the last part came, an event was not covered.
+
+    def spend(self, units: int) -> bool:
+        """Spend so many units, or none: False when the parts do not cover them; more must then be held."""
+        parts = self._parts
+        if parts and parts[0].left_units >= units:
+            parts[0].left_units -= units
+            return True
+        if sum(part.left_units for part in parts) < units:
+            self._short = True
+            return False
+        for part in parts:
+            taken = min(part.left_units, units)
+            part.left_units -= taken
+            units -= taken
+        return True
+
+    def credits_to_hold(self) -> int:
+        """How many credits to hold now; 0: none. Counts as a hold under way: `held` or `not_held` must follow."""
+        left = sum(part.left_units for part in self._parts)
+        wanted = self._short or (bool(self._parts) and left < PART_CREDITS * UNITS_PER_CREDIT // 2)
+        if not wanted or self._outstanding >= PARTS_MAX:
+            return 0
+        self._outstanding += 1
+        return PART_CREDITS
+
+    def held(self, part: HeldPart) -> None:
+        self._short = False
+        part.left_units = part.ceiling * UNITS_PER_CREDIT
+        if not self._parts:  # What was carried is charged with this part.
+            taken = min(self._carried_units, part.left_units)
+            part.left_units -= taken
+            self._carried_units -= taken
+        self._parts.append(part)
+
+    def not_held(self) -> None:
+        self._outstanding -= 1
+
+    def parts_to_end(self, now: float, all_of_them: bool = False) -> list[tuple[HeldPart, int]]:
+        """Take out the parts that are used up or too old, each with the credits to charge; 0: release it.
+
+        all_of_them: the streams have ended. Each part counts as a post under way: `posted` must follow.
+        """
+        ended: list[tuple[HeldPart, int]] = []
+        while self._parts:
+            part = self._parts[0]
+            if part.left_units and now - part.since < PART_SECONDS_MAX and not all_of_them:
+                break
+            spent = part.ceiling * UNITS_PER_CREDIT - part.left_units
+            credits, rest = divmod(spent, UNITS_PER_CREDIT)
+            del self._parts[0]
+            self._carry(rest)
+            ended.append((part, credits))
+        return ended
+
+    def posted(self) -> None:
+        """A part has ended: charged, released, or lost in the customer's favour."""
+        self._outstanding -= 1
+
+    @property
+    def has_used_up(self) -> bool:
+        """Whether a part is used up and can be posted."""
+        return bool(self._parts) and not self._parts[0].left_units
+
+    def _carry(self, units: int) -> None:
+        """Count units of a part that ended in the next part, or keep them until there is one."""
+        units += self._carried_units
+        self._carried_units = 0
+        if self._parts:
+            taken = min(self._parts[0].left_units, units)
+            self._parts[0].left_units -= taken
+            units -= taken
+        self._carried_units = units

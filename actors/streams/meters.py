@@ -1,0 +1,294 @@
+"""Holds and posts what streams cost, through the owner of each account: by allowance for events, or at once.
+
+Implements: decisions, money rules 1 and 10; interface, "WebSocket /ws" and "Signal billing". A shell around
+allowance.py. One `Meters` serves all streams of a process, whatever their door.
+
+An allowance belongs to one account and one name in the ledger, and all streams of this process share it, so that a
+thousand sockets of one account hold 50 credits and not 50,000. Its operation ids are marked (calls.py): the holds take
+no rate unit, and are granted when the account's calls in flight are used up, because an open stream must not be starved
+by calls.
+
+A part that cannot be posted, because its owner is away for too long or has given this process up, costs nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import (
+    FIRST_ALLOWANCE,
+    FIRST_STREAM_CHARGE,
+    Figures,
+    HoldItem,
+    HoldReply,
+    HoldRequest,
+    Outcome,
+    Proof,
+    ProvenProof,
+    SettleRequest,
+    operation_at,
+)
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.streams.allowance import PART_SECONDS_MAX, Allowance, HeldPart
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0  # How often parts are looked at for their age, and a hold that was refused is asked again.
+# Other processes may hold the account's last credits ahead; what they do not spend is free again after so long.
+_SHORT_SECONDS_MAX = PART_SECONDS_MAX + 2
+_POSTED, _RELEASED = int(Outcome.ANSWERED), int(Outcome.RELEASED)
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot admit calls at the moment")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCharge:
+    """One charge that is held. Exactly one of Meters.post and Meters.release must follow. figures: for headers."""
+
+    settle: SettleRequest
+    figures: Figures
+
+    @property
+    def pubkey(self) -> bytes:
+        return self.settle.pubkey
+
+
+class Meter:
+    """The allowance of one account under one name in the ledger, shared by streams. Get it by Meters.open.
+
+    spend is synchronous and cheap. When it gives False, nothing was spent: keep the event, and try again when
+    `on_cover` of this stream is called; `on_end` is called in place of it when the account cannot pay any more.
+    """
+
+    def __init__(self, meters: "Meters", pubkey: bytes, name: str) -> None:
+        self._meters, self.pubkey, self.name = meters, pubkey, name
+        self._allowance = Allowance()
+        self._streams: dict[object, tuple[Callable[[], None], Callable[[Refusal], None]]] = {}
+        self._waiting: dict[object, None] = {}
+        self._refused_at: float | None = None  # Monotonic; since when holds are refused for want of credits.
+
+    def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None:
+        """Add a stream. on_cover: events that were not covered may be tried again; on_end: it must end."""
+        self._streams[stream] = on_cover, on_end
+
+    def leave(self, stream: object) -> None:
+        """Take a stream out. With the last one the allowance is posted."""
+        self._streams.pop(stream, None)
+        self._waiting.pop(stream, None)
+        if not self._streams:
+            self._meters.close(self)
+            self._end_parts(all_of_them=True)
+
+    def spend(self, units: int, stream: object) -> bool:
+        """Spend so many tenths of a credit for an event that is being delivered."""
+        covered = self._allowance.spend(units)
+        if not covered:
+            self._waiting[stream] = None
+        if not covered or self._allowance.has_used_up:
+            self._end_parts()
+        if self._refused_at is None:
+            self._hold()
+        return covered
+
+    def look(self) -> None:
+        """Once a second: post what is used up or old, and ask again where streams wait."""
+        self._end_parts()
+        if self._waiting:
+            self._hold()
+
+    def end(self) -> None:
+        """Post everything; for the orderly end of the process."""
+        self._end_parts(all_of_them=True)
+
+    def _hold(self) -> None:
+        if credits := self._allowance.credits_to_hold():
+            self._meters.run(self._hold_part(credits))
+
+    async def _hold_part(self, credits: int) -> None:
+        meters = self._meters
+        refusal: Refusal | None
+        try:
+            operation, held_at = meters.next_allowance(), meters.clock.now()
+            reply = await meters.ask(operation, ProvenProof(self.pubkey), self.name, credits)
+            refusal = _refusal_of(reply)
+            left = reply.figures.credits_remaining if reply.figures is not None else 0
+            if refusal is not None and refusal.err is Err.INSUFFICIENT_CREDITS and 0 < left < credits:
+                credits, operation = left, meters.next_allowance()
+                reply = await meters.ask(operation, ProvenProof(self.pubkey), self.name, credits)
+                refusal = _refusal_of(reply)
+        except OwnerUnavailable:
+            refusal = _AWAY
+        if refusal is not None:
+            self._allowance.not_held()
+            self._refused(refusal)
+            return
+        self._refused_at = None
+        self._allowance.held(HeldPart(operation, reply.epoch, credits, held_at, meters.clock.monotonic(), 0))
+        if self._streams:
+            self._wake()
+        else:
+            self._end_parts(all_of_them=True)
+
+    def _refused(self, refusal: Refusal) -> None:
+        """The next look asks again, if streams wait. What is held may still cover every event."""
+        now = self._meters.clock.monotonic()
+        if self._refused_at is None:
+            self._refused_at = now
+        is_short = refusal.err is Err.INSUFFICIENT_CREDITS and now - self._refused_at < _SHORT_SECONDS_MAX
+        if refusal is _AWAY or is_short or not self._waiting:
+            return
+        for _, on_end in list(self._streams.values()):
+            on_end(refusal)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for stream in waiting:
+            if stream in self._streams:
+                self._streams[stream][0]()
+
+    def _end_parts(self, all_of_them: bool = False) -> None:
+        for part, credits in self._allowance.parts_to_end(self._meters.clock.monotonic(), all_of_them):
+            self._meters.run(self._end_part(part, credits))
+
+    async def _end_part(self, part: HeldPart, credits: int) -> None:
+        outcome = _POSTED if credits else _RELEASED
+        settle = SettleRequest(
+            part.operation, self.pubkey, part.epoch, self.name, part.ceiling, credits, outcome, part.held_at
+        )
+        try:
+            await self._meters.settle(settle)
+        finally:
+            self._allowance.posted()
+        if self._waiting and self._refused_at is None:
+            self._hold()
+
+
+class Meters:
+    """Belongs to one event loop. edge: random bytes of this process; owners know it, and release its holds when the
+    process dies."""
+
+    def __init__(self, accounts: AccountsClient, clock: Clock, edge: bytes) -> None:
+        self._accounts, self.clock, self._edge = accounts, clock, edge
+        self._allowances, self._charges = FIRST_ALLOWANCE, FIRST_STREAM_CHARGE
+        self._meters: dict[tuple[bytes, str], Meter] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.create_task(self._look_for_ever())
+
+    async def stop(self) -> None:
+        """Post every allowance, and wait for the posts."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for meter in list(self._meters.values()):
+            meter.end()
+        while self._work:
+            await asyncio.wait(self._work)
+
+    def start_over(self, edge: bytes) -> None:
+        """Name operations by this edge id from now on: an owner has given up the one before."""
+        self._edge = edge
+
+    # --- events, by allowance
+
+    def open(self, pubkey: bytes, name: str) -> Meter:
+        """The meter that all streams of this account and name share. name: the method that the ledger shows."""
+        key = (pubkey, name)
+        meter = self._meters.get(key)
+        if meter is None:
+            meter = self._meters[key] = Meter(self, pubkey, name)
+        return meter
+
+    def close(self, meter: Meter) -> None:
+        self._meters.pop((meter.pubkey, meter.name), None)
+
+    def look(self) -> None:
+        for meter in list(self._meters.values()):
+            meter.look()
+
+    # --- charges at once
+
+    async def hold(
+        self, proof: Proof, name: str, credits: int, *, takes_rate_unit: bool = True
+    ) -> HeldCharge | Refusal:
+        """Hold a charge before the work that it pays for, as for a call.
+
+        takes_rate_unit: False for a charge that an open stream makes by itself, as gRPC's for a minute: it is granted
+        however many calls the account makes. Refuses with the owner's refusals: AUTH_FAILED, PAYMENT_REQUIRED,
+        METHOD_NOT_ALLOWED, RATE_LIMITED, CONCURRENCY_LIMITED, INSUFFICIENT_CREDITS, SERVICE_TEMPORARILY_UNAVAILABLE.
+        """
+        held_at = self.clock.now()
+        operation = self._next_charge() if takes_rate_unit else self.next_allowance()
+        try:
+            reply = await self.ask(operation, proof, name, credits)
+        except OwnerUnavailable:
+            return _AWAY
+        refusal = _refusal_of(reply)
+        if refusal is not None:
+            return refusal
+        assert reply.figures is not None
+        settle = SettleRequest(operation, reply.pubkey, reply.epoch, name, credits, credits, _POSTED, held_at)
+        return HeldCharge(settle, reply.figures)
+
+    async def post(self, charge: HeldCharge) -> bool:
+        """Charge what was held; True: it is durable, and what it pays for may be delivered. False: it costs nothing."""
+        return await self.settle(charge.settle)
+
+    async def release(self, charge: HeldCharge) -> None:
+        """Let go of what was held: the work failed."""
+        settle = charge.settle
+        await self.settle(
+            SettleRequest(
+                *(settle.operation, settle.pubkey, settle.epoch, settle.method, settle.ceiling),
+                *(0, _RELEASED, settle.held_at),
+            )
+        )
+
+    # --- of this folder
+
+    async def ask(self, operation: bytes, proof: Proof, name: str, credits: int) -> HoldReply:
+        return await self._accounts.hold(HoldRequest(operation, proof, (HoldItem(name, credits),)))
+
+    async def settle(self, settle: SettleRequest) -> bool:
+        """End a hold. A post that stays unknown is voided: it must not be charged by accident later."""
+        try:
+            reply = await self._accounts.settle(settle)
+        except OwnerUnavailable:
+            self._accounts.void(settle)
+            return False
+        if reply.ok and settle.charged:
+            # The events were delivered before, and a stream's start is delivered in this turn.
+            self._accounts.delivered(settle.pubkey, settle.operation)
+        return reply.ok
+
+    def next_allowance(self) -> bytes:
+        self._allowances += 1
+        return operation_at(self._edge + bytes(8), self._allowances)
+
+    def _next_charge(self) -> bytes:
+        self._charges += 1
+        return operation_at(self._edge + bytes(8), self._charges)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._work.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("metering failed", exc_info=task.exception())
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.look()
+
+
+def _refusal_of(reply: HoldReply) -> Refusal | None:
+    name = reply.refusal if reply.refusal is not None else reply.verdicts[0]
+    return None if name is None else Refusal(Err[name])

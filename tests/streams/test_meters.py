@@ -1,0 +1,150 @@
+"""Streams pay through the owner of their account."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors.accounts.api import OwnerUnavailable
+from actors.calls import ProvenProof
+from actors.clock import ManualClock
+from actors.errors import Err, Refusal
+from actors.streams.meters import HeldCharge, Meter, Meters
+from tests.gateway.doubles import EDGE, PROOF, PUBKEY, OneAccount, unavailable
+from tests.gateway.world import a_world
+
+NAME = "accountNotification"
+
+
+class Stream:
+    def __init__(self, meter: Meter) -> None:
+        self.meter, self.covered, self.ended = meter, 0, None
+        self.woken = asyncio.Event()
+        meter.join(self, self._cover, self._end)
+
+    def _cover(self) -> None:
+        self.covered += 1
+        self.woken.set()
+
+    def _end(self, refusal: Refusal) -> None:
+        self.ended = refusal
+
+    async def spend(self, units: int) -> int:
+        """One unit after the other, each tried again when it was not covered. How many were spent."""
+        for done in range(units):
+            while not self.meter.spend(1, self):
+                await _quiet()
+                if self.ended or not self.covered:
+                    return done
+                self.covered = 0
+        return units
+
+
+async def _quiet() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def clock() -> AsyncIterator[ManualClock]:
+    yield ManualClock()
+
+
+async def test_events_are_charged_one_credit_for_ten(clock: ManualClock) -> None:
+    """Settled: 1 per 10 delivered notifications. Two streams of one account share the allowance."""
+    owner = OneAccount(10_000)
+    meters = Meters(owner, clock, EDGE)
+    one, two = (Stream(meters.open(PUBKEY, NAME)) for _ in range(2))
+    assert await one.spend(705) == 705 and await two.spend(300) == 300
+    one.meter.leave(one)
+    assert owner.available >= 10_000 - 100 - 50
+    two.meter.leave(two)
+    await meters.stop()
+    assert owner.posted == {NAME: 100} and owner.held == {}
+    assert set(owner.delivered_operations) == {key for key, end in owner.ends.items() if end.charged}
+
+
+async def test_the_last_credits_are_spent_and_then_the_stream_ends(clock: ManualClock) -> None:
+    """Balance out means a clear end, not silence, and never a credit below zero."""
+    owner = OneAccount(30)
+    meters = Meters(owner, clock, EDGE)
+    stream = Stream(meters.open(PUBKEY, NAME))
+    assert await stream.spend(500) == 300
+    assert stream.ended is None  # Another replica may hold credits that it will not spend.
+    for _ in range(13):
+        clock.advance(1)
+        meters.look()
+        await _quiet()
+    assert stream.ended is not None and stream.ended.err is Err.INSUFFICIENT_CREDITS
+    stream.meter.leave(stream)
+    await meters.stop()
+    assert owner.available == 0
+
+
+async def test_an_owner_that_is_away_delays_and_does_not_end(clock: ManualClock) -> None:
+    """Money rule 9: nothing is delivered on trust; when the owner is back, the stream goes on."""
+    owner = OneAccount(100)
+    meters = Meters(owner, clock, EDGE)
+    stream = Stream(meters.open(PUBKEY, NAME))
+    owner.before_hold = unavailable
+    assert await stream.spend(1) == 0
+    owner.before_hold = None
+    clock.advance(1)
+    meters.look()
+    await _quiet()
+    assert stream.covered == 1 and stream.ended is None and await stream.spend(1) == 1
+
+
+async def test_a_post_that_stays_unknown_is_voided(clock: ManualClock) -> None:
+    """Money rule 2: in doubt the customer keeps the credits."""
+    owner = OneAccount(100)
+    meters = Meters(owner, clock, EDGE)
+    stream = Stream(meters.open(PUBKEY, NAME))
+    await stream.spend(100)
+
+    async def away(request: object) -> None:
+        raise OwnerUnavailable
+
+    owner.before_settle = away
+    stream.meter.leave(stream)
+    await meters.stop()
+    assert owner.voided and owner.available == 100
+
+
+async def test_a_charge_is_held_before_the_work_and_posted_or_released(clock: ManualClock) -> None:
+    """Money rule 1, for connect charges."""
+    owner = OneAccount(5)
+    meters = Meters(owner, clock, EDGE)
+    charge = await meters.hold(PROOF, "accountSubscribe", 5)
+    assert isinstance(charge, HeldCharge) and owner.available == 0
+    refused = await meters.hold(PROOF, "accountSubscribe", 5)
+    assert isinstance(refused, Refusal) and refused.err is Err.INSUFFICIENT_CREDITS
+    await meters.release(charge)
+    again = await meters.hold(PROOF, "accountSubscribe", 5)
+    assert isinstance(again, HeldCharge) and await meters.post(again)
+    assert owner.posted == {"accountSubscribe": 5}
+
+
+async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
+    """An open stream is not starved by the calls of its account; a new subscription is a call like others."""
+    async with a_world(accounts={"requests_per_second": 1, "concurrency": 1}) as world:
+        wallet = await world.customer(credits=1_000)
+        meters = Meters(world.accounts, world.clock, EDGE)
+        proof = ProvenProof(wallet.pubkey)
+        first = await meters.hold(proof, "slotSubscribe", 5)
+        assert isinstance(first, HeldCharge)
+        second = await meters.hold(proof, "slotSubscribe", 5)
+        assert isinstance(second, Refusal) and second.err is Err.RATE_LIMITED
+        minute = await meters.hold(proof, "Subscribe", 60, takes_rate_unit=False)
+        assert isinstance(minute, HeldCharge) and await meters.post(minute)
+        stream = Stream(meters.open(wallet.pubkey, NAME))
+        for _ in range(1_000):
+            while not stream.meter.spend(1, stream):
+                stream.woken.clear()
+                await stream.woken.wait()
+        stream.meter.leave(stream)
+        await meters.release(first)
+        await meters.stop()
+        debits = await world.debits(wallet)
+        assert sum(credits for method, credits in debits if method == NAME) == 100
+        assert await world.balance(wallet) == 1_000 - 60 - 100
