@@ -34,8 +34,12 @@ class Branch(BaseModel):
 
 class ServeConfig(Branch):
     host: str = Field("127.0.0.1", description="address that HTTP listens on")
-    http_port: _Port = Field(8080, description="port of HTTP")
-    grpc_port: _Port = Field(8081, description="port of gRPC, as the ready file tells it; nothing listens there yet")
+    http_port: _Port = Field(8080, description="port of HTTP; a local run also takes WebSockets on the next port")
+    # Not the next port after HTTP: web3.js 1.x opens its WebSocket there by itself.
+    grpc_port: _Port = Field(
+        default_factory=lambda values: values.get("http_port", 8080) + 2,
+        description="port of gRPC, by default http_port + 2; nothing listens there yet",
+    )
     internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="client connections to one machine at once")

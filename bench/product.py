@@ -62,11 +62,11 @@ class Ports:
 
     @property
     def grpc(self) -> int:
-        return self.first + 951
+        return self.first + 952  # WebSockets are on the port after HTTP.
 
     @property
     def devnode(self) -> int:
-        return self.first + 952
+        return self.first + 953
 
     def settings(self) -> dict[str, str]:
         """Return the settings for a run on these ports."""

@@ -55,11 +55,11 @@ class FrontUnusable(Exception):
     """HAProxy cannot run as this service needs it; the text says why, and what to do."""
 
 
-def install(folder: Path, config: Config, host: str | None) -> Path:
+def install(folder: Path, config: Config, host: str | None, websocket_port: int | None = None) -> Path:
     """Write the program that Serve starts in place of HAProxy, and return its path. Raises FrontUnusable.
 
     folder: of this run, or of this machine; it is closed to other users. host: the address that clients connect to;
-    None: the one in Serve's own configuration.
+    None: the one in Serve's own configuration. websocket_port: a second port with the same rules; None: there is none.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     close_folder(folder)
@@ -68,7 +68,7 @@ def install(folder: Path, config: Config, host: str | None) -> Path:
     pages.mkdir(exist_ok=True)
     for code in PAGE_CODES:
         (pages / f"{code}.http").write_bytes(page(code))
-    settings = settings_of(config, pages, host)
+    settings = settings_of(config, pages, host, websocket_port)
     path, program = folder / SETTINGS_FILE, folder / PROGRAM
     write_private(path, json.dumps(asdict(settings)))
     # -I -S: only the standard library, and no settings from the environment.
@@ -77,13 +77,14 @@ def install(folder: Path, config: Config, host: str | None) -> Path:
     return program
 
 
-def settings_of(config: Config, pages: Path, host: str | None) -> FrontSettings:
+def settings_of(config: Config, pages: Path, host: str | None, websocket_port: int | None = None) -> FrontSettings:
     assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
     return FrontSettings(
         haproxy=_haproxy(),
         pages=str(pages),
         token=front_token(config.storage.cluster_secret.get_secret_value().encode()).decode(),
         host=host,
+        websocket_port=websocket_port,
         connections_max=config.serve.connections_max,
         request_seconds_max=config.serve.request_seconds_max,
     )

@@ -56,6 +56,7 @@ class FrontSettings:
     pages: str  # Folder of the error pages, one file a status.
     token: str  # Proves to a replica that a request came through the front.
     host: str | None  # Address that clients connect to; None: the one in Serve's configuration.
+    websocket_port: int | None  # A second port, with the rules of the HTTP port; None: there is none.
     connections_max: int
     request_seconds_max: int
 
@@ -128,9 +129,8 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
             "frontend http_frontend",
             r"bind (\S*):(\d+)",
             _ONCE,
-            # "proto h1": otherwise HAProxy also accepts HTTP/2, and these limits do not apply to its streams.
             lambda match: [
-                f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h1",
+                *_http_binds(settings, match[1], match[2]),
                 *_frontend(settings, connections_max),
             ],
         ),
@@ -173,6 +173,14 @@ def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
     yield f"    timeout http-request {settings.request_seconds_max}s"
     for code in PAGE_CODES:
         yield f"    errorfile {code} {pages / f'{code}.http'}"
+
+
+def _http_binds(settings: FrontSettings, host_of_serve: str, http_port: str) -> Iterator[str]:
+    """Yield a line for each port that clients send HTTP to. All rules of the frontend hold for both ports."""
+    ports = [http_port] if settings.websocket_port is None else [http_port, str(settings.websocket_port)]
+    for port in ports:
+        # "proto h1": otherwise HAProxy also accepts HTTP/2, and these limits do not apply to its streams.
+        yield f"    bind {_bound(settings.host or host_of_serve)}:{port}{_both(settings.host)} proto h1"
 
 
 def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:

@@ -36,6 +36,7 @@ from actors.telemetry.metrics_page import metrics_port, metrics_url, place_metri
 logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 60.0
+_PORT_MAX = 65_535
 _LOOK_SECONDS = 1.0
 _STOP_SIGNAL_SECONDS = 1.0  # For a stop signal that is sent to all processes at the same time.
 _PROBE = aiohttp.ClientTimeout(total=2)
@@ -105,6 +106,13 @@ def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
 def _check_ports(config: Config) -> None:
     serve = config.serve
     ports.require_free_port(serve.host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    if serve.http_port == _PORT_MAX:
+        raise ConfigError(f"serve.http_port: {_PORT_MAX}, wanted less: WebSockets use the next port")
+    if serve.grpc_port == serve.http_port + 1:
+        raise ConfigError(f"serve.grpc_port: {serve.grpc_port} is the port after HTTP, which WebSockets use")
+    ports.require_free_port(
+        serve.host, serve.http_port + 1, "WebSockets", "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
+    )
     first = serve.internal_port_first
     for port in (first, first + 1, first + 2, first + 3):
         ports.require_free_port("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
@@ -180,7 +188,7 @@ class _Run:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
-                front_program = front.install(run_folder, config, config.serve.host)
+                front_program = front.install(run_folder, config, config.serve.host, config.serve.http_port + 1)
                 environment = cluster.ray_environment(config.serve, run_folder)
                 try:
                     head = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))

@@ -117,12 +117,14 @@ def rendered(folder: Path, port: int, replica_port: int, stats_port: int, metric
 
 
 @contextlib.asynccontextmanager
-async def running(replica: Replica | None = None, **serve: int) -> AsyncIterator[Front]:
+async def running(
+    replica: Replica | None = None, websocket_port: int | None = None, **serve: int
+) -> AsyncIterator[Front]:
     """HAProxy as Serve would start it. replica: None: there is none. serve: settings of that branch."""
     # Not below pytest's own folder: the path of a socket has room for a short one only.
     with tempfile.TemporaryDirectory(prefix="front-") as name:
         folder = Path(name)
-        program = front.install(folder, settled(**serve), None)
+        program = front.install(folder, settled(**serve), None, websocket_port)
         (folder / "node").mkdir()
         server = None
         if replica is not None:

@@ -13,12 +13,13 @@ from .fronts import rendered
 _FILES_MAX = 1 << 20
 
 
-def told(host: str | None = None, **settings: int) -> FrontSettings:
+def told(host: str | None = None, websocket_port: int | None = None, **settings: int) -> FrontSettings:
     return FrontSettings(
         haproxy="/haproxy",
         pages="/run/pages",
         token="t" * 32,
         host=host,
+        websocket_port=websocket_port,
         connections_max=settings.get("connections_max", 8_192),
         request_seconds_max=settings.get("request_seconds_max", 5),
     )
@@ -68,6 +69,14 @@ def test_row_58_only_the_front_itself_is_open_to_others(by_serve: str) -> None:
 def test_the_front_listens_where_the_settings_say(by_serve: str, host: str | None, bound: str) -> None:
     """Serve gives its replicas the same address, so it is told the loopback one; the front alone is open."""
     assert f"bind {bound}" in binds(rewrite(by_serve, told(host), _FILES_MAX))
+
+
+def test_the_port_for_websockets_is_a_second_door_of_the_same_front(by_serve: str) -> None:
+    """Hostile inputs 45 to 49 hold for it too: it is a line in the frontend of HTTP, and HTTP/2 stays out."""
+    one = section(rewrite(by_serve, told("::"), _FILES_MAX), "frontend http_frontend")
+    two = section(rewrite(by_serve, told("::", websocket_port=8081), _FILES_MAX), "frontend http_frontend")
+    assert [line for line in two if line not in one] == ["bind [::]:8081 v4v6 proto h1"]
+    assert [line for line in one if line not in two] == []
 
 
 def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import stat
@@ -12,13 +13,16 @@ from pathlib import Path
 
 import psutil
 import pytest
+from websockets.utils import accept_key
 
 from actors.identity.client_addresses import front_token
 from actors.launch import front, front_process
 from actors.launch.front_process import FolderNotOurs, close_folder
+from bench.systems import free_port
 
 from .fronts import SECRET, Front, Replica, headers_of, read_answer, rendered, running, settled
 
+_WEBSOCKET_KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 _GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 _POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi"
 
@@ -158,6 +162,37 @@ async def test_row_49_the_replica_is_told_where_each_client_is() -> None:
             assert (head.lower().count(b"x-front-peer"), address.decode()) == (1, source)
             assert token == front_token(SECRET.encode())
             assert headers_of(head)[b"x-forwarded-for"] == b"203.0.113.9"
+
+
+async def test_the_port_for_websockets_has_the_limits_of_the_http_port() -> None:
+    """web3.js 1.x opens its WebSocket on the port after HTTP; the replica is told who the client is, a slow head is cut
+    off, and HTTP/2 is refused there too."""
+
+    async def upgrade(_head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n")
+        writer.write(b"sec-websocket-accept: %b\r\n\r\n" % accept_key(_WEBSOCKET_KEY.decode()).encode())
+        writer.write(await reader.readexactly(4))
+        await writer.drain()
+        return False
+
+    replica = Replica(behave=upgrade)
+    async with running(replica, websocket_port=free_port(), request_seconds_max=1) as found:
+        second = dataclasses.replace(
+            found, port=json.loads((found.folder / "front.json").read_text())["websocket_port"]
+        )
+        reader, writer = await second.connect("127.0.0.3")
+        with contextlib.closing(writer):
+            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n")
+            writer.write(b"sec-websocket-key: %b\r\nsec-websocket-version: 13\r\n" % _WEBSOCKET_KEY)
+            writer.write(b"x-front-peer: forged\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            writer.write(b"ping")
+            assert await reader.readexactly(4) == b"ping"
+        token, address = headers_of(replica.requests[-1])[b"x-front-peer"].split()
+        assert (token, address) == (front_token(SECRET.encode()), b"127.0.0.3")
+        _, answer = await slowly(second, b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: ")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert (await second.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"))[0] == 400
 
 
 async def test_row_35_one_address_cannot_take_all_connections() -> None:

@@ -50,6 +50,29 @@ def test_a_taken_port_is_named_before_anything_starts(
     assert port in told and setting in told
 
 
+def test_the_port_after_http_is_for_websockets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule: web3.js 1.x opens its WebSocket there; a run that cannot listen there says so, and gRPC stays away."""
+    free = free_ports()
+    given = free.settings()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free.http + 1))
+        taken.listen(1)
+        assert run(options(tmp_path, **given), PARTS) == 1
+    told = capsys.readouterr().err
+    assert str(free.http + 1) in told and "WebSockets" in told
+    assert run(options(tmp_path, **{**given, "LEDGER_SERVE__GRPC_PORT": str(free.http + 1)}), PARTS) == 1
+    assert "serve.grpc_port" in capsys.readouterr().err
+    assert run(options(tmp_path, **{**given, "LEDGER_SERVE__HTTP_PORT": "65535"}), PARTS) == 1
+    assert "serve.http_port: 65535" in capsys.readouterr().err
+
+
+def test_grpc_keeps_clear_of_the_other_ports_by_default(tmp_path: Path) -> None:
+    """Rule: `--http-port` moves all three, so that two runs on one machine need one option each."""
+    assert settings(options(tmp_path)).config.serve.grpc_port == 8082
+    moved = settings(options(tmp_path, LEDGER_SERVE__HTTP_PORT="9000")).config.serve
+    assert (moved.http_port, moved.grpc_port) == (9_000, 9_002)
+
+
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rule: an unwritable folder: a clear message and a non-zero exit."""
     (tmp_path / "data").write_text("a file is in the way")
