@@ -41,11 +41,11 @@ class AddressLimits:
     async def refusal(self, request: Request) -> Refusal | None:
         """Count this request against its address. A refusal when there were too many, else None.
 
-        Requests for /account/* without any credential are counted apart: they get the 402 whoever sends them, and must
-        not use up the allowance of customers behind the same address.
+        Requests without any credential for /account/* and for pages of other contexts are counted apart: they get the
+        402 whoever sends them, and must not use up the allowance of customers behind the same address.
         """
         now = self._clock.now()
-        is_bare = request.path.startswith(b"/account/") and not carries_credentials(request)
+        is_bare = not request.path.startswith((b"/auth/", b"/x402/")) and not carries_credentials(request)
         apart = _WITHOUT_CREDENTIALS if is_bare else ""
         for name, share in allowances(self.name_of(request.client)):
             verdict = judge(await self._count(apart + name, minute_of(now)), self._per_minute * share, now)

@@ -2,15 +2,17 @@
 
 Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
 inputs 6 to 13 and 35.
-A shell. Calls are door_rpc.py's, lists door_bulk.py's, the other paths routes.py's. Paths are compared with the bytes
-that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this service. URLs are never logged: they
-may hold a key.
+A shell. Calls are door_rpc.py's, lists door_bulk.py's, paths of other contexts pages.py's, all others routes.py's.
+Paths are compared with the bytes that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this
+service. URLs are never logged: they may hold a key.
 """
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from actors.accounts.api import AccountsClient
 from actors.calls import EDGE_BYTES
@@ -24,6 +26,8 @@ from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.late_answers import LateAnswers
+from actors.gateway.page_table import PageTable
+from actors.gateway.pages import PageDoor
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.payments import RequestPayments
 from actors.gateway.pipeline import Pipeline
@@ -47,22 +51,28 @@ from actors.gateway.requests import (
 )
 from actors.gateway.routes import PUBLIC_PAGES, DepositConfirmer, Routes, StatusPages
 from actors.gateway.sign_in import SignIn
+from actors.gateway.streamed_answers import StreamedAnswers
 from actors.http_server.exchange import HttpRequest
 from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.proofs import uses_url_key
 from actors.identity.store import IdentityStore
+from actors.pages import Page
 from actors.telemetry.metrics import Metrics
 from actors.upstream.replies import CallerHandler, Node
 from actors.x402_types import PaymentSettler
 
 logger = logging.getLogger(__name__)
 
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
 _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
+_POST: Mapping[str, Page | None] = {"POST": None}
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
+_TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
-# "<HTTP method> <path>" of everything that this door serves.
+# "<HTTP method> <path>" of everything that this door serves, beside the pages of other contexts.
 ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), *routes.ENDPOINTS)
 
 
@@ -86,6 +96,7 @@ class Dependencies:
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
     callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
+    pages: Sequence[Page] = ()  # Paths that other contexts serve.
 
 
 class HttpDoor:
@@ -135,6 +146,11 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, public_url, _PAYABLE),
         )
+        taken = (*door_rpc.PATHS, *door_bulk.ROWS, *routes.PATHS)
+        self._pages = PageDoor(
+            PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
+        )
+        self._streams = StreamedAnswers()
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self.body_bytes_max = gateway.body_bytes_max
         self._ids_from_edge, self._metrics = dependencies.ids_from_edge, metrics
@@ -142,6 +158,7 @@ class HttpDoor:
         self._requests = 0
 
     async def close(self) -> None:
+        await self._streams.close()
         await self._pipeline.drain()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,33 +177,52 @@ class HttpDoor:
         except Exception:  # The client gets an answer with an id that the operator finds in the log.
             logger.exception("request %s failed", request_id)
             response = replies.internal(request_id)
-        self._complete(response, request_id, facts, path not in PUBLIC_PAGES)
-        await self.late.send(send, response, facts)
+        self._complete(response, request_id, facts, path not in PUBLIC_PAGES and not response.is_public)
+        if response.stream is not None:
+            await self._streams.send(send, client, response, request.method == "HEAD")
+        else:
+            await self.late.send(send, response, facts)
 
     async def _answer(self, request: Request, receive: Receive, fault: Refusal | None) -> Response:
         """Read the body, and hand the request to the door of its path. fault: of the body's framing."""
         path, method = request.path, request.method
-        door = self._rpc if path in door_rpc.PATHS else self._bulk if path in door_bulk.ROWS else self._routes
-        serves = self._routes.serves(path) if door is self._routes else "POST"
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
+        answer, serves = self._door_of(path)
         # A 404 costs next to nothing, so it does not count against the limit of its address.
-        if serves is None:
+        if answer is None:
             return replies.plain(_NOT_SERVED, request.id)
-        if serves != method and not (method == "HEAD" and serves == "GET"):
-            return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {serves} only"), request.id)
-        if is_limited(path):
+        served_as = "GET" if method == "HEAD" else method
+        if served_as not in serves:
+            return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {', '.join(serves)} only"), request.id)
+        page = serves[served_as]
+        if is_limited(path) if page is None else page.is_limited:
             too_many = await self._addresses.refusal(request)
             if too_many is not None:
                 return self._errors.reply(too_many, request)
-        body = fault or (b"" if serves == "GET" else await read_body(receive, self.body_bytes_max))
+        body = fault or (b"" if served_as == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return replies.closing(body, request.id)
         request.body = body
-        response = await door.answer(request)
+        response = await answer(request)
+        if response.stream is not None and self._streams.is_full:
+            await response.stream.aclose()
+            response = replies.plain(_TOO_MANY_STREAMS, request.id)
         if request.query and uses_url_key(request.headers, request.query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response
+
+    def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
+        """What answers this path, and the methods that it takes; of a path of another context each has a page."""
+        if path in door_rpc.PATHS:
+            return self._rpc.answer, _POST
+        if path in door_bulk.ROWS:
+            return self._bulk.answer, _POST
+        method = self._routes.serves(path)
+        if method is not None:
+            return self._routes.answer, {method: None}
+        found = self._pages.find(path)
+        return (None, {}) if found is None else (partial(self._pages.answer, found), found.pages)
 
     # --- without ASGI (http_server/)
 
@@ -247,8 +283,10 @@ class HttpDoor:
         if facts.browser:
             added += headers.CORS
         if response.status != 204:
-            length = sum(map(len, response.parts)) if response.parts else len(response.body)
-            added += (headers.JSON_CONTENT, (b"content-length", b"%d" % length))
+            added.append((b"content-type", response.content_type))
+            if response.stream is None:
+                length = sum(map(len, response.parts)) if response.parts else len(response.body)
+                added.append((b"content-length", b"%d" % length))
 
     def _next_id(self) -> str:
         self._requests += 1

@@ -15,7 +15,6 @@ from actors.http_server import responses
 Header = tuple[bytes, bytes]
 HeaderList = responses.HeaderList
 
-JSON_CONTENT = (b"content-type", b"application/json")
 _LOW = (b"x-credits-low", b"true")
 _CORS_ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSED = (
@@ -28,7 +27,7 @@ CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
 # Access-Control-Expose-Headers as a request header, so it must be allowed as one.
 PREFLIGHT: HeaderList = [
-    (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
     (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "

@@ -6,7 +6,7 @@ Rows of the error table with a code become JSON-RPC errors where the request was
 refusals of a whole batch or of a path that is not JSON-RPC, become plain HTTP errors.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,12 +29,16 @@ class Response(HttpResponse):
     """headers: beside content type, content length, request id and CORS, which the door adds. charges: SettleRequests.
 
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
-    door. refused: constants of the error table that the body names, for the metrics.
+    door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
+    is_public: of a page whose answers have no X-Request-Id.
     """
 
     kept: Sequence[object] = ()
     id: str = ""
     refused: Sequence[str] = ()
+    content_type: bytes = b"application/json"
+    stream: AsyncGenerator[bytes, None] | None = None
+    is_public: bool = False
 
 
 class ErrorReplies:

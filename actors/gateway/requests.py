@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
 _PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
-_CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
+CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
 WATCHED = _PAYMENTS | {b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
@@ -171,7 +171,7 @@ def peer_of(scope: Scope) -> str | None:
 
 def carries_credentials(request: Request) -> bool:
     """Whether the request carries a credential, a payment or a sign-in, good or not."""
-    return any(name in _CREDENTIALS for name, _ in request.headers) or bool(url_keys(request.query))
+    return any(name in CREDENTIALS for name, _ in request.headers) or bool(url_keys(request.query))
 
 
 async def answer_other(scope: Scope, receive: Receive, send: Send) -> None:

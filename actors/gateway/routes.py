@@ -47,7 +47,7 @@ _NOT_BY_PAYMENT = RefusedCaller(
     offers_payment=False,
 )
 _NO_RACER = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the sender of transactions does not answer")
-_OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
+OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
 _NO_DEPOSITS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service has no deposit address configured")
 # The owner's refusals of the credential itself; they come before faults of the rest of the request.
 _CREDENTIAL_REFUSALS = frozenset((Err.AUTH_FAILED.name, Err.NONCE_REUSED.name, Err.RATE_LIMITED.name))
@@ -115,20 +115,11 @@ class Routes:
             if page.accept is None:
                 answered = await page.handler(self, request)
             else:
-                caller = self._caller(request, page.accept)
+                caller = caller_of(self._authenticator, request, page.accept)
                 answered = caller if isinstance(caller, Refusal) else await page.handler(self, request, caller)
         except OwnerUnavailable:
-            answered = _OWNER_GONE
+            answered = OWNER_GONE
         return self._errors.reply(answered, request) if isinstance(answered, Refusal) else answered
-
-    def _caller(self, request: Request, accept: Accept) -> Caller | Refusal:
-        caller = self._authenticator.authenticate(request, accept, counts_refusals=False)
-        if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
-            return caller
-        if request.pays:
-            return _NOT_BY_PAYMENT
-        # The offer carries the sign-in. A path that takes no sign-in has no offer either.
-        return RefusedCaller(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS, offers_payment=accept is Accept.ANY)
 
     # --- account
 
@@ -170,11 +161,11 @@ class Routes:
             return await self._identified(caller, _NO_DEPOSITS)
         account = await self._accounts.ask(Identify(caller.proof))
         if account.value is None:
-            return _refused(account)
+            return refused(account)
         pubkey = account.value.pubkey
         confirmed = await self._deposits.confirm(signature, pubkey, account.value.balance)
         if isinstance(confirmed, Refusal):
-            return _with_figures(confirmed, account.figures)
+            return with_figures(confirmed, account.figures)
         # Credits may have been added: the figures are those after it.
         account = await self._accounts.ask(Identify(ProvenProof(pubkey)))
         return self._shaped(OwnerReply(confirmed, figures=account.figures), account_pages.confirmation_body)
@@ -247,14 +238,14 @@ class Routes:
             account = await self._accounts.ask(Identify(caller.proof))
         except OwnerUnavailable:
             return refusal
-        return _refused(account) if account.refusal in _CREDENTIAL_REFUSALS else _with_figures(refusal, account.figures)
+        return refused(account) if account.refusal in _CREDENTIAL_REFUSALS else with_figures(refusal, account.figures)
 
     def _shaped(
         self, reply: OwnerReply[Value], shape: Callable[[Value], dict[str, Any]], added: Sequence[Header] = ()
     ) -> Response | Refusal:
         """The answer made of an owner's reply. added: headers of the answer, refused or not."""
         if reply.value is None:
-            return _refused(reply, added)
+            return refused(reply, added)
         response = _json(shape(reply.value))
         response.headers += added
         if reply.figures is not None:
@@ -290,15 +281,27 @@ _PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
     }
 )
 ENDPOINTS = tuple(f"{page.method} {path.decode()}" for path, page in _PAGES.items())
+PATHS = frozenset(_PAGES)
 
 
-def _refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
+def caller_of(authenticator: Authenticator, request: Request, accept: Accept) -> Caller | Refusal:
+    """The caller of a page that is not public."""
+    caller = authenticator.authenticate(request, accept, counts_refusals=False)
+    if isinstance(caller, Caller) or caller.err is not Err.PAYMENT_REQUIRED:
+        return caller
+    if request.pays:
+        return _NOT_BY_PAYMENT
+    # The offer carries the sign-in. A path that takes no sign-in has no offer either.
+    return RefusedCaller(Err.PAYMENT_REQUIRED, _NO_CREDENTIALS, offers_payment=accept is Accept.ANY)
+
+
+def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
     """The refusal of an owner's reply, with the figures of the account where there is one."""
     assert reply.refusal is not None, reply
-    return _with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
+    return with_figures(Refusal(Err[reply.refusal], reply.detail), reply.figures, added)
 
 
-def _with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
+def with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
     remaining = None if figures is None else figures.credits_remaining
     return RefusedCaller(refusal.err, refusal.detail, refusal.hint, added, figures=figures, credits_remaining=remaining)
 

@@ -30,6 +30,7 @@ from actors.launch.sending import assemble_sends
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
+from actors.pages import Page
 from actors.sends.api import SendsClient
 from actors.sends.endpoints import SendMethods
 from actors.status import endpoints
@@ -64,7 +65,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts, metrics = ShardedAccounts(config, handles, edge), Metrics()
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
-    pages = LivePages(config, clock, accounts, redis_client)
+    served: list[Page] = []  # Paths of contexts beside the gateway.
+    pages = LivePages(config, clock, accounts, redis_client, served)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
     await asyncio.gather(nodes.probe(), accounts.connected())
@@ -91,6 +93,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         peers_are_clients=front.peers_are_clients(os.environ),
         metrics=metrics,
         callers=methods.caller_handlers(),
+        pages=served,
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
@@ -100,15 +103,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
-    closers: list[Close] = [
-        door.close,
-        *optional,
-        sends.stop,
-        nodes.close,
-        pages.stop,
-        accounts.stop,
-        redis_client.aclose,
-    ]
+    last = (pages.stop, accounts.stop, redis_client.aclose)
+    closers: list[Close] = [door.close, *optional, sends.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
 
 
@@ -133,13 +129,15 @@ def with_own_methods(node: Node, config: Config, sends: SendMethods | None = Non
 class LivePages:
     """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
 
-    def __init__(self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any) -> None:
+    def __init__(
+        self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any, served: Sequence[Page] = ()
+    ) -> None:
         self._clock, self._accounts, self._redis = clock, accounts, redis_client
         self._started_at = clock.now()
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
-        self._capabilities = endpoints.capabilities_document(_DOORS, ENDPOINTS)
+        self._capabilities = endpoints.capabilities_document(_DOORS, (*ENDPOINTS, *(page.endpoint for page in served)))
         self._task: asyncio.Task[None] | None = None
         self.sends: SendsClient | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.

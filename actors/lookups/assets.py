@@ -12,7 +12,7 @@ from actors.lookups.holdings import Holding, Mint
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AssetPage:
     mints: tuple[str, ...]
     total: int
 
@@ -26,9 +26,9 @@ def by_mint(holdings: Sequence[Holding]) -> dict[str, list[Holding]]:
     return grouped
 
 
-def page_of(grouped: Mapping[str, Sequence[Holding]], page: int, limit: int) -> Page:
+def page_of(grouped: Mapping[str, Sequence[Holding]], page: int, limit: int) -> AssetPage:
     mints = tuple(grouped)
-    return Page(mints[(page - 1) * limit : page * limit], len(mints))
+    return AssetPage(mints[(page - 1) * limit : page * limit], len(mints))
 
 
 def kind_of(decimals: int | None, supply: int | None) -> str | None:

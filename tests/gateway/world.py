@@ -191,6 +191,7 @@ class World:
                 peers_are_clients=settings.get("peers_are_clients", True),
                 metrics=self.metrics,
                 callers=settings.get("callers", {}),
+                pages=settings.get("pages", ()),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

@@ -7,7 +7,7 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
-    *("x402_types", "calls", "catalog", "method_requests", "events"),
+    *("x402_types", "calls", "catalog", "method_requests", "events", "pages"),
     "hosting",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
