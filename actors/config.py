@@ -91,6 +91,8 @@ class GatewayConfig(Branch):
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="time limit for the hold of a call")
     account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")
     address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without valid credential")
+    mcp_origins: tuple[str, ...] = Field((), description="origins of web pages that may use /mcp, beside our own")
+    mcp_refusals_as_200: bool = Field(False, description="/mcp refuses with HTTP 200, for clients that need it")
     settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="time limit for the settle of a call")
 
     def replicas_on(self, cores: int) -> int:

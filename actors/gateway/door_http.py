@@ -2,9 +2,9 @@
 
 Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
 inputs 6 to 13 and 35.
-A shell. Calls are door_rpc.py's, lists door_bulk.py's, paths of other contexts pages.py's, all others routes.py's.
-Paths are compared with the bytes that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc` are no paths of this
-service. URLs are never logged: they may hold a key.
+A shell. Calls are door_rpc.py's, lists door_bulk.py's, tool calls door_mcp.py's, other contexts' paths pages.py's; all
+others are routes.py's. Paths are compared with the bytes that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc`
+are no paths of this service. URLs are never logged: they may hold a key.
 """
 
 import logging
@@ -19,11 +19,12 @@ from actors.calls import EDGE_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import door_bulk, door_rpc, headers, payment_terms, replies, routes
+from actors.gateway import door_bulk, door_mcp, door_rpc, headers, payment_terms, replies, routes
 from actors.gateway.address_limits import AddressLimits, is_limited
 from actors.gateway.admission import plans
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
+from actors.gateway.door_mcp import McpDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.page_table import PageTable
@@ -68,12 +69,14 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
+_MCP: Mapping[str, Page | None] = dict.fromkeys(door_mcp.METHODS)
+_SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
 # "<HTTP method> <path>" of everything that this door serves, beside the pages of other contexts.
-ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), *routes.ENDPOINTS)
+ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), "POST /mcp", *routes.ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ class HttpDoor:
             gateway.account_refusals_per_second, gateway.address_refusals_per_second, self._addresses.name_of
         )
         authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
+        offered = plans(config.pricing, dependencies.callers)
         self._pipeline = Pipeline(
             dependencies.accounts,
             dependencies.node,
@@ -128,11 +132,15 @@ class HttpDoor:
             gateway.calls_in_flight_max,
             limits,
             metrics,
-            plans(config.pricing, dependencies.callers),
+            offered,
             dependencies.callers,
         )
         self._errors = errors
         self._rpc = RpcDoor(authenticator, self._pipeline, errors, clock)
+        origins = (public_url, *gateway.mcp_origins)
+        self._mcp = McpDoor(
+            *(authenticator, self._pipeline, terms, clock, offered, origins, gateway.mcp_refusals_as_200)
+        )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
         self._routes = Routes(
             config,
@@ -146,7 +154,7 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, public_url, _PAYABLE),
         )
-        taken = (*door_rpc.PATHS, *door_bulk.ROWS, *routes.PATHS)
+        taken = (*_SHORT, *door_bulk.ROWS, *routes.PATHS)
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
@@ -218,6 +226,8 @@ class HttpDoor:
             return self._rpc.answer, _POST
         if path in door_bulk.ROWS:
             return self._bulk.answer, _POST
+        if path == door_mcp.PATH:
+            return self._mcp.answer, _MCP
         method = self._routes.serves(path)
         if method is not None:
             return self._routes.answer, {method: None}
@@ -229,7 +239,7 @@ class HttpDoor:
     def takes(self, request: HttpRequest) -> bool:
         """Whether this is a POST of calls without a payment. Its target may carry a query."""
         target, sent = request.target, request.headers
-        if target not in door_rpc.PATHS and (b"#" in target or target.partition(b"?")[0] not in door_rpc.PATHS):
+        if target not in _SHORT and (b"#" in target or target.partition(b"?")[0] not in _SHORT):
             return False
         if len(sent) == len(request.by_name) and _WATCHED.isdisjoint(request.by_name):
             request.notes = _PLAIN
@@ -244,7 +254,7 @@ class HttpDoor:
         sent = posted.headers
         request = Request("POST", path, query, sent, posted.body, self._next_id(), posted)
         try:
-            response = await self._rpc.answer(request)
+            response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if query and uses_url_key(sent, query):
                 response.headers += headers.DEPRECATED_URL_KEY
         except Exception:

@@ -31,6 +31,7 @@ PREFLIGHT: HeaderList = [
     (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "
+        b"MCP-Protocol-Version, Mcp-Session-Id, "
         b"PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Solana-Client",
     ),
     (b"access-control-max-age", b"86400"),

@@ -13,10 +13,11 @@ from bench.product import Product
 from tests.installed import Installed, run_installer
 
 _HERE = Path(__file__).parent
-# PyPI x402 with what it needs, in an environment of its own: its solders cannot stand beside the product's. All is
-# named, as pip would otherwise look for what fits together for longer than it takes to install. Made by
-# `pip install "x402[svm,httpx,extensions]==2.25.0"` in an empty environment and `pip freeze`.
-_X402 = _HERE / "x402_requirements.txt"
+# Packages of PyPI that cannot stand beside the product's own (x402 needs another solders, mcp other versions of much),
+# each with all that it needs, in an environment of its own. Everything is named, as pip would otherwise look for what
+# fits together for longer than it takes to install. Made by `pip install "x402[svm,httpx,extensions]==2.25.0"`,
+# `mcp==2.3.0` and `mcp==1.9.4 pydantic==2.11.7` in empty environments and `pip freeze`.
+_REQUIREMENTS = {"x402": "x402_requirements.txt", "mcp": "mcp_requirements.txt", "mcp_1": "mcp_1_requirements.txt"}
 _OUT_OF_REACH = ("NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded")
 
 
@@ -33,26 +34,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.clients)
 
 
-def _install_x402(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    into = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"))
-    options = ("-q", "--no-deps", "--no-compile", "--retries", "1")
-    run_installer((*into, "install", *options, "-r", str(_X402)), folder, "Python", _OUT_OF_REACH)
+def _environment_of(requirements: Path) -> Installed:
+    def install(folder: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        into = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"))
+        options = ("-q", "--no-deps", "--no-compile", "--retries", "1")
+        run_installer((*into, "install", *options, "-r", str(requirements)), folder, "Python", _OUT_OF_REACH)
+
+    name = hashlib.sha256(requirements.read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:16]
+    return Installed(f"python-{name}", install)
 
 
-_X402_NAME = hashlib.sha256(_X402.read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:16]
-_X402_PACKAGES = Installed(f"python-{_X402_NAME}", _install_x402)
+_ENVIRONMENTS = {name: _environment_of(_HERE / file) for name, file in _REQUIREMENTS.items()}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if any("python_of_x402" in getattr(item, "fixturenames", ()) for item in session.items):
-        _X402_PACKAGES.begin(session.config)
+    used = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for name, environment in _ENVIRONMENTS.items():
+        if f"python_of_{name}" in used:
+            environment.begin(session.config)
+
+
+def _interpreter(name: str, config: pytest.Config) -> Path:
+    """An interpreter that has the package; kept between runs, made anew when a version changes."""
+    return _ENVIRONMENTS[name].folder(config) / "bin" / "python"
 
 
 @pytest.fixture(scope="session")
 def python_of_x402(pytestconfig: pytest.Config) -> Path:
-    """An interpreter that has PyPI x402; kept between runs, made anew when a version changes."""
-    return _X402_PACKAGES.folder(pytestconfig) / "bin" / "python"
+    return _interpreter("x402", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def python_of_mcp(pytestconfig: pytest.Config) -> Path:
+    return _interpreter("mcp", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def python_of_mcp_1(pytestconfig: pytest.Config) -> Path:
+    return _interpreter("mcp_1", pytestconfig)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,11 +7,11 @@ from tests.tidy.sources import ROOT, Source, imports, over, product
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("addresses", "units", "clock", "errors", "config", "config_loader"),
-    *("x402_types", "calls", "catalog", "method_requests", "events", "pages"),
+    *("x402_types", "calls", "catalog", "method_requests", "method_schemas", "method_documents", "events", "pages"),
     "hosting",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
-COMING = ("signals", "webhooks", "trades", "mcp")  # Beside gateway, as the map says.
+COMING = ("signals", "webhooks", "trades")  # Beside gateway, as the map says.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
     ("identity", "upstream", "hotlink", "geyser_proto", "launch_programs"),

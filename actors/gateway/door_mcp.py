@@ -1,0 +1,204 @@
+"""The door for agents: POST /mcp, a Model Context Protocol endpoint without sessions and streams.
+
+Implements: interface specification, "MCP"; decisions, "MCP tool names" and "MCP credentials"; Model Context Protocol
+2025-03-26 and 2025-06-18 over streamable HTTP; x402 transport over MCP; hostile input 38.
+A shell. mcp_messages.py reads bodies, mcp_tools.py describes tools, mcp_answers.py shapes answers; a tools/call runs
+through the same pipeline as a call of POST /, with the same bill and the same headers.
+"""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replies
+from actors.gateway.admission import Plan
+from actors.gateway.answers import served_by
+from actors.gateway.authentication import Authenticator
+from actors.gateway.disconnects import unless_disconnected
+from actors.gateway.headers import Header
+from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.mcp_messages import Free, Ignored, Message, ToolCall
+from actors.gateway.payment_terms import TermsByPath
+from actors.gateway.payments import refused_for_free, within
+from actors.gateway.pipeline import Pipeline, Replies, Reply
+from actors.gateway.replies import Response
+from actors.gateway.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
+
+PATH = b"/mcp"
+METHODS = ("POST", "GET", "DELETE")  # The last two are answered with 405, as the protocol wants it.
+_ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
+_FOREIGN_ORIGIN = Refusal(Err.METHOD_NOT_ALLOWED, "pages of this origin may not use the MCP endpoint of this service")
+_NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be application/json")
+_ONLY_STREAMS = Refusal(Err.INVALID_REQUEST, "answers are application/json, which the Accept header does not take")
+_LARGE_BYTES = 1 << 20  # Above, an answer is encoded in a thread: it would hold up the event loop for milliseconds.
+
+_READ = frozenset((b"origin", b"accept", b"content-type", b"mcp-protocol-version"))
+_ACCEPTED = (b"application/json", b"application/*", b"*/*")
+
+
+class McpDoor:
+    """origins: pages that may use the endpoint. always_200: for old clients, see mcp_answers.refused()."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pipeline: Pipeline,
+        terms: TermsByPath,
+        clock: Clock,
+        plans: Mapping[str, Plan],
+        origins: Collection[str],
+        always_200: bool,
+    ) -> None:
+        self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
+        self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        self._always_200 = always_200
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request on PATH. Raises ClientLeftError where the request came by way of ASGI."""
+        if request.method != "POST":
+            response = replies.plain(_ONLY_POST, request.id, http=405)
+            response.headers.append((b"allow", b"POST"))
+            return response
+        sent = {name: value for name, value in request.headers if name in _READ}
+        unfit = self._unfit(sent, request.id)
+        if unfit is not None:
+            return unfit
+        version = sent.get(b"mcp-protocol-version")
+        parsed = mcp_messages.parse(request.body, None if version is None else version.decode("latin-1"), self._tools)
+        if isinstance(parsed, list):
+            return await self._batch(request, parsed)
+        match parsed:
+            case Ignored():
+                return Response(202, b"", [])
+            case Free():
+                return Response(200, self._free(parsed), [])
+            case BadCall():
+                return mcp_answers.refused(parsed.refusal, parsed.id, request.id, None, always_200=False)
+            case ToolCall():
+                return await self._call(request, parsed)
+
+    def _unfit(self, sent: Mapping[bytes, bytes], request_id: str) -> Response | None:
+        """The answer to a request that this endpoint cannot take, whatever its body is."""
+        origin = sent.get(b"origin")
+        # A page elsewhere could reach a service on its reader's own machine by a name that changes its address.
+        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
+            return replies.plain(_FOREIGN_ORIGIN, request_id)
+        if sent.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            return replies.plain(_NOT_JSON_TYPE, request_id, http=415)
+        accept = sent.get(b"accept")
+        if accept is not None and not any(kind in accept.lower() for kind in _ACCEPTED):
+            return replies.plain(_ONLY_STREAMS, request_id, http=406)
+        return None
+
+    def _free(self, asked: Free) -> bytes:
+        if asked.method == "initialize":
+            return mcp_answers.result(asked.id, mcp_tools.initialize_result(asked.params.get("protocolVersion")))
+        return mcp_answers.result(asked.id, b"{}" if asked.method == "ping" else self._tool_list)
+
+    # --- one call
+
+    async def _call(self, request: Request, asked: ToolCall) -> Response:
+        call = asked.call
+        caller = await self._caller(request, asked)
+        if isinstance(caller, Refusal):
+            return self._refused(request, caller, call.id)
+        if caller.credits_max is not None:
+            (call,) = within([call], caller.credits_max)
+        done = await self._run(request, self._pipeline.single(caller.proof, call, request.client))
+        refusal = done.refusal or done.items[0].refusal
+        if refusal is not None:
+            response = self._refused(request, refusal, call.id)
+        else:
+            response = await self._answered(done.items[0], mcp_answers.receipt_of(list(caller.headers)))
+        return self._with_headers(response, done, caller.headers)
+
+    async def _caller(self, request: Request, asked: ToolCall) -> Caller | Refusal:
+        """The caller by credential, or by the payment that came with the call."""
+        if not asked.payment or not self._authenticator.takes_payments:
+            return self._authenticator.authenticate(request)
+        free = refused_for_free(asked.call)
+        if free is not None:  # No payment is taken for a call that costs nothing.
+            return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
+        paying = Request(
+            *(request.method, request.path, request.query, [*request.headers, (PAYMENT_V2, asked.payment)]),
+            *(request.body, request.id, request.client, True),
+        )
+        # A payment that has begun is carried to its end, also when its client leaves.
+        return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
+
+    async def _answered(self, reply: Reply, receipt: bytes) -> Response:
+        answer = reply.answer
+        assert answer is not None
+        if len(answer.body) > _LARGE_BYTES:
+            body = await asyncio.to_thread(mcp_answers.tool_result, reply, receipt)
+        else:
+            body = mcp_answers.tool_result(reply, receipt)
+        return Response(200, body, served_by((answer,)), () if reply.charge is None else (reply.charge,))
+
+    def _refused(self, request: Request, refusal: Refusal, raw_id: bytes) -> Response:
+        terms = self._terms.of(request.path, self._clock.now()) if refusal.err.row.http == 402 else None
+        more = refusal if isinstance(refusal, RefusedCaller) else None
+        if terms is not None and more is not None and not more.offers_payment:
+            terms = terms.bare()
+        response = mcp_answers.refused(refusal, raw_id, request.id, terms, self._always_200)
+        if more is not None:
+            response.headers += more.headers
+            if more.figures is not None:
+                headers.add_figures(response.headers, more.figures, more.credits_remaining, self._clock.now())
+        return response
+
+    # --- a batch
+
+    async def _batch(self, request: Request, messages: Sequence[Message]) -> Response:
+        """Answer a batch of the older version: the free messages here, all calls in one run of the pipeline."""
+        calls: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
+        done, added = Replies((), None, None), ()
+        if calls:
+            caller = self._authenticator.authenticate(request)
+            if isinstance(caller, Refusal):
+                return self._refused(request, caller, calls[0].id)
+            done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
+            if done.refusal is not None:
+                return self._with_headers(self._refused(request, done.refusal, calls[0].id), done, added)
+        ends = iter(done.items)
+        bodies = [self._item(message, request.id, ends) for message in messages if not isinstance(message, Ignored)]
+        if not bodies:
+            return Response(202, b"", [])
+        answers = [end.answer for end in done.items if end.answer is not None]
+        charges = [end.charge for end in done.items if end.charge is not None]
+        refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
+        response = Response(200, b"[" + b",".join(bodies) + b"]", served_by(answers), charges, refused=refused)
+        return self._with_headers(response, done, added)
+
+    def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:
+        match message:
+            case Free():
+                return self._free(message)
+            case BadCall():
+                return replies.error_object(message.refusal, message.id, request_id, self._terms.deposit)
+        end = next(ends)
+        if end.refusal is not None:
+            return replies.error_object(end.refusal, end.id, request_id, self._terms.deposit)
+        return mcp_answers.tool_result(end)
+
+    # --- shared
+
+    @staticmethod
+    async def _run(request: Request, work: Coroutine[Any, Any, Replies]) -> Replies:
+        client = request.client
+        return await (unless_disconnected(client, work) if type(client) is AsgiClient else work)
+
+    def _with_headers(self, response: Response, done: Replies, added: Sequence[Header]) -> Response:
+        if done.figures is not None:
+            headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        response.headers += added
+        return response
+
+
+def _first_refusal(free: Replies) -> Refusal:
+    refusal = free.items[0].refusal
+    assert refusal is not None
+    return refusal

@@ -1,0 +1,179 @@
+"""The MCP endpoint through the real door: the same bill as JSON-RPC, and the protocol's own manners."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from actors.upstream.replies import made_error
+
+from .payment_doubles import Desk, header_v2
+from .world import Wallet, World, a_world, call
+
+VERSION = {"mcp-protocol-version": "2025-06-18"}
+
+
+async def post(world: World, message: Any, wallet: Wallet | None = None, **headers: str) -> Any:
+    sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    if wallet is not None:
+        sent["x-api-key"] = wallet.api_key
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    content = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return await world.http.post("/mcp", content=content, headers=sent)
+
+
+def request(method: str, id: Any = 0, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method} | ({"params": params} if params else {})
+
+
+def tool(name: str, *params: Any, id: Any = 1, **more: Any) -> dict[str, Any]:
+    return request("tools/call", id, name=name, arguments={"params": list(params)}, **more)
+
+
+async def test_listing_is_free_and_needs_no_credential() -> None:
+    """Decisions, "MCP credentials"; interface: initialize echoes the version."""
+    async with a_world() as world:
+        first = await post(world, request("initialize", protocolVersion="2025-03-26"))
+        assert first.json()["result"]["protocolVersion"] == "2025-03-26" and first.json()["id"] == 0
+        listed = await post(world, request("tools/list"), **VERSION)
+        assert {"getBalance", "rpc"} <= {one["name"] for one in listed.json()["result"]["tools"]}
+        assert (await post(world, request("ping"))).json()["result"] == {}
+        noted = await post(world, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert (noted.status_code, noted.content) == (202, b"")
+        assert world.accounts.holds == [] and world.node.calls == []
+
+
+async def test_a_tool_call_has_the_bill_and_the_headers_of_the_same_call() -> None:
+    """Interface, "MCP": billed by the method's class, with credit and rate headers."""
+    async with a_world() as world:
+        customer = await world.customer(2_000)
+        by_tool = await post(world, tool("getBlock", 5, id="abc"), customer, **VERSION)
+        generic = request("tools/call", 2, name="rpc", arguments={"method": "getBlock", "params": [5]})
+        by_generic = await post(world, generic, customer)
+        by_rpc = await world.rpc(customer, call("getBlock", 5))
+        assert by_tool.json()["id"] == "abc"
+        assert by_tool.json()["result"]["structuredContent"] == {"result": by_rpc.json()["result"]}
+        assert [one.headers["x-credits-remaining"] for one in (by_tool, by_generic, by_rpc)] == ["1975", "1950", "1925"]
+        names = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"}
+        assert names <= set(by_tool.headers)
+        assert await world.debits(customer) == [("getBlock", 25)] * 3
+
+
+async def test_refusals_keep_their_status_and_the_id_of_the_request() -> None:
+    """Decisions, "MCP credentials": always a JSON-RPC error body, free, with its constant."""
+    async with a_world() as world:
+        poor, nobody = await world.customer(0), await world.customer(account=False)
+        nobody.api_key = "0" * 64
+        for wallet, status, constant in (
+            (None, 402, "PAYMENT_REQUIRED"),
+            (poor, 402, "INSUFFICIENT_CREDITS"),
+            (nobody, 401, "AUTH_FAILED"),
+        ):
+            refused = await post(world, tool("getSlot", id=9), wallet)
+            assert (refused.status_code, refused.json()["id"]) == (status, 9)
+            assert refused.json()["error"]["data"]["constant"] == constant
+        without = await post(world, tool("getSlot"))
+        assert "payment-required" in without.headers and without.json()["error"]["data"]["x402"]["accepts"]
+        rich = await world.customer(100)
+        unknown = await post(world, tool("getNothing", id=3), rich)
+        assert (unknown.status_code, unknown.json()["error"]["code"], unknown.json()["id"]) == (200, -32602, 3)
+        wrong = await post(world, tool("getBalance", 5), rich)
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (200, -32602)
+        other = await post(world, request("resources/list"), rich)
+        assert (other.status_code, other.json()["error"]["code"]) == (200, -32601)
+        assert await world.balance(rich) == 100 and await world.debits(poor) == []
+
+
+async def test_old_clients_can_be_refused_with_200() -> None:
+    """Decisions, "MCP credentials": a switch of the operator. A 402 is then the x402 transport's result."""
+    async with a_world(gateway={"mcp_refusals_as_200": True}) as world:
+        poor = await world.customer(0)
+        refused = await post(world, tool("getSlot", id=4), poor)
+        assert (refused.status_code, refused.json()["error"]["code"], refused.json()["id"]) == (200, -32010, 4)
+        offered = await post(world, tool("getSlot"))
+        result = offered.json()["result"]
+        assert offered.status_code == 200 and result["isError"] is True
+        assert result["structuredContent"]["x402Version"] == 2
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+
+
+async def test_a_payment_in_meta_buys_its_call() -> None:
+    """x402 transport over MCP: the payment object in, the receipt out; the payer's account is charged."""
+    settler = Desk()
+    async with a_world(desk=settler) as world:
+        settler.world = world
+        settler.payer = await world.customer()
+        payment = json.loads(base64.b64decode(header_v2()))
+        paid = await post(world, tool("getSlot", _meta={"x402/payment": payment}))
+        assert paid.status_code == 200, paid.text
+        receipt = paid.json()["result"]["_meta"]["x402/payment-response"]
+        assert receipt["success"] is True and receipt["payer"] == settler.payer.text
+        assert await world.debits(settler.payer) == [("getSlot", 1)]
+        free = await post(world, tool("getNothing", _meta={"x402/payment": payment}))
+        assert free.json()["error"]["code"] == -32602 and len(settler.paid) == 1
+
+
+async def test_a_batch_of_the_older_version_bills_each_call() -> None:
+    """Each tools/call by itself and once; free messages between them; no entry for a notification."""
+    async with a_world() as world:
+        customer = await world.customer(30)
+        messages = [
+            request("ping", "p"),
+            tool("getSlot", id=1),
+            {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+            tool("getBlock", 5, id=2),
+            tool("getBlock", 6, id=3),
+            request("initialize", 4, protocolVersion="2025-03-26"),
+        ]
+        response = await post(world, messages, customer)
+        found = {one["id"]: one for one in response.json()}
+        assert list(found) == ["p", 1, 2, 3, 4]
+        assert found[1]["result"]["isError"] is False and found[2]["result"]["isError"] is False
+        assert found[3]["error"]["data"]["constant"] == "INSUFFICIENT_CREDITS"
+        assert found[4]["error"]["code"] == -32600
+        assert response.headers["x-credits-remaining"] == "4"
+        assert await world.debits(customer) == [("getSlot", 1), ("getBlock", 25)]
+        silent = await post(world, [{"jsonrpc": "2.0", "method": "notifications/initialized"}])
+        assert (silent.status_code, silent.content) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://App.example"}, 200),
+        ({"content_type": "text/plain"}, 415),
+        ({"accept": "text/event-stream"}, 406),
+        ({"accept": "*/*"}, 200),
+        ({"mcp_protocol_version": "2024-11-05"}, 400),
+    ],
+)
+async def test_the_transport_is_checked_first(headers: dict[str, str], status: int) -> None:
+    """Hostile input 38: origins against rebinding; versions; types."""
+    async with a_world(gateway={"mcp_origins": ["https://app.example"]}) as world:
+        customer = await world.customer(10)
+        response = await post(world, tool("getSlot"), customer, **headers)
+        assert response.status_code == status
+        assert await world.balance(customer) == (9 if status == 200 else 10)
+
+
+async def test_there_are_no_streams_and_no_sessions() -> None:
+    """Every TypeScript client tries GET once, and goes on after a 405."""
+    async with a_world() as world:
+        for method in ("GET", "DELETE"):
+            response = await world.http.request(method, "/mcp")
+            assert (response.status_code, response.headers["allow"]) == (405, "POST")
+        answered = await post(world, request("initialize", protocolVersion="2025-06-18"))
+        assert "mcp-session-id" not in answered.headers
+
+
+async def test_an_error_of_the_node_reaches_the_model_and_is_billed_as_published() -> None:
+    async with a_world() as world:
+        customer = await world.customer(100)
+        world.node.answer = lambda method, params: made_error(-32009, "Slot 5 was skipped", b"null")
+        response = await post(world, tool("getBlock", 5), customer)
+        result = response.json()["result"]
+        assert result["isError"] is True and "skipped" in result["content"][0]["text"]
+        assert await world.debits(customer) == [("getBlock", 25)]

@@ -1,0 +1,130 @@
+"""Bodies of the MCP endpoint: which messages they hold, and what is refused."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import Err
+from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.mcp_messages import Free, Ignored, ToolCall, parse
+
+TOOLS = frozenset(("getBalance", "getSlot"))
+
+
+def tool(name: Any = "getSlot", **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, **params}}
+
+
+def read(message: Any, version: str | None = None) -> Any:
+    return parse(orjson.dumps(message), version, TOOLS)
+
+
+def test_a_tool_call_is_the_json_rpc_call_that_it_stands_for() -> None:
+    """Method and parameters travel byte for byte, by the method's own tool and by the generic one."""
+    sent = b'[ "key", {"a": 1.50} ]'
+    for text in (
+        b'"getBalance", "arguments": {"params": %b}',
+        b'"rpc", "arguments": {"params": %b, "method": "getBalance"}',
+    ):
+        body = b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":' + text % sent + b"}}"
+        message = parse(body, "2025-06-18", TOOLS)
+        assert isinstance(message, ToolCall) and isinstance(message.call, Call)
+        assert (message.call.id, message.call.method, message.call.params) == (b'"x"', "getBalance", sent)
+
+
+def test_a_method_without_parameters_needs_no_arguments() -> None:
+    for arguments in ({}, {"arguments": None}, {"arguments": {}}, {"arguments": {"params": None}}):
+        message = read(tool(**arguments))
+        assert isinstance(message.call, Call) and message.call.params == b"[]"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        tool("getBalances"),
+        tool("__proto__"),
+        tool(5),
+        tool("rpc"),
+        tool("rpc", arguments={"method": 5}),
+        tool(arguments=[]),
+        tool(arguments={"params": {}}),
+        tool(arguments={"parameters": []}),
+        tool(arguments={"method": "getBalance"}),
+    ],
+)
+def test_unfit_arguments_are_invalid_params(message: dict[str, Any]) -> None:
+    """Hostile input 38; with the id of the request, so that the client finds its call."""
+    parsed = read(message)
+    assert isinstance(parsed.call, BadCall)
+    assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
+
+
+@pytest.mark.parametrize(
+    "extra", [{"method": "notifications/initialized"}, {"result": {}, "id": 4}, {"method": "tools/call"}]
+)
+def test_notifications_and_responses_are_ignored(extra: dict[str, Any]) -> None:
+    """A tools/call without an id is one too: it is never carried out (hostile input 38)."""
+    assert read({"jsonrpc": "2.0", **extra}) == Ignored()
+
+
+@pytest.mark.parametrize("raw_id", [None, True, 1.5, [], {}])
+def test_ids_are_texts_or_whole_numbers(raw_id: object) -> None:
+    refused = read({"jsonrpc": "2.0", "id": raw_id, "method": "ping"})
+    assert isinstance(refused, BadCall) and refused.refusal.err is Err.INVALID_REQUEST
+    assert read({"jsonrpc": "2.0", "id": 0, "method": "ping"}) == Free(b"0", "ping", {})
+
+
+def test_versions_and_batches() -> None:
+    """Batches belong to the older version; an unknown version is refused, except while one is agreed on."""
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    assert isinstance(read(ping, "2025-11-25"), BadCall)
+    assert isinstance(read(first, "2025-11-25"), Free)
+    assert isinstance(read([ping], "2025-06-18"), BadCall)
+    for version in (None, "2025-03-26"):
+        assert read([ping, first, 5], version) == [
+            Free(b"1", "ping", {}),
+            *(item for item in read([first, 5], version)),
+        ]
+    assert isinstance(read([first])[0], BadCall)
+    assert isinstance(read([]), BadCall) and isinstance(read([ping] * 101), BadCall)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | _JSON,
+        "id": st.integers() | _JSON,
+        "method": st.sampled_from(("tools/call", "tools/list", "initialize", "x")) | _JSON,
+        "params": st.fixed_dictionaries(
+            {}, optional={"name": st.sampled_from(("getSlot", "rpc")) | _JSON, "arguments": _JSON, "_meta": _JSON}
+        )
+        | _JSON,
+    },
+)
+
+
+@given(message=_FIELDS | _JSON | st.lists(_FIELDS, max_size=3), version=st.sampled_from((None, "2025-06-18", "x")))
+def test_nothing_that_a_client_sends_raises(message: Any, version: str | None) -> None:
+    """Whatever JSON comes, each message is read, ignored or refused."""
+    try:
+        body = orjson.dumps(message)
+    except TypeError:  # A number that JSON writers refuse.
+        return
+    parsed = parse(body, version, TOOLS)
+    for one in parsed if isinstance(parsed, list) else [parsed]:
+        assert isinstance(one, (Free, ToolCall, BadCall, Ignored))
+
+
+@given(st.binary(max_size=64))
+def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
+    parsed = parse(body, None, TOOLS)
+    assert isinstance(parsed, (list, BadCall, Ignored, Free, ToolCall))
