@@ -1,7 +1,8 @@
 """Account contents in notifications.
 
 Implements: the value of account and program notifications. A notification cannot refuse as a read does: data too long
-for base58 is replaced by Agave's text for this case, and a closed account is shown as an empty one.
+for base58 is replaced by Agave's text for this case, and a closed account is shown as an empty one. As on a node, a
+token program's account that cannot be parsed has no notification where the client asked for jsonParsed.
 Reads only. Not here: encodings (encoding/accounts.py), when notifications are sent (feed.py).
 """
 
@@ -10,7 +11,7 @@ from typing import Any
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAMS
 from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic
 from actors.devnode.rpc.accounts import AccountView
 from actors.devnode.rpc.errors import RpcError
@@ -38,5 +39,10 @@ def account_value(
     return value
 
 
-def program_value(node: Node, topic: ProgramTopic, pubkey: Pubkey, account: Account) -> dict[str, Any]:
-    return {"account": account_value(node, topic, pubkey, account), "pubkey": str(pubkey)}
+def program_value(node: Node, topic: ProgramTopic, pubkey: Pubkey, account: Account) -> dict[str, Any] | None:
+    """The JSON of a program's account; None: it has no notification."""
+    value = account_value(node, topic, pubkey, account)
+    is_parsed = isinstance(value["data"], dict)
+    if topic.shape.encoding == "jsonParsed" and topic.program in TOKEN_PROGRAMS and not is_parsed:
+        return None
+    return {"account": value, "pubkey": str(pubkey)}

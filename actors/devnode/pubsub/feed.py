@@ -1,11 +1,11 @@
 """Turns events of the chain into notifications for subscribers.
 
 Implements: when each notification is sent, and at which commitment:
-- at processed, logs and signatures when the transaction lands, accounts and programs when the slot is sealed, once for
-  each account; at the other levels, all of them when the slot reaches the level;
+- at processed, signatures when the transaction lands; accounts, programs and logs when the slot is sealed, accounts
+  once; at the other levels, all of them when the slot reaches the level;
 - a signature that has already reached its level is notified at once, and then its subscription ends;
 - blocks of a lost fork never reach a higher level; the accounts they wrote are notified again at processed, with their
-  contents before the fork, after the next block.
+  contents before the fork, after the next block: an account that the fork created is shown as empty.
 Synchronous: one event after the other. Not here: where events come from (hub.py), JSON (payloads.py and others).
 """
 
@@ -61,7 +61,8 @@ class Feed:
         self._writes = SlotWrites()
         self._unconfirmed: dict[int, Block] = {}  # Sealed blocks that the archive does not have yet.
         self._landed: dict[int, list[tuple[SignatureTopic, Any]]] = {}  # By slot; these wait for their level.
-        self._restored: dict[Pubkey, Account] = {}  # Accounts to notify with the next block, after a lost fork.
+        # Accounts to notify with the next block, after a lost fork. None: the fork had created the account.
+        self._restored: dict[Pubkey, Account | None] = {}
 
     def begin(self, topic: Topic) -> None:
         """Prepare for the first subscriber of a topic."""
@@ -120,8 +121,6 @@ class Feed:
 
     def _on_landing(self, transaction: TransactionRecord) -> None:
         slot = transaction.slot
-        if self._registry.listens(LogsTopic, levels=(Commitment.PROCESSED,)):
-            self._notify_logs(slot, Commitment.PROCESSED, transaction)
         for topic in self._registry.at((SignatureTopic, transaction.signature)):
             assert isinstance(topic, SignatureTopic), topic
             if topic.level is Commitment.PROCESSED:
@@ -151,6 +150,9 @@ class Feed:
         for pubkey, account in restored.items():
             if pubkey not in self._writes.at(block.slot):
                 self._notify_account(block.slot, Commitment.PROCESSED, pubkey, account)
+        if self._registry.listens(LogsTopic, levels=(Commitment.PROCESSED,)):
+            for transaction in block.transactions:
+                self._notify_logs(block.slot, Commitment.PROCESSED, transaction)
         if self._registry.at(VoteTopic):
             self._notify(VoteTopic(), vote_of(self._node.keys, block))
 
@@ -159,8 +161,7 @@ class Feed:
             self._unconfirmed.pop(slot, None)
             self._landed.pop(slot, None)
             self._writes.forget(slot)
-        # As on a node, an account that did not exist before the fork gets no notification.
-        self._restored |= {pubkey: account for pubkey, account in event.restored if account is not None}
+        self._restored |= dict(event.restored)
 
     def _on_confirmed(self, slot: int) -> None:
         self._notify(SlotsUpdatesTopic(), payloads.confirmed_update(slot, self._node.clock.now_ms()))
@@ -211,7 +212,9 @@ class Feed:
         for topic in () if account is None else at((ProgramTopic, account.owner)):
             assert isinstance(topic, ProgramTopic) and account is not None, topic
             if topic.level is level and passes(account, list(topic.filters)):
-                self._notify(topic, payloads.in_slot(slot, program_value(self._node, topic, pubkey, account)))
+                value = program_value(self._node, topic, pubkey, account)
+                if value is not None:
+                    self._notify(topic, payloads.in_slot(slot, value))
 
     def _notify_logs(self, slot: int, level: Commitment, transaction: Transaction) -> None:
         topics = [topic for mention in (None, *transaction.keys) for topic in self._registry.at((LogsTopic, mention))]

@@ -19,14 +19,13 @@ class Shape:
     """How account contents are shown."""
 
     encoding: str
-    offset: int | None = None  # Both offset and length, or neither.
+    # The data slice, both or neither. As on a node, it makes another topic, and notifications have the whole data.
+    offset: int | None = None
     length: int | None = None
 
     def config(self) -> dict[str, Any]:
         """The shape as the configuration object of a call."""
-        if self.offset is None:
-            return {"encoding": self.encoding}
-        return {"encoding": self.encoding, "dataSlice": {"offset": self.offset, "length": self.length}}
+        return {"encoding": self.encoding}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from solders.pubkey import Pubkey
 from solders.rpc.responses import parse_websocket_message
 
 from actors.devnode.chain.commitment import Commitment
-from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, USDC_MINT
+from actors.devnode.encoding.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_PROGRAMS, USDC_MINT
 from actors.devnode.pubsub.account_contents import TOO_LARGE, account_value, program_value
 from actors.devnode.pubsub.payloads import in_slot, notification
 from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic, Shape
@@ -27,12 +27,26 @@ def test_contents_are_those_of_a_read(local: LocalNode, encoding: str) -> None:
     assert account_value(local.node, topic(encoding), USDC_MINT, account) == read
 
 
-def test_a_data_slice_limits_the_data(local: LocalNode) -> None:
-    """dataSlice selects the data; `space` is the size of the whole account."""
+def test_a_data_slice_is_accepted_and_ignored(local: LocalNode) -> None:
+    """As on a node, notifications have the whole data whatever slice the subscription names."""
     account = local.chain.vm.account(USDC_MINT)
     assert account is not None
     value = account_value(local.node, topic("base64", 4, 32), USDC_MINT, account)
-    assert base64.b64decode(value["data"][0]) == account.data[4:36] and value["space"] == 82
+    assert base64.b64decode(value["data"][0]) == account.data and value["space"] == 82
+
+
+@pytest.mark.parametrize("program", sorted(TOKEN_PROGRAMS, key=str))
+def test_what_cannot_be_parsed_is_left_out_for_a_token_program_alone(local: LocalNode, program: Pubkey) -> None:
+    """As on a node: jsonParsed of a token program has parsed accounts only; other programs and encodings have all."""
+    broken = Account(1, bytes(7), program, False, 0)
+    shown = {
+        (owner, encoding): program_value(
+            local.node, ProgramTopic(owner, Commitment.PROCESSED, Shape(encoding), ()), USDC_MINT, broken
+        )
+        for owner in (program, SYSTEM_PROGRAM)
+        for encoding in ("jsonParsed", "base64")
+    }
+    assert [key for key, value in shown.items() if value is None] == [(program, "jsonParsed")]
 
 
 def test_data_too_long_for_base58_is_replaced_by_a_text(local: LocalNode) -> None:
@@ -65,6 +79,7 @@ def test_accounts_of_programs_decode_in_a_client(local: LocalNode, encoding: str
     assert account is not None
     of_program = ProgramTopic(TOKEN_PROGRAM, Commitment.PROCESSED, Shape(encoding), ())
     value = program_value(local.node, of_program, USDC_MINT, account)
+    assert value is not None
     assert value["pubkey"] == str(USDC_MINT)
     (shown,) = parse_websocket_message(notification(of_program, 5, in_slot(9, value)))
     assert shown.result.value.pubkey == USDC_MINT  # type: ignore[union-attr]

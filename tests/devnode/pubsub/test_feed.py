@@ -121,15 +121,19 @@ def test_accounts_of_a_program_are_notified_by_filter(local: LocalNode, listener
 
 
 def test_logs_are_notified_at_each_level(local: LocalNode, listener: Listener) -> None:
-    """At processed when the transaction lands, at other levels when the slot reaches them; failures as well."""
+    """At processed when the slot is sealed and not before, as a node shows the logs of a whole bank; at other levels
+    when the slot reaches them; in the order of the block, failures as well."""
     payer = local.wallet()
     ids = [listener.subscribe("logsSubscribe", "all", level) for level in (PROCESSED, CONFIRMED, NOWHERE)]
     good = local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000))
     bad = local.land(local.transfer(payer, Pubkey.new_unique(), 10**12))
     expected = [(record.slot, record.signature, record.meta.err) for record in (good, bad)]
-    for identifier, step in zip(ids, (lambda: None, local.beat, local.finalize), strict=True):
-        step()
-        results = listener.results(identifier)
+    assert listener.notifications() == []
+    local.beat()  # Blocks are confirmed with their seal.
+    at_seal = listener.notifications()
+    local.finalize()
+    for identifier, messages in zip(ids, (at_seal, at_seal, listener.notifications()), strict=True):
+        results = [one["params"]["result"] for one in messages if one["params"]["subscription"] == identifier]
         received = [
             (result["context"]["slot"], result["value"]["signature"], result["value"]["err"]) for result in results
         ]
@@ -321,7 +325,10 @@ def test_a_lost_fork_has_the_notifications_of_a_node(local: LocalNode, listener:
         (first, 10**9 - 2_005_000),
         (first + 1, 10**9),
     ]
-    assert [result["context"]["slot"] for result in received[new]] == [first]
+    assert [(result["context"]["slot"], result["value"]["lamports"]) for result in received[new]] == [
+        (first, 2_000_000),
+        (first + 1, 0),
+    ], "the account that the fork created is shown as empty"
     assert len(received[logs]) == 1
     assert confirmed not in received and waits not in received
     assert received[slots][0]["slot"] == first + 1 and received[slots][0]["parent"] == first - 1
@@ -331,11 +338,17 @@ def test_a_lost_fork_has_the_notifications_of_a_node(local: LocalNode, listener:
 
 
 def test_a_dead_block_has_the_update_dead_and_no_other(local: LocalNode, listener: Listener) -> None:
+    """Its bank was never complete, so its logs are not notified either."""
+    payer = local.wallet()
+    logs = listener.subscribe("logsSubscribe", "all", PROCESSED)
     updates = listener.subscribe("slotsUpdatesSubscribe")
-    slot = local.chain.levels.building.slot
+    slot = local.land(local.transfer(payer, Pubkey.new_unique(), 2_000_000)).slot
     lose_fork(local, slot, is_dead=True)
     local.beat()
-    of_slot = [result for result in listener.results(updates) if result["slot"] == slot]
+    received = [message["params"] for message in listener.notifications()]
+    assert logs not in [params["subscription"] for params in received]
+    results = [params["result"] for params in received if params["subscription"] == updates]
+    of_slot = [result for result in results if result["slot"] == slot]
     assert [result["type"] for result in of_slot] == ["dead"]
     assert of_slot[0]["err"] == DEAD_BLOCK
 
