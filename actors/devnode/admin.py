@@ -4,6 +4,7 @@ Implements, for callers on this machine:
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
 - POST /admin/faults/once: faults that happen a single time, at once or with the next seal;
 - GET /admin/crowd: shows the settings of the crowd; POST changes those in its body (null resets one);
+- GET /admin/subscriptions: the open connections and subscriptions of each kind of stream;
 - GET /admin/arrivals: the broadcasts that reached the node, oldest first; `?after=NUMBER` continues a listing.
 Refuses other machines, and bodies without the content type JSON. A web page in a local browser cannot send this
 content type without a CORS permission, and verbs other than GET and POST need the permission as well.
@@ -121,6 +122,11 @@ def _change_crowd(node: Node, fields: dict[str, Any]) -> Reply:
     return _show_crowd(node, {})
 
 
+def _subscriptions(node: Node, fields: dict[str, Any]) -> Reply:
+    open_streams = {stream.value: connections.counts() for stream, connections in node.faults.streams.items()}
+    return Reply(200, orjson.dumps({"ok": True, "slot": node.faults.slot, **open_streams}))
+
+
 def _arrivals(node: Node, fields: dict[str, Any]) -> Reply:
     """List arrivals with a number above `after`."""
     after = fields.get("after", "0")
@@ -151,5 +157,6 @@ _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/faults/once"): _fault_once,
     ("GET", "/admin/crowd"): _show_crowd,
     ("POST", "/admin/crowd"): _change_crowd,
+    ("GET", "/admin/subscriptions"): _subscriptions,
     ("GET", "/admin/arrivals"): _arrivals,
 }

@@ -9,6 +9,11 @@ from solders.token.associated import get_associated_token_address
 from actors.devnode.admin import admin_routes
 from actors.devnode.encoding.addresses import USDC_MINT
 from actors.devnode.faults.plan import FaultPlan, Once
+from actors.devnode.geyser.hub import Hub as GeyserHub
+from actors.devnode.geyser.outbox import Outbox
+from actors.devnode.pubsub.connection import Connection
+from actors.devnode.pubsub.hub import Hub as PubsubHub
+from actors.devnode.pubsub.topics import SlotTopic
 from actors.devnode.rpc.http import HttpDoor
 
 from .local_node import LocalNode
@@ -113,6 +118,22 @@ async def test_single_acts_wait_for_the_next_seal(client: Client, local: LocalNo
     await operator.post("/admin/faults/once", json={"fork_blocks": 1})
     assert local.node.faults.next_seal() == Once(skip_slots=2, fork_blocks=1)
     assert local.node.faults.next_seal() == Once()
+
+
+async def test_open_subscriptions_are_counted(client: Client, local: LocalNode) -> None:
+    """Both kinds of streams, under their names; a test of sharing reads them."""
+    pubsub, geyser = PubsubHub(local.node), GeyserHub(local.node)
+    connection = Connection()
+    pubsub.join(connection)
+    pubsub.subscribe(SlotTopic(), connection)
+    geyser.join(Outbox())
+    assert (await client("127.0.0.1").get("/admin/subscriptions")).json() == {
+        "ok": True,
+        "slot": local.chain.levels.building.slot,
+        "pubsub": {"connections": 1, "subscriptions": 1, "by_method": {"slotSubscribe": 1}},
+        "grpc": {"streams": 1, "filters": 0},
+    }
+    assert (await client("10.0.0.7").get("/admin/subscriptions")).status_code == 403
 
 
 async def test_strangers_turn_no_switch(client: Client, local: LocalNode) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import grpc
 import httpx
 import pytest
+import websockets
 from aioquic.asyncio.client import connect
 from solders.hash import Hash
 from solders.keypair import Keypair
@@ -127,6 +128,29 @@ async def test_a_grpc_stream_goes_silent_and_jumps(node: Faulty) -> None:
         node.once(lost_slots={"grpc": 12})
         more = [slots[-1], *[await next_slot() for _ in range(20)]]
         assert max(second - first for first, second in pairwise(more)) >= 10
+
+
+async def test_connections_are_cut_by_fault(node: Faulty) -> None:
+    """A WebSocket ends without a message and a gRPC stream with UNAVAILABLE; clients that connect again are served."""
+    slots = geyser_pb2.SubscribeRequest(slots={"all": geyser_pb2.SubscribeRequestFilterSlots()})
+    async with grpc.aio.insecure_channel(node.process.facts["grpc_url"].removeprefix("http://")) as channel:
+        stream = Stream(channel)
+        await stream.ask(slots)
+        await stream.next()
+        async with websockets.connect(node.process.facts["ws_url"]) as socket:
+            await socket.send('{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}')
+            await socket.recv()
+            node.once(cut_connections={"pubsub": True, "grpc": True})
+            with pytest.raises(websockets.ConnectionClosed):
+                while True:
+                    await asyncio.wait_for(socket.recv(), 5)
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            while True:
+                await stream.next()
+        assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+        again = Stream(channel)
+        await again.ask(slots)
+        await again.next()
 
 
 async def test_a_dead_block_is_reported_over_grpc(node: Faulty) -> None:

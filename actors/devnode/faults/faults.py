@@ -2,7 +2,8 @@
 
 Implements: for doors that submit through `Chain.submit`, a gate that drops or delays transactions. A door that
 executes by itself (bundles) calls `send_fate` first and passes delayed work to `hold`. Streams call `delivers` before
-they send; a lag needs no call, because the bus publishes late. A single fault is kept until the next seal takes it.
+they send, and register in `streams`, so that faults can cut their connections; a lag needs no call, because the bus
+publishes late. A single fault is kept until the next seal takes it.
 Time is counted in slots; synchronous; the chain's thread owns it.
 Not here: settings and decisions (plan.py), setting them (admin.py), slots (chain/pacemaker.py).
 """
@@ -11,6 +12,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from typing import Any, Protocol
 
 from actors.devnode.chain.chain import Chain, Source
 from actors.devnode.encoding.wire import Decoded
@@ -34,6 +36,16 @@ _COUNTED_METHODS_MAX = 256  # More than all methods that exist; unknown names ab
 HEALTHY_SLOTS_BEHIND_MAX = 128  # Agave's default health_check_slot_distance.
 
 
+class OpenStreams(Protocol):
+    """The connections of one kind of stream."""
+
+    def cut(self) -> None:
+        """End every connection at once, without a message."""
+
+    def counts(self) -> dict[str, Any]:
+        """The numbers of connections and subscriptions, as JSON."""
+
+
 class Faults:
     def __init__(self, chain: Chain, leader_at: Callable[[int], int] = lambda slot: 0) -> None:
         self._chain = chain
@@ -45,6 +57,7 @@ class Faults:
         self._once = Once()
         self._silent_until: dict[Stream, int] = {}
         self.leader_at = leader_at
+        self.streams: dict[Stream, OpenStreams] = {}
         chain.gates.append(self._gate)
 
     @property
@@ -67,13 +80,15 @@ class Faults:
         return lag_slots if lag_slots > HEALTHY_SLOTS_BEHIND_MAX else None
 
     def do_once(self, once: Once) -> None:
-        """Apply a single fault: expired hashes and lost slots begin now, the others with the next seal."""
+        """Apply a single fault: expired hashes, lost slots and cuts happen now, the others with the next seal."""
         if once.expire_blockhashes:
             self._chain.expire_blockhashes()
         for stream in Stream:
             lost: int = getattr(once.lost_slots, stream.value)
             if lost:
                 self._silent_until[stream] = self.slot + lost
+            if getattr(once.cut_connections, stream.value) and stream in self.streams:
+                self.streams[stream].cut()
         self._once = self._once.joined(once)
 
     def next_seal(self) -> Once:
@@ -103,7 +118,11 @@ class Faults:
         heapq.heappush(self._held, (self.slot + slots, next(self._order), deliver))
 
     def deliver(self) -> None:
-        """Run the delayed actions that are due, in the order in which they were sent. Call it after a slot opens."""
+        """Run the delayed actions that are due, in the order in which they were sent, and cut connections. Call it
+        after a slot opens."""
+        for stream, connections in self.streams.items():
+            if faults_plan.cuts(self._plan, stream, self.slot):
+                connections.cut()
         self._is_delivering = True
         try:
             while self._held and self._held[0][0] <= self.slot:

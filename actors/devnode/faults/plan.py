@@ -100,6 +100,7 @@ class CallFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StreamFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silent: bool = False  # Connections stay open and receive nothing; the missed events are lost.
     lost_slot_share: Share = 0.0  # Of slots: their events are not delivered.
+    cut_share: Share = 0.0  # Of slots: all connections end when the slot begins.
 
 
 class Streams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +134,13 @@ class LostSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grpc: Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MAX)] = 0
 
 
+class CutConnections(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The streams whose connections all end at once."""
+
+    pubsub: bool = False
+    grpc: bool = False
+
+
 class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults that happen a single time."""
 
@@ -142,6 +150,7 @@ class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expire_blockhashes: bool = False
     purge_before_slot: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
     lost_slots: LostSlots = LostSlots()
+    cut_connections: CutConnections = CutConnections()
 
     def joined(self, later: "Once") -> "Once":
         """Merge two requests that come before the same seal; where both set a field, the later one counts."""
@@ -339,6 +348,12 @@ def loses(plan: FaultPlan, stream: Stream, slot: int) -> bool:
         return True
     share = faults.lost_slot_share
     return bool(share) and _drawn(plan, "stream", stream.value, slot) < share
+
+
+def cuts(plan: FaultPlan, stream: Stream, slot: int) -> bool:
+    """Whether the stream's connections end when the slot begins."""
+    faults: StreamFaults = getattr(plan.streams, stream.value)
+    return bool(faults.cut_share) and _drawn(plan, "cut", stream.value, slot) < faults.cut_share
 
 
 def _drawn(plan: FaultPlan, *about: str | int) -> float:

@@ -66,6 +66,12 @@ class Filter:
     entries: tuple[str, ...] = ()
     slices: Slices = ()
 
+    @property
+    def names(self) -> int:
+        """The number of named filters."""
+        lists = (self.accounts, self.slots, self.transactions, self.transactions_status, self.blocks)
+        return sum(map(len, (*lists, self.blocks_meta, self.entries)))
+
     def messages(self, update: Update) -> Iterator[Parts]:
         """The messages that the subscriber gets for the update: none, one or several."""
         match update:

@@ -8,6 +8,7 @@ Runs in the chain's event loop; no locks. Not here: gRPC (service.py), matching 
 
 import asyncio
 import logging
+from typing import Any
 
 from actors.devnode.chain.bus import (
     AccountWritten,
@@ -28,7 +29,7 @@ from actors.devnode.faults.plan import Stream
 from actors.devnode.geyser.filters import Filter
 from actors.devnode.geyser.messages import AccountUpdate, SlotUpdate, TransactionUpdate, Update
 from actors.devnode.geyser.outbox import Outbox
-from actors.devnode.geyser.refusals import LAGGED_RECEIVING, End
+from actors.devnode.geyser.refusals import CUT, LAGGED_RECEIVING, End
 from actors.devnode.geyser.replays import refusal, replay
 from actors.devnode.geyser.slot_logs import REPLAY_SLOTS, SlotLog, SlotLogs
 from actors.devnode.geyser.subscription import Subscription
@@ -54,6 +55,7 @@ class Hub:
         self.logs = SlotLogs(replay_slots)
         self._subscribers: dict[Subscription, asyncio.Task[None] | None] = {}  # Each with its running replay, or None.
         self._events = node.chain.bus.subscribe(*_KINDS)
+        node.faults.streams[Stream.GRPC] = self
         self._now_ms = node.clock.now_ms()
         self.logs.open(node.chain.levels.building.slot, None)  # This slot has no updates yet.
 
@@ -90,6 +92,18 @@ class Hub:
             task.cancel()
             self._subscribers[subscription] = None
         self.logs.release(subscription)
+
+    def cut(self) -> None:
+        """End every stream at once, without its queued updates (fault injection)."""
+        for subscription in self._subscribers:
+            subscription.outbox.cut(CUT)
+
+    def counts(self) -> dict[str, Any]:
+        """The number of open streams, and of the named filters of all streams."""
+        return {
+            "streams": len(self._subscribers),
+            "filters": sum(subscription.filter.names for subscription in self._subscribers),
+        }
 
     def end_all(self, end: End) -> None:
         for subscription in self._subscribers:

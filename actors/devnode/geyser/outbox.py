@@ -68,6 +68,12 @@ class Outbox:
             self._end = end
             self._wake.set()
 
+    def cut(self, end: End) -> None:
+        """End the stream without the queued updates, as a broken connection does."""
+        self._queue.clear()
+        self._bytes = self._replayed = 0
+        self.end(end)
+
     def end_on_failure(self, task: asyncio.Task[None]) -> None:
         """End the stream if the task fails; otherwise its subscriber would wait for ever."""
         task.add_done_callback(self._task_done)

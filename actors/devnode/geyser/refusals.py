@@ -24,6 +24,7 @@ BROKEN = End(grpc.StatusCode.INTERNAL, "the stream broke; the node's log says wh
 NO_REPLAY = End(grpc.StatusCode.INTERNAL, "from_slot is not supported")
 NOTHING_TO_REPLAY = End(grpc.StatusCode.INTERNAL, "failed to get replay response")
 SHUTTING_DOWN = End(grpc.StatusCode.UNAVAILABLE, "server is shutting down try again later")
+CUT = End(grpc.StatusCode.UNAVAILABLE, "connection cut by fault injection")
 NO_TOKEN = End(grpc.StatusCode.UNAUTHENTICATED, "No valid auth token")
 NO_BLOCK = End(grpc.StatusCode.INTERNAL, "block is not available yet")
 NO_SHREDS = End(

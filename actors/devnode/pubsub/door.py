@@ -42,6 +42,7 @@ class PubsubDoor:
         await receive()  # The first message is always websocket.connect.
         await send({"type": "websocket.accept"})
         connection = Connection(*self._queue_max)
+        self._hub.join(connection)
         tasks = [
             asyncio.create_task(_receive_all(Session(self._node, self._hub, connection), receive)),
             asyncio.create_task(_send_all(connection, send)),

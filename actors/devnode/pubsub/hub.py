@@ -7,6 +7,7 @@ Runs in the chain's event loop; no locks. Not here: sockets (door.py), notificat
 """
 
 import logging
+from typing import Any
 
 from actors.devnode.chain.bus import (
     AccountWritten,
@@ -22,10 +23,10 @@ from actors.devnode.chain.bus import (
     SlotSealed,
     TransactionLanded,
 )
-from actors.devnode.chain.commitment import Commitment
+from actors.devnode.faults.plan import Stream
 from actors.devnode.pubsub.feed import Feed
 from actors.devnode.pubsub.registry import SUBSCRIPTIONS_MAX, Registry, Subscriber
-from actors.devnode.pubsub.topics import AccountTopic, LogsTopic, ProgramTopic, SignatureTopic, Topic
+from actors.devnode.pubsub.topics import AccountTopic, ProgramTopic, SignatureTopic, Topic
 from actors.devnode.rpc.errors import internal_error, invalid_params
 from actors.devnode.rpc.node import Node
 
@@ -39,6 +40,12 @@ class Hub:
         self._registry = Registry(subscriptions_max)
         self._feed = Feed(node, self._registry)
         self._events = self._bus.subscribe(*_SLOTS)
+        self._connections: set[Subscriber] = set()
+        node.faults.streams[Stream.PUBSUB] = self
+
+    def join(self, subscriber: Subscriber) -> None:
+        """Add a connection, which has no subscription yet."""
+        self._connections.add(subscriber)
 
     def subscribe(self, topic: Topic, subscriber: Subscriber) -> int:
         """Subscribe and return the id, which equal topics share. Refuses (RpcError) above the limit of topics."""
@@ -63,7 +70,24 @@ class Hub:
             raise invalid_params("Invalid subscription id.")
 
     def leave(self, subscriber: Subscriber) -> None:
+        """Remove a connection and its subscriptions; a second call changes nothing."""
+        self._connections.discard(subscriber)
         self._registry.remove_all(subscriber)
+
+    def cut(self) -> None:
+        """End every connection at once, without a message (fault injection)."""
+        for subscriber in self._connections:
+            subscriber.cut()
+            self._registry.remove_all(subscriber)
+
+    def counts(self) -> dict[str, Any]:
+        """The numbers of connections and of their subscriptions, in all and by subscribe method."""
+        by_method = self._registry.by_method()
+        return {
+            "connections": len(self._connections),
+            "subscriptions": sum(by_method.values()),
+            "by_method": by_method,
+        }
 
     async def run(self) -> None:
         """Handle events until cancelled."""
@@ -100,8 +124,6 @@ class Hub:
             needs.add(AccountWritten)
         if listens(SignatureTopic):
             needs |= {SignatureReceived, TransactionLanded}
-        if listens(LogsTopic, levels=(Commitment.PROCESSED,)):
-            needs.add(TransactionLanded)
         return frozenset(needs)
 
     def _resubscribe(self, kinds: frozenset[type]) -> None:

@@ -109,5 +109,12 @@ class Registry:
         """Whether a topic of these types and levels has a subscriber."""
         return any(self._count[kind, level] for kind in kinds for level in levels)
 
+    def by_method(self) -> dict[str, int]:
+        """The number of subscriptions for each subscribe method; two connections with equal topics have two."""
+        counts: Counter[str] = Counter()
+        for topic, entry in self._by_topic.items():
+            counts[topic.notification.replace("Notification", "Subscribe")] += len(entry.subscribers)
+        return dict(counts)
+
     def subscribers(self) -> tuple[Subscriber, ...]:
         return tuple(self._ids_of)

@@ -3,6 +3,7 @@ from solders.pubkey import Pubkey
 from actors.devnode.chain.chain import Dropped, Source
 from actors.devnode.chain.records import TransactionRecord
 from actors.devnode.execution.execution import Refused
+from actors.devnode.faults import plan as faults_plan
 from actors.devnode.faults.plan import CallFate, FaultPlan, Late, LostSlots, Once, Passes, Stream, read_plan
 from tests.devnode.local_node import LocalNode
 
@@ -94,6 +95,30 @@ def test_lost_slots_begin_now_and_end(local: LocalNode) -> None:
         delivered.append((faults.delivers(Stream.PUBSUB), faults.delivers(Stream.GRPC)))
         local.beat()
     assert delivered == [(True, False), (True, False), (True, True), (True, True)]
+
+
+def test_connections_are_cut_in_a_share_of_slots(local: LocalNode) -> None:
+    """Once for each such slot, when it begins, and only those of the stream that the plan names."""
+
+    class Connections:
+        cuts = 0
+
+        def cut(self) -> None:
+            self.cuts += 1
+
+        def counts(self) -> dict[str, int]:
+            return {}
+
+    faults, pubsub, grpc = local.node.faults, Connections(), Connections()
+    faults.streams = {Stream.PUBSUB: pubsub, Stream.GRPC: grpc}
+    faults.set(read_plan({"streams": {"pubsub": {"cut_share": 0.3}}}))
+    expected = 0
+    for _ in range(60):
+        local.beat()
+        faults.deliver()
+        expected += faults_plan.cuts(faults.plan, Stream.PUBSUB, faults.slot)
+    assert pubsub.cuts == expected > 0 == grpc.cuts
+    assert expected < 60
 
 
 def test_a_single_fault_happens_once(local: LocalNode) -> None:

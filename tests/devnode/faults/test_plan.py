@@ -139,5 +139,6 @@ def test_about_the_set_share_of_blocks_is_dead() -> None:
 
 def test_single_faults_are_validated_like_settings() -> None:
     assert faults_plan.read_once({"lost_slots": {"grpc": 3}}).lost_slots.grpc == 3
+    assert faults_plan.read_once({"cut_connections": {"grpc": True}}).cut_connections.grpc
     with pytest.raises(PlanError, match="fork_blocks"):
         faults_plan.read_once({"fork_blocks": 99})

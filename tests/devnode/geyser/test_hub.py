@@ -9,9 +9,9 @@ from solders.keypair import Keypair
 from actors.devnode.chain.bus import AccountWritten
 from actors.devnode.chain.chain import ForkEnd
 from actors.devnode.encoding.addresses import SYSVAR_CLOCK
-from actors.devnode.faults.plan import read_plan
+from actors.devnode.faults.plan import CutConnections, Once, read_plan
 from actors.devnode.geyser.hub import Hub
-from actors.devnode.geyser.refusals import LAGGED_RECEIVING, SHUTTING_DOWN
+from actors.devnode.geyser.refusals import CUT, LAGGED_RECEIVING, SHUTTING_DOWN
 from actors.geyser_proto import geyser_pb2
 from tests.devnode.local_node import ROOT_DEPTH, LocalNode
 
@@ -263,6 +263,23 @@ async def test_streams_end_when_the_node_stops(streaming: Streaming) -> None:
     listener = streaming.listen(everything())
     streaming.hub.end_all(SHUTTING_DOWN)
     assert await listener.end() == SHUTTING_DOWN
+
+
+async def test_a_cut_ends_every_stream_without_its_queued_updates(streaming: Streaming) -> None:
+    """As a broken connection does: UNAVAILABLE; the other kind of stream is not touched."""
+    first, second = streaming.listen(everything()), streaming.listen()
+    assert streaming.hub.counts() == {"streams": 2, "filters": 7}
+    streaming.local.beat(2)
+    streaming.hub.pump()
+    assert len(first.subscription.outbox) > 0
+    streaming.local.node.faults.do_once(Once(cut_connections=CutConnections(pubsub=True)))
+    assert not first.subscription.outbox.is_ended
+    streaming.local.node.faults.do_once(Once(cut_connections=CutConnections(grpc=True)))
+    assert len(first.subscription.outbox) == 0
+    for listener in (first, second):
+        assert await listener.end() == CUT
+        streaming.hub.leave(listener.subscription)
+    assert streaming.hub.counts() == {"streams": 0, "filters": 0}
 
 
 async def test_a_slow_subscriber_alone_is_ended(streaming: Streaming) -> None:

@@ -6,6 +6,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from actors.devnode.chain.bus import AccountWritten, SignatureReceived, SlotConfirmed, TransactionLanded
+from actors.devnode.faults.plan import CutConnections, Once
 from actors.devnode.pubsub.connection import Connection
 from actors.devnode.pubsub.hub import Hub
 from actors.devnode.pubsub.topics import RootTopic, SlotTopic
@@ -83,6 +84,27 @@ def test_a_client_that_left_gets_no_notification(local: LocalNode, hub: Hub, new
     hub.leave(gone.connection)
     local.beat()
     assert len(stays.notifications()) == 1 and gone.notifications() == []
+
+
+def test_a_cut_ends_every_connection_and_the_counts_say_so(
+    local: LocalNode, hub: Hub, new_listener: NewListener
+) -> None:
+    """Two clients of one topic are two subscriptions; a connection without any is cut as well."""
+    one, other, idle = new_listener(), new_listener(), new_listener()
+    for listener in (one, other, idle):
+        hub.join(listener.connection)
+    one.subscribe("slotSubscribe")
+    other.subscribe("slotSubscribe")
+    other.subscribe("logsSubscribe", "all")
+    by_method = {"slotSubscribe": 2, "logsSubscribe": 1}
+    assert hub.counts() == {"connections": 3, "subscriptions": 3, "by_method": by_method}
+    other.ask("logsUnsubscribe", other.subscribe("logsSubscribe", "all"))
+    assert hub.counts()["by_method"] == {"slotSubscribe": 2}
+    local.node.faults.do_once(Once(cut_connections=CutConnections(pubsub=True)))
+    assert all(listener.connection.is_cut for listener in (one, other, idle))
+    for listener in (one, other, idle):
+        hub.leave(listener.connection)  # As the door does when a connection has ended.
+    assert hub.counts() == {"connections": 0, "subscriptions": 0, "by_method": {}}
 
 
 def test_a_hub_that_fell_behind_ends_every_connection(
