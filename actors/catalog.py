@@ -30,6 +30,7 @@ class MethodClass(Enum):
 class Availability(Enum):
     NODE = "node"  # Answered by the node, after parameter rules.
     COMPOSED = "composed"  # Answered by this service, from several answers of the node.
+    RELAY = "relay"  # Answered by the block engine, where one is configured; else as NOT_BUILT.
     NOT_BUILT = "not_built"  # Published in the table, not offered by this build: -32004, free.
     ARCHIVE = "archive"  # Not enabled in this profile: -32004, free.
     DENIED = "denied"  # -32601, free.
@@ -68,7 +69,7 @@ class MethodRow:
 
     @property
     def callable(self) -> bool:
-        return self.availability in (Availability.NODE, Availability.COMPOSED)
+        return self.availability in (Availability.NODE, Availability.COMPOSED, Availability.RELAY)
 
 
 _READ_CHEAP = """
@@ -103,7 +104,7 @@ _TABLE: tuple[MethodRow, ...] = (
     *_rows("sendSmartTransaction", MethodClass.SEND, Availability.COMPOSED),
     *_rows("sendAndConfirm", MethodClass.SEND_AND_CONFIRM, Availability.COMPOSED),
     *_rows("getSendStatus", MethodClass.SEND_STATUS, Availability.COMPOSED),
-    *_rows("sendBundle", MethodClass.SEND_BUNDLE, Availability.NOT_BUILT),
+    *_rows("sendBundle", MethodClass.SEND_BUNDLE, Availability.RELAY),
     *_rows("executeSnipe executeSell", MethodClass.TRADE_BUILD, Availability.NOT_BUILT),
     *_rows(_ARCHIVE, MethodClass.ARCHIVE_HISTORY, Availability.ARCHIVE),
     *_rows(_DENIED, MethodClass.DENIED, Availability.DENIED),
@@ -132,6 +133,27 @@ BULK: tuple[BulkRow, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RelayRow:
+    """A question to the block engine (interface, "Bundle relay"). name: in the ledger. method: as clients call it."""
+
+    name: str
+    method: str
+    credits: Credits
+    timeout_ms: int = 10_000
+
+
+# The interface prices the first four; the others are what its block engine's own clients ask beside them.
+RELAY: tuple[RelayRow, ...] = (
+    RelayRow("sendBundle", "sendBundle", Credits(10)),
+    RelayRow("relay/getBundleStatuses", "getBundleStatuses", Credits(2)),
+    RelayRow("relay/getTipAccounts", "getTipAccounts", Credits(1)),
+    RelayRow("relay/tipFloor", "tipFloor", Credits(1)),
+    RelayRow("relay/getInflightBundleStatuses", "getInflightBundleStatuses", Credits(2)),
+    RelayRow("relay/sendTransaction", "sendTransaction", Credits(2)),
+)
+
+
 # By the settings' pricing branch; and the status of a send, which is free on purpose.
 _PRICED_ELSEWHERE = (MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_STATUS)
 
@@ -145,3 +167,5 @@ def check() -> None:
         assert row.timeout_ms > 0, row
     for bulk in BULK:
         assert isinstance(bulk.credits_per_item, int) and bulk.credits_per_item > 0, f"{bulk.name} needs a price"
+    for relay in RELAY:
+        assert isinstance(relay.credits, int) and relay.credits > 0, f"{relay.name} needs a price"

@@ -66,6 +66,25 @@ class SendStatusQuestion(msgspec.Struct, frozen=True):
     signature: str
 
 
+class BundleQuestion(msgspec.Struct, frozen=True):
+    """sendBundle. transactions: base64, each fully signed, in the order in which they execute."""
+
+    transactions: tuple[str, ...]
+
+
+class RelayedSendQuestion(msgspec.Struct, frozen=True):
+    """One transaction, in base64, through the block engine. bundle_only: it must not land other than as a bundle."""
+
+    transaction: str
+    bundle_only: bool
+
+
+class BundleStatusQuestion(msgspec.Struct, frozen=True):
+    """The states of these bundles."""
+
+    bundle_ids: tuple[str, ...]
+
+
 class BulkQuestion(msgspec.Struct, frozen=True):
     """A bulk look-up of these addresses, owners or signatures, each once."""
 
@@ -81,6 +100,9 @@ Question = (
     | RaceQuestion
     | SmartSendQuestion
     | SendStatusQuestion
+    | BundleQuestion
+    | RelayedSendQuestion
+    | BundleStatusQuestion
 )
 
 

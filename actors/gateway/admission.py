@@ -57,10 +57,16 @@ def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     return Plan(row.name, credits, row.timeout_ms, (item,), row.method_class in _SENDING, deferred)
 
 
-def plans(pricing: PricingConfig, callers: Collection[str] = CALLER_METHODS) -> MappingProxyType[str, Plan]:
+def plans(
+    pricing: PricingConfig, callers: Collection[str] = CALLER_METHODS, relay: bool = True
+) -> MappingProxyType[str, Plan]:
     """Of every callable method, at these prices. callers: those of CALLER_METHODS that somebody here answers; no node
-    has them, so the others must not be sold."""
-    rows = [row for row in catalog.METHODS.values() if row.callable]
+    has them, so the others must not be sold. relay: whether there is a block engine."""
+    rows = [
+        row
+        for row in catalog.METHODS.values()
+        if row.callable and (relay or row.availability is not Availability.RELAY)
+    ]
     return MappingProxyType(
         {row.name: _plan(row, pricing) for row in rows if row.name in callers or row.name not in CALLER_METHODS}
     )

@@ -2,9 +2,9 @@
 
 Implements: interface specification, "JSON-RPC gateway", "HTTP statuses and bodies", "Limits" (headers); hostile
 inputs 6 to 13 and 35.
-A shell. Calls are door_rpc.py's, lists door_bulk.py's, tool calls door_mcp.py's, other contexts' paths pages.py's; all
-others are routes.py's. Paths are compared with the bytes that the client sent: `/rpc/`, `//rpc`, `/RPC` and `/%72pc`
-are no paths of this service. URLs are never logged: they may hold a key.
+A shell. Calls are door_rpc.py's, lists door_bulk.py's, bundles door_relay.py's, tool calls door_mcp.py's, pages of
+other contexts pages.py's; all others are routes.py's. Paths are compared with the bytes that the client sent: `/rpc/`,
+`//rpc`, `/RPC` and `/%72pc` are no paths of this service. URLs are never logged: they may hold a key.
 """
 
 import logging
@@ -19,12 +19,13 @@ from actors.calls import EDGE_BYTES
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import door_bulk, door_mcp, door_rpc, headers, payment_terms, replies, routes
+from actors.gateway import door_bulk, door_mcp, door_relay, door_rpc, headers, payment_terms, replies, routes
 from actors.gateway.address_limits import AddressLimits, is_limited
 from actors.gateway.admission import plans
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
+from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.page_table import PageTable
@@ -69,14 +70,24 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
-_MCP: Mapping[str, Page | None] = dict.fromkeys(door_mcp.METHODS)
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
 _PAYABLE = [("POST", path.decode()) for path in (*door_rpc.PATHS, *door_bulk.ROWS)]
-# "<HTTP method> <path>" of everything that this door serves, beside the pages of other contexts.
-ENDPOINTS = (*(f"{method} {path}" for method, path in _PAYABLE), "POST /mcp", *routes.ENDPOINTS)
+_PAYABLE_RELAY = [(relayed.verb, path.decode()) for path, relayed in door_relay.PATHS.items()]
+
+
+def _payable(relay: bool) -> list[tuple[str, str]]:
+    return _PAYABLE + (_PAYABLE_RELAY if relay else [])
+
+
+def endpoints(relay: bool) -> tuple[str, ...]:
+    """Return "<HTTP method> <path>" of everything that this door serves, beside the pages of other contexts.
+
+    relay: whether there is a block engine.
+    """
+    return (*(f"{method} {path}" for method, path in _payable(relay)), "POST /mcp", *routes.ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,7 @@ class Dependencies:
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
     callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
+    relay: bool = False  # Whether the node answers the methods of catalog.RELAY.
 
 
 class HttpDoor:
@@ -123,7 +135,7 @@ class HttpDoor:
             gateway.account_refusals_per_second, gateway.address_refusals_per_second, self._addresses.name_of
         )
         authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
-        offered = plans(config.pricing, dependencies.callers)
+        offered = plans(config.pricing, dependencies.callers, dependencies.relay)
         self._pipeline = Pipeline(
             dependencies.accounts,
             dependencies.node,
@@ -142,6 +154,7 @@ class HttpDoor:
             *(authenticator, self._pipeline, terms, clock, offered, origins, gateway.mcp_refusals_as_200)
         )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
+        self._relay = RelayDoor(authenticator, self._pipeline, errors, clock, dependencies.relay)
         self._routes = Routes(
             config,
             dependencies.accounts,
@@ -152,9 +165,9 @@ class HttpDoor:
             errors,
             payments,
             dependencies.deposits,
-            payment_terms.discovery(config.payments, public_url, _PAYABLE),
+            payment_terms.discovery(config.payments, public_url, _payable(dependencies.relay)),
         )
-        taken = (*_SHORT, *door_bulk.ROWS, *routes.PATHS)
+        taken = (*_SHORT, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
@@ -200,8 +213,10 @@ class HttpDoor:
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
             return replies.plain(_NOT_SERVED, request.id)
-        served_as = "GET" if method == "HEAD" else method
+        served_as = "GET" if method == "HEAD" and path not in door_relay.PATHS else method
         if served_as not in serves:
+            if path == door_mcp.PATH:
+                return door_mcp.only_post(request.id)
             return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {', '.join(serves)} only"), request.id)
         page = serves[served_as]
         if is_limited(path) if page is None else page.is_limited:
@@ -226,8 +241,10 @@ class HttpDoor:
             return self._rpc.answer, _POST
         if path in door_bulk.ROWS:
             return self._bulk.answer, _POST
+        if path in door_relay.PATHS:
+            return self._relay.answer, {door_relay.PATHS[path].verb: None}
         if path == door_mcp.PATH:
-            return self._mcp.answer, _MCP
+            return self._mcp.answer, _POST
         method = self._routes.serves(path)
         if method is not None:
             return self._routes.answer, {method: None}

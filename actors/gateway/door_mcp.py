@@ -27,7 +27,6 @@ from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
 
 PATH = b"/mcp"
-METHODS = ("POST", "GET", "DELETE")  # The last two are answered with 405, as the protocol wants it.
 _ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no sessions: POST a message to it")
 _FOREIGN_ORIGIN = Refusal(Err.METHOD_NOT_ALLOWED, "pages of this origin may not use the MCP endpoint of this service")
 _NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be application/json")
@@ -57,11 +56,7 @@ class McpDoor:
         self._always_200 = always_200
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request on PATH. Raises ClientLeftError where the request came by way of ASGI."""
-        if request.method != "POST":
-            response = replies.plain(_ONLY_POST, request.id, http=405)
-            response.headers.append((b"allow", b"POST"))
-            return response
+        """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
         sent = {name: value for name, value in request.headers if name in _READ}
         unfit = self._unfit(sent, request.id)
         if unfit is not None:
@@ -196,6 +191,13 @@ class McpDoor:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
         response.headers += added
         return response
+
+
+def only_post(request_id: str) -> Response:
+    """The answer to every other method: the protocol wants 405, after which clients go on without a stream."""
+    response = replies.plain(_ONLY_POST, request_id, http=405)
+    response.headers.append((b"allow", b"POST"))
+    return response
 
 
 def _first_refusal(free: Replies) -> Refusal:

@@ -15,6 +15,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
 | answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
 
+The block engine's answers to bundles are judged as a node's. A call that is refused after its hold costs nothing.
 A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
 """
 
@@ -25,7 +26,7 @@ import msgspec
 from actors.calls import Outcome
 from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
-from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, is_purged_block
+from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, RefusedAnswer, is_purged_block
 
 # The same table for GET /pricing: for each outcome, whether the method's credits are charged.
 PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
@@ -77,6 +78,8 @@ def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
         return Judgement(ceiling, int(Outcome.ANSWERED))
     if answer.kind is AnswerKind.ERROR:
         return _RELEASED if _is_free(method, answer) else Judgement(ceiling, int(Outcome.UPSTREAM_ERROR))
+    if isinstance(answer, RefusedAnswer):
+        return Judgement(0, int(Outcome.RELEASED), answer.refusal)
     return Judgement(0, int(Outcome.RELEASED), _NO_ANSWER[answer.kind])
 
 

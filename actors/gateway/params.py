@@ -17,7 +17,7 @@ from solders.message import from_bytes_versioned
 
 from actors.addresses import TOKEN_PROGRAMS
 from actors.errors import Err, Refusal
-from actors.gateway import params_own, params_sends
+from actors.gateway import params_own, params_relay, params_sends
 from actors.gateway.params_values import (
     Check,
     InvalidError,
@@ -339,5 +339,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "simulateTransaction": _simulate,
         **params_own.RULES,
         **params_sends.RULES,
+        "sendBundle": params_relay.send_bundle,
     }
 )

@@ -19,8 +19,8 @@ from actors.calls import EDGE_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.fees.endpoints import FeeMethods
-from actors.gateway import outcomes
-from actors.gateway.door_http import ENDPOINTS, Dependencies, HttpDoor
+from actors.gateway import door_http, outcomes
+from actors.gateway.door_http import Dependencies, HttpDoor
 from actors.gateway.own_methods import OwnMethods
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
@@ -33,6 +33,7 @@ from actors.lookups.fan_out import Asker
 from actors.pages import Page
 from actors.sends.api import SendsClient
 from actors.sends.endpoints import SendMethods
+from actors.sends.relay import RelayMethods
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
@@ -46,7 +47,6 @@ from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
 
-_DOORS = Doors(websocket=False, grpc=False)
 _WATCH_SECONDS = 1.0
 
 Close = Callable[[], Awaitable[None]]
@@ -82,7 +82,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     parts = Dependencies(
         config,
         accounts,
-        with_own_methods(nodes, config, methods),
+        with_own_methods(nodes, config, methods, RelayMethods(sends)),
         RedisIdentityStore(redis_client),
         pages,
         clock,
@@ -94,6 +94,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         metrics=metrics,
         callers=methods.caller_handlers(),
         pages=served,
+        relay=config.sends.block_engine_url is not None,
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
@@ -119,11 +120,14 @@ def _closing(reporting: asyncio.Task[None], closers: Sequence[Close]) -> Close:
     return close
 
 
-def with_own_methods(node: Node, config: Config, sends: SendMethods | None = None) -> Node:
+def with_own_methods(
+    node: Node, config: Config, sends: SendMethods | None = None, relay: RelayMethods | None = None
+) -> Node:
     """Return the node together with the methods and bulk look-ups that are composed of several of its answers."""
     asker = Asker(node, config.lookups.node_calls_max)
     handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
-    return OwnMethods(node, handlers | ({} if sends is None else sends.handlers()))
+    sending = {} if sends is None else sends.handlers()
+    return OwnMethods(node, handlers | sending | ({} if relay is None else relay.handlers()))
 
 
 class LivePages:
@@ -136,8 +140,10 @@ class LivePages:
         self._started_at = clock.now()
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
-        self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, _DOORS)
-        self._capabilities = endpoints.capabilities_document(_DOORS, (*ENDPOINTS, *(page.endpoint for page in served)))
+        self._doors = doors = Doors(relay=config.sends.block_engine_url is not None)
+        self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
+        paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
+        self._capabilities = endpoints.capabilities_document(doors, paths)
         self._task: asyncio.Task[None] | None = None
         self.sends: SendsClient | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
@@ -157,7 +163,14 @@ class LivePages:
     def health(self) -> tuple[int, dict[str, Any]]:
         sponsor_low = None if self.payments is None else self.payments.recovery.sponsor_low
         document = endpoints.health_document(
-            *(self._health, self._clock.now(), self._started_at, _DOORS, self._accounts.clocks_disagree, sponsor_low)
+            *(
+                self._health,
+                self._clock.now(),
+                self._started_at,
+                self._doors,
+                self._accounts.clocks_disagree,
+                sponsor_low,
+            )
         )
         return endpoints.health_http_status(self._health), document
 
@@ -173,7 +186,8 @@ class LivePages:
     async def look(self) -> None:
         """Check the stores once."""
         committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
-        self._take_in(self._health.after_services(Services(committing, reachable)))
+        relay = self.sends is None or self.sends.relay_reachable
+        self._take_in(self._health.after_services(Services(committing, reachable, relay)))
 
     def _take_in(self, health: Health) -> None:
         before, self._health = self._health.status, health

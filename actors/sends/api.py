@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from actors import hosting
+from actors.addresses import TIP_ACCOUNTS
 from actors.sends.core import Race, RaceState, Ticket
+from actors.sends.engine import EngineAnswer, EngineAway, EngineCall
 from actors.sends.store import LegReport
 
 logger = logging.getLogger(__name__)
@@ -18,6 +20,7 @@ logger = logging.getLogger(__name__)
 RACER_ACTOR_NAME = "send-racer"
 _RACE_SECONDS = 28.0  # A window of 24 s and the work around it; below the 30 s of its class.
 _STATUS_SECONDS = 4.0
+_WAY_SECONDS = 0.5  # To the racer and back, beside the time that a question has at the engine.
 _STATUS = {RaceState.OPEN: "pending", RaceState.CONFIRMED: "confirmed", RaceState.FAILED: "failed"}
 _STATUS |= {RaceState.EXPIRED: "failed", RaceState.UNPROVEN: "unknown"}
 _NO_PROOF = "the outcome could not be proven; nothing is charged"
@@ -70,6 +73,22 @@ class SendsClient(hosting.ActorClient):
         """Raises RacerUnreachable."""
         found: RaceResult | None = await self._ask("status", _STATUS_SECONDS, signature, pubkey)
         return found
+
+    async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
+        """Raises RacerUnreachable."""
+        wait_seconds = call.timeout_ms / 1000 + _WAY_SECONDS
+        found: EngineAnswer | EngineAway = await self._ask("ask_engine", wait_seconds, call)
+        return found
+
+    @property
+    def tip_accounts(self) -> tuple[str, ...]:
+        """As the engine told them last, or those of mainnet."""
+        return self.state.get("relay", {}).get("tip_accounts") or TIP_ACCOUNTS
+
+    @property
+    def relay_reachable(self) -> bool:
+        """False only where the racer says so. While the racer itself is silent, nobody knows."""
+        return bool(self.state.get("relay", {}).get("reachable", True))
 
     async def _ask(self, method: str, wait_seconds: float, *arguments: Any) -> Any:
         try:

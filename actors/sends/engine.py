@@ -7,6 +7,7 @@ bundles that never land.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 import orjson
 
 from actors.addresses import TIP_ACCOUNTS
@@ -27,14 +29,36 @@ _CONNECT_SECONDS = 1.0
 _TIP_ACCOUNTS_SECONDS = 600.0
 _TIP_FLOOR_SECONDS = 5.0
 _WAITING_MAX = 256
+_QUIET_SECONDS = 20.0  # Without an answer for so long, the engine is asked whether it is there.
+_AWAY_SECONDS = 5.0  # The same while it does not answer.
+_FAILURES_IN_A_ROW = 3  # As for nodes (decisions, "health transitions").
+_PROBE_MS = 3_000
+_PATHS = {"sendBundle": "/api/v1/bundles", "sendTransaction": "/api/v1/transactions"}
 
 
 class EngineUnavailable(Exception):
     """The engine did not answer, or may not be asked now. sent: it may have taken the request nevertheless."""
 
-    def __init__(self, text: str, sent: bool = False, retry_seconds: float = 0.0) -> None:
+    def __init__(self, text: str, sent: bool = False, retry_seconds: float = 0.0, late: bool = False) -> None:
         super().__init__(text)
-        self.sent, self.retry_seconds = sent, retry_seconds
+        self.sent, self.retry_seconds, self.late = sent, retry_seconds, late
+
+
+class EngineCall(msgspec.Struct, frozen=True):
+    """A customer's question. params: a JSON array, as the engine takes it. bundle_only: of sendTransaction."""
+
+    method: str
+    params: bytes
+    timeout_ms: int
+    bundle_only: bool = False
+
+
+class EngineAway(msgspec.Struct, frozen=True):
+    """No answer to a customer's question. busy: it was not asked, to keep its rate. late: it did not answer in time."""
+
+    reason: str
+    busy: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,7 @@ class BlockEngineClient:
         self._tip_accounts: tuple[str, ...] = TIP_ACCOUNTS
         self._tip_accounts_at: float | None = None
         self._tip_floor: tuple[float, bytes] | None = None
+        self._answered_at, self._failures_in_a_row = float("-inf"), 0
 
     @property
     def host(self) -> str:
@@ -106,9 +131,41 @@ class BlockEngineClient:
         """As the engine told them last, or the ones that it is known to have."""
         return self._tip_accounts
 
+    @property
+    def reachable(self) -> bool:
+        """Whether it answers: of the last three requests, at least one."""
+        return self._failures_in_a_row < _FAILURES_IN_A_ROW
+
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+    async def watch(self) -> None:
+        """Until cancelled: ask the engine for its tip accounts at the start, and whenever nobody has asked it anything
+        for a while, so that its outage is known."""
+        while True:
+            now = self._clock.monotonic()
+            if self._failures_in_a_row or now - self._answered_at > _QUIET_SECONDS:
+                with contextlib.suppress(EngineUnavailable):
+                    await self._ask_tip_accounts(_PROBE_MS)
+            await self._sleep(_AWAY_SECONDS)
+
+    async def answer(self, call: EngineCall) -> EngineAnswer | EngineAway:
+        """Answer a customer's question: tip accounts and tip floor from what is kept, the others as the engine has it.
+
+        A question waits for the rate limit for half of its time at most. Raises nothing.
+        """
+        method = call.method
+        try:
+            if method == "getTipAccounts":
+                return _made(orjson.dumps(await self.tip_accounts(call.timeout_ms)))
+            if method == "tipFloor":
+                return _made(await self.tip_floor(call.timeout_ms))
+            path = _PATHS.get(method, f"/api/v1/{method}") + ("?bundleOnly=true" if call.bundle_only else "")
+            return await self.call(path, method, call.params, call.timeout_ms, call.timeout_ms // 2)
+        except EngineUnavailable as error:
+            logger.warning("%s of a customer: %s", method, error)
+            return EngineAway(str(error), busy=error.retry_seconds > 0, late=error.late)
 
     async def send_transaction(self, raw: bytes, timeout_ms: int, wait_ms: int = 0) -> EngineAnswer:
         params = [base64_text(raw), {"encoding": "base64"}]
@@ -129,16 +186,23 @@ class BlockEngineClient:
         if self._tip_accounts_at is not None and now - self._tip_accounts_at < _TIP_ACCOUNTS_SECONDS:
             return self._tip_accounts
         try:
-            answer = await self.call("/api/v1/getTipAccounts", "getTipAccounts", b"[]", timeout_ms)
+            await self._ask_tip_accounts(timeout_ms)
+        except EngineUnavailable:
+            if self._tip_accounts_at is None:
+                raise
+        return self._tip_accounts
+
+    async def _ask_tip_accounts(self, timeout_ms: int) -> None:
+        """Raises EngineUnavailable, also where the answer names no accounts."""
+        now = self._clock.monotonic()
+        answer = await self.call("/api/v1/getTipAccounts", "getTipAccounts", b"[]", timeout_ms)
+        try:
             found = orjson.loads(answer.body)["result"]
             if not found or not all(isinstance(one, str) for one in found):
                 raise ValueError("no accounts")
-        except (EngineUnavailable, ValueError, KeyError, TypeError) as error:
-            if self._tip_accounts_at is not None:
-                return self._tip_accounts
+        except (ValueError, KeyError, TypeError) as error:
             raise _unavailable(error) from error
         self._tip_accounts, self._tip_accounts_at = tuple(found), now
-        return self._tip_accounts
 
     async def tip_floor(self, timeout_ms: int) -> bytes:
         """The engine's object, unchanged; at most five seconds old. Raises EngineUnavailable."""
@@ -172,6 +236,11 @@ class BlockEngineClient:
         finally:
             self._waiting -= 1
 
+    def _heard(self, status: int) -> None:
+        """A status of 500 and above is an outage: the engine's front answers, and not the engine."""
+        self._failures_in_a_row = self._failures_in_a_row + 1 if status >= 500 else 0
+        self._answered_at = self._clock.monotonic()
+
     async def _request(self, verb: str, url: str, body: bytes | None, seconds: float) -> EngineAnswer:
         if self._session is None:
             self._session = aiohttp.ClientSession(auto_decompress=False)
@@ -183,13 +252,22 @@ class BlockEngineClient:
                 found = await response.content.read(_ANSWER_BYTES_MAX + 1)
                 while len(found) <= _ANSWER_BYTES_MAX and (more := await response.content.readany()):
                     found += more
+                self._heard(response.status)
                 if len(found) > _ANSWER_BYTES_MAX or response.status in (301, 302, 307, 308):
                     raise EngineUnavailable("the block engine's answer cannot be used", sent=True)
                 return EngineAnswer(response.status, found, response.headers.get("x-bundle-id", ""))
         except aiohttp.ClientConnectorError as error:
+            self._failures_in_a_row += 1
             raise EngineUnavailable(f"the block engine cannot be reached: {type(error).__name__}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineUnavailable(f"the block engine did not answer: {type(error).__name__}", sent=True) from error
+            self._failures_in_a_row += 1
+            late = isinstance(error, TimeoutError)
+            text = f"the block engine did not answer: {type(error).__name__}"
+            raise EngineUnavailable(text, sent=True, late=late) from error
+
+
+def _made(result: bytes) -> EngineAnswer:
+    return EngineAnswer(200, b'{"jsonrpc":"2.0","id":1,"result":%b}' % result)
 
 
 def error_of(answer: EngineAnswer) -> str:

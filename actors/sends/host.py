@@ -19,7 +19,7 @@ from actors.config import Config
 from actors.sends.actor import SendRacer, Settles
 from actors.sends.api import RACER_ACTOR_NAME, RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import SendChain
-from actors.sends.engine import BlockEngineClient
+from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineAway, EngineCall
 from actors.sends.legs import JitoLeg, Leg, LocalRpcLeg
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import PostgresRaceStore
@@ -51,11 +51,14 @@ class SendRacerActor:
         return self._fingerprint
 
     async def health(self) -> dict[str, Any]:
-        """under_way: races whose window is open; landing: the document of GET /stats/landing."""
+        """under_way: races whose window is open; landing: the document of GET /stats/landing; relay: of the engine."""
         await self._ready()
         names = [leg.name for leg in self._legs]
         landing = self._racer.statistics.document(self._clock.now_ms(), names)
-        return {"under_way": self._racer.under_way, "landing": landing}
+        relay = {}
+        if self._engine is not None:
+            relay = {"reachable": self._engine.reachable, "tip_accounts": self._engine.known_tip_accounts}
+        return {"under_way": self._racer.under_way, "landing": landing, "relay": relay}
 
     async def race(self, wanted: WantedRace) -> RaceResult | RaceRefused:
         await self._ready()
@@ -64,6 +67,12 @@ class SendRacerActor:
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
         await self._ready()
         return await self._racer.status(signature, pubkey)
+
+    async def ask_engine(self, call: EngineCall) -> EngineAnswer | EngineAway:
+        await self._ready()
+        if self._engine is None:
+            return EngineAway("no block engine is configured")
+        return await self._engine.answer(call)
 
     async def _ready(self) -> None:
         if self._starting is None:
@@ -89,7 +98,8 @@ class SendRacerActor:
         )
         node, singly = await self._open_nodes(config)
         store, chain = PostgresRaceStore(pool), SendChain(node, singly)
-        self._legs = _legs(config, node, clock, lambda: self._racer.slot)
+        self._engine = _engine(config, clock)
+        self._legs = _legs(config, node, clock, lambda: self._racer.slot, self._engine)
         self._racer = SendRacer(chain, self._legs, store, await self._open_settling(config), clock)
         for leg in self._legs:  # Now that there is a racer, which tells them the slot.
             if isinstance(leg, TpuQuicLeg):
@@ -101,21 +111,31 @@ class SendRacerActor:
             asyncio.create_task(recovery.run()),
             asyncio.create_task(report_for_ever(config, RACER_ACTOR_NAME, self._metrics)),
         ]
+        if self._engine is not None:
+            self._tasks.append(asyncio.create_task(self._engine.watch()))
         hosting.tune_gc()
 
 
-def _legs(config: Config, node: Node, clock: Clock, slot: Callable[[], int | None]) -> list[Leg]:
+def _engine(config: Config, clock: Clock) -> BlockEngineClient | None:
+    sends = config.sends
+    if sends.block_engine_url is None:
+        return None
+    auth = None if sends.block_engine_auth is None else sends.block_engine_auth.get_secret_value()
+    return BlockEngineClient(
+        sends.block_engine_url,
+        clock,
+        tip_floor_url=sends.tip_floor_url,
+        auth=auth,
+        requests_per_second=sends.block_engine_requests_per_second,
+    )
+
+
+def _legs(
+    config: Config, node: Node, clock: Clock, slot: Callable[[], int | None], engine: BlockEngineClient | None
+) -> list[Leg]:
     sends = config.sends
     legs: list[Leg] = [LocalRpcLeg(node, clock)]
-    if sends.block_engine_url is not None:
-        auth = None if sends.block_engine_auth is None else sends.block_engine_auth.get_secret_value()
-        engine = BlockEngineClient(
-            sends.block_engine_url,
-            clock,
-            tip_floor_url=sends.tip_floor_url,
-            auth=auth,
-            requests_per_second=sends.block_engine_requests_per_second,
-        )
+    if engine is not None:
         legs.append(JitoLeg(engine, clock))
     if sends.tpu:
         legs.append(TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate()))

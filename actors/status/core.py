@@ -13,7 +13,7 @@ failure changes nothing.
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
 | any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
 | starting, ok  | degraded | a primary node failed 3 probes in a row, lags above the limit, or says that it is       |
-|               |          | behind; or Redis is down                                                                |
+|               |          | behind; or Redis or the block engine is down                                            |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -39,9 +39,14 @@ class Services:
 
     ledger_committing: bool  # PostgreSQL is reachable and its last commit succeeded.
     redis_reachable: bool
+    relay_reachable: bool = True  # Also where no block engine is configured. Calls go on without it.
 
     @property
     def all_up(self) -> bool:
+        return self.stores_up and self.relay_reachable
+
+    @property
+    def stores_up(self) -> bool:
         return self.ledger_committing and self.redis_reachable
 
 
@@ -112,7 +117,7 @@ class Health:
         seen = replace(
             self,
             services=services,
-            stores_were_reachable=self.stores_were_reachable or services.all_up,
+            stores_were_reachable=self.stores_were_reachable or services.stores_up,
             nodes=self.nodes if services.all_up else tuple(replace(node, good_in_a_row=0) for node in self.nodes),
         )
         return seen._judged()

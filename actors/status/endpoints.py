@@ -66,7 +66,7 @@ def health_document(
 def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]:
     """served: HTTP method and path of everything that the doors serve."""
     flags = products.services(doors)
-    not_callable = [row for row in METHODS.values() if not row.callable]
+    not_callable = [row for row in METHODS.values() if not products.is_offered(row, doors)]
     subscriptions = list(products.SUBSCRIPTIONS)
     return {
         "ok": True,
@@ -75,7 +75,7 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
             {"service": name, "reason": products.service_reason(name)} for name, offered in flags.items() if not offered
         ],
         "methods": {
-            "available": sorted(row.name for row in METHODS.values() if row.callable),
+            "available": sorted(row.name for row in METHODS.values() if products.is_offered(row, doors)),
             "not_enabled": [
                 {"method": row.name, "reason": products.method_reason(row.availability)}
                 for row in sorted(not_callable, key=lambda row: row.name)
@@ -109,7 +109,11 @@ def pricing_document(
         "credit_expiry_days": payments.credit_expiry_days,
         "classes": {method_class.value: row.credits for method_class, row in CLASSES.items()},
         "methods": {
-            row.name: {"class": row.method_class.value, "credits": row.credits, "available": row.callable}
+            row.name: {
+                "class": row.method_class.value,
+                "credits": row.credits,
+                "available": products.is_offered(row, doors),
+            }
             for row in METHODS.values()
         },
         "outcome_priced": {
@@ -121,7 +125,7 @@ def pricing_document(
         },
         "percentage_priced": {name: _percentage_priced(name) for name in ("executeSnipe", "executeSell")},
         "bulk": _unit_prices(products.BULK),
-        "relay": _unit_prices(products.RELAY),
+        "relay": _unit_prices(products.RELAY, doors.relay),
         "streams": {
             name: {**prices, "available": offered}
             for (name, prices), offered in zip(
@@ -138,8 +142,8 @@ def _percentage_priced(name: str) -> dict[str, Any]:
     return {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": METHODS[name].callable}
 
 
-def _unit_prices(prices: Mapping[str, UnitPrice]) -> dict[str, Any]:
+def _unit_prices(prices: Mapping[str, UnitPrice], available: bool = False) -> dict[str, Any]:
     return {
-        name: {"credits": price.credits, "per": price.per, "available": price.available}
+        name: {"credits": price.credits, "per": price.per, "available": price.available or available}
         for name, price in prices.items()
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from actors import catalog
-from actors.catalog import METHODS, Availability, MethodClass
+from actors.catalog import METHODS, Availability, MethodClass, MethodRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Doors:
 
     websocket: bool = False
     grpc: bool = False
+    relay: bool = False  # Whether a block engine is configured.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,7 @@ class UnitPrice:
 BULK = MappingProxyType(
     {row.name.removeprefix("bulk/"): UnitPrice(row.credits_per_item, row.item, available=True) for row in catalog.BULK}
 )
-RELAY = MappingProxyType(
-    {
-        "sendBundle": UnitPrice(10, "request"),
-        "getBundleStatuses": UnitPrice(2, "request"),
-        "getTipAccounts": UnitPrice(1, "request"),
-        "tipFloor": UnitPrice(1, "request"),
-    }
-)
+RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row in catalog.RELAY})
 WEBHOOKS = MappingProxyType(
     {
         "account": UnitPrice(1, "delivered event"),
@@ -86,6 +80,7 @@ NOT_BUILT = "not part of this version"
 _METHOD_REASONS = MappingProxyType(
     {
         Availability.NOT_BUILT: NOT_BUILT,
+        Availability.RELAY: "no block engine is configured",
         Availability.ARCHIVE: "archive history is not enabled in this service profile",
         Availability.DENIED: "denied: answered with -32601, at no charge",
         Availability.FORBIDDEN: "denied: answered with HTTP 403, at no charge",
@@ -120,6 +115,11 @@ def services(doors: Doors) -> dict[str, bool]:
             row.callable for row in METHODS.values() if row.method_class is MethodClass.ARCHIVE_HISTORY
         ),
     }
+
+
+def is_offered(row: MethodRow, doors: Doors) -> bool:
+    """Return whether a method can be called here."""
+    return row.callable and (doors.relay or row.availability is not Availability.RELAY)
 
 
 def service_reason(name: str) -> str:

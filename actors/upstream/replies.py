@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.calls import SettleRequest
+from actors.errors import Refusal
 
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
 _VALIDATED_BYTES_MAX = 256 << 10  # Up to this size every byte is checked, in at most 0.3 ms; above, both ends.
@@ -117,6 +118,19 @@ class DeferredAnswer(NodeAnswer, frozen=True):
     """An answer to a call whose hold another part ends: it is neither posted nor released for this answer."""
 
 
+class RefusedAnswer(NodeAnswer, frozen=True):
+    """No answer: whoever carries the call out refuses it after it was held, so it is released and the client told."""
+
+    refusal: Refusal | None = None
+
+
+class RelayedAnswer(NodeAnswer, frozen=True):
+    """An answer of the block engine. http: the status that it came with. bundle_id: of its header; may be empty."""
+
+    http: int = 200
+    bundle_id: str = ""
+
+
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
 UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
 NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # No byte of the call was sent.
@@ -192,6 +206,11 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
 def made_deferred(result: bytes) -> DeferredAnswer:
     """Make a result of a call whose hold another part ends."""
     return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID)
+
+
+def refused(refusal: Refusal) -> RefusedAnswer:
+    """Refuse a call that is held already."""
+    return RefusedAnswer(AnswerKind.UNREACHABLE, refusal=refusal)
 
 
 def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:

@@ -73,11 +73,25 @@ class Both:
 
     def post(self, path: str, body: bytes) -> Said:
         """Any path of the gateway; headers that an account's answers carry are expected."""
-        response = self._http.post(self._gateway_url + path, content=body, headers=self._key)
+        return self._said(self._http.post(self._gateway_url + path, content=body, headers=self._key))
+
+    def _said(self, response: httpx.Response) -> Said:
         left = int(response.headers["x-credits-remaining"])
         charged, self._left = self._left - left, left
         self.charged += charged
         return Said(response.status_code, response.content, charged)
+
+    def get(self, path: str) -> Said:
+        """A page of the gateway that is paid for."""
+        return self._said(self._http.get(self._gateway_url + path, headers=self._key))
+
+    def engine_result(self, method: str, *params: Any) -> Any:
+        """The block engine, which the embedded node serves on its own port."""
+        response = self._http.post(f"{self._node_url}/api/v1/{method}", content=rpc(method, list(params)))
+        return response.raise_for_status().json()["result"]
+
+    def tip_floor(self) -> Any:
+        return self._http.get(f"{self._node_url}/api/v1/bundles/tip_floor").raise_for_status().json()[0]
 
     def compare(self, method: str, params: list[Any], direct: list[Any]) -> Compared:
         """Asked in turn until both answered from the same state of the chain, or the tries are used up."""

@@ -1,13 +1,17 @@
 """What composed methods and bulk look-ups must say, put together here from the node's own answers in other code."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+from solders.transaction import VersionedTransaction
 
 from . import people
-from .both import Both, Said
+from .both import Both, Said, rpc
 from .people import Somebody
 
 Ask = Callable[[], tuple[Said, Any]]
@@ -21,7 +25,7 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
     recent = people.blockhash(both)
     smart, raced = (people.signed(key, recent, people.given(key, lamports)) for lamports in (10**6 + 4, 10**6 + 5))
     landed = [str(raced.signatures[0]), "confirmed", True]
-    return {
+    return _of_engine(both, key) | {
         "sendSmartTransaction": lambda: (
             both.gateway("sendSmartTransaction", [people.text(smart), {"simulate": True}]),
             str(smart.signatures[0]),
@@ -62,6 +66,35 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
     }
 
 
+def _of_engine(both: Both, key: Keypair) -> dict[str, Ask]:
+    recent = people.blockhash(both)
+    tip = Pubkey.from_string(both.engine_result("getTipAccounts")[0])
+
+    def tipping(lamports: int) -> VersionedTransaction:
+        to_tip = TransferParams(from_pubkey=key.pubkey(), to_pubkey=tip, lamports=lamports)
+        return people.signed(key, recent, transfer(to_tip))
+
+    called, relayed, alone = ([tipping(lamports)] for lamports in (10_001, 10_002, 10_003))
+    return {
+        "sendBundle": lambda: (both.gateway("sendBundle", _bundle(called)), _bundle_id(called)),
+        "/relay/sendBundle": lambda: (
+            both.post("/relay/sendBundle", rpc("sendBundle", _bundle(relayed))),
+            _bundle_id(relayed),
+        ),
+        "/relay/getBundleStatuses": lambda: _states(both, "getBundleStatuses", _bundle_id(called)),
+        "/relay/getInflightBundleStatuses": lambda: _states(both, "getInflightBundleStatuses", _bundle_id(called)),
+        "/relay/getTipAccounts": lambda: (
+            both.get("/relay/getTipAccounts"),
+            {"ok": True, "tip_accounts": both.engine_result("getTipAccounts")},
+        ),
+        "/relay/tipFloor": lambda: _floor(both),
+        "/relay/transactions": lambda: (
+            both.post("/relay/transactions", rpc("sendTransaction", [people.text(alone[0]), {"encoding": "base64"}])),
+            str(alone[0].signatures[0]),
+        ),
+    }
+
+
 def refusals(somebody: Somebody) -> dict[str, tuple[list[Any], str, list[Any]]]:
     """By method: parameters, and the node's own call whose error must come through."""
     listing = [
@@ -69,6 +102,27 @@ def refusals(somebody: Somebody) -> dict[str, tuple[list[Any], str, list[Any]]]:
         [somebody.wallet, {"limit": 10, "commitment": "confirmed", "before": "5" * 87}],
     ]
     return {"getTransactionHistory": ([somebody.wallet, {"before": "5" * 87}], listing[0], listing[1])}
+
+
+def _bundle(transactions: list[VersionedTransaction]) -> list[Any]:
+    return [[people.text(one) for one in transactions], {"encoding": "base64"}]
+
+
+def _bundle_id(transactions: list[VersionedTransaction]) -> str:
+    return hashlib.sha256(",".join(str(one.signatures[0]) for one in transactions).encode()).hexdigest()
+
+
+def _states(both: Both, method: str, bundle_id: str) -> tuple[Said, Any]:
+    """Without the slot of the answer, as the chain moves on between two of them."""
+    said = both.post(f"/relay/{method}", rpc(method, [[bundle_id]]))
+    return _shown(said, lambda result: result["value"], both.engine_result(method, [bundle_id])["value"])
+
+
+def _floor(both: Both) -> tuple[Said, Any]:
+    """The names of its fields: the figures change with each tip, and are kept for some seconds."""
+    said = both.get("/relay/tipFloor")
+    shown = Said(said.status, orjson.dumps({"fields": list(said.value["tip_floor"])}), said.charged)
+    return shown, {"fields": list(both.tip_floor())}
 
 
 def _bulk(both: Both, name: str, body: dict[str, Any]) -> Said:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from solders.keypair import Keypair
 
-from actors.catalog import BULK, METHODS, Availability, MethodRow
+from actors.catalog import BULK, METHODS, RELAY, Availability, MethodRow
 from actors.config import PricingConfig
 
 from . import composed
@@ -21,6 +21,7 @@ _HEAD = (
 )
 _PRICING = PricingConfig()
 _REFUSED = {Availability.NOT_BUILT: -32004, Availability.ARCHIVE: -32004, Availability.DENIED: -32601}
+_RELAY_PATHS = {"sendTransaction": "/relay/transactions"}
 _FORBIDDEN_HTTP, _FORBIDDEN_CODE = 403, -32601
 
 
@@ -37,7 +38,7 @@ class Row:
 
 
 def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
-    """Every method of the catalog in its order, then the bulk look-ups."""
+    """Every method of the catalog in its order, then the bulk look-ups, then the block engine."""
     answered, wanted = cases(both, key, somebody), composed.asks(both, key, somebody)
     refusals = composed.refusals(somebody)
     rows = []
@@ -45,7 +46,7 @@ def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
         if row.availability is Availability.NODE:
             assert row.name in answered, f"{row.name}: say in tests/conformance/cases.py what both are to be asked"
             rows.append(_from_node(both, row, answered[row.name]))
-        elif row.availability is Availability.COMPOSED:
+        elif row.availability in (Availability.COMPOSED, Availability.RELAY):
             assert row.name in wanted, f"{row.name}: say in tests/conformance/composed.py what it must answer"
             price = _PRICING.landing_credits if row.credits is None else row.credits
             rows.append(_composed(both, row.name, str(price), price, wanted[row.name], refusals))
@@ -54,6 +55,9 @@ def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
     for bulk in BULK:
         path, credits = f"/{bulk.name}", bulk.credits_per_item
         rows.append(_composed(both, path, f"{credits} per {bulk.item}", credits, wanted[path], {}))
+    for relay in RELAY:
+        path = _RELAY_PATHS.get(relay.method, f"/relay/{relay.method}")
+        rows.append(_composed(both, path, str(relay.credits), relay.credits, wanted[path], {}))
     return rows
 
 

@@ -76,6 +76,6 @@ def test_bad_parameters_are_refused_free_of_charge():
 def test_sends_are_marked():
     """The node acts on a send even when nobody waits for its answer."""
     assert {name for name, plan in PLANS.items() if plan.sends} == {
-        *("sendTransaction", "sendSmartTransaction", "sendAndConfirm"),
+        *("sendTransaction", "sendSmartTransaction", "sendAndConfirm", "sendBundle"),
     }
     assert [name for name, plan in PLANS.items() if plan.deferred] == ["sendAndConfirm"]

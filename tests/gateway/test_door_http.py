@@ -5,7 +5,7 @@ import logging
 import httpx
 import pytest
 
-from actors.gateway.door_http import ENDPOINTS, Dependencies, HttpDoor
+from actors.gateway.door_http import Dependencies, HttpDoor, endpoints
 from actors.upstream import replies
 
 from .doubles import ScriptedNode, counted
@@ -105,7 +105,7 @@ async def test_refusals_are_counted_by_their_constant_wherever_they_are_made():
         }
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", endpoints(relay=True))
 async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(endpoint):
     """GET /capabilities is made of this list."""
     method, path = endpoint.split(" ")
@@ -113,9 +113,12 @@ async def test_every_endpoint_of_the_list_is_served_by_that_http_method_alone(en
         served = await world.http.request(method, path)
         other = await world.http.request("PUT", path)
         assert served.status_code != 404
-        assert (other.status_code, constant(other)) == (404, "NOT_FOUND")
-        assert f"answers to {method} only" in other.text
+        if path == "/mcp":  # The protocol of agents has a status of its own for this.
+            assert (other.status_code, other.headers["allow"]) == (405, method)
+        else:
+            assert (other.status_code, constant(other)) == (404, "NOT_FOUND")
+            assert f"answers to {method} only" in other.text
 
 
 def test_confirm_deposit_is_in_the_list_of_endpoints():
-    assert "POST /account/confirm-deposit" in ENDPOINTS
+    assert "POST /account/confirm-deposit" in endpoints(relay=False)

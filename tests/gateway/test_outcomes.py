@@ -3,7 +3,7 @@ import pytest
 
 from actors.calls import Outcome
 from actors.catalog import METHODS, Availability
-from actors.errors import Err
+from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.upstream import replies
 
@@ -74,6 +74,13 @@ def test_row_15_no_answer_costs_nothing(answer, err):
     """Hostile input 15: what the node did not answer is released, and the client is told why."""
     ending = outcomes.judge("getSlot", 1, answer)
     assert (ending.charged, ending.outcome, ending.refusal.err) == (0, Outcome.RELEASED, err)
+
+
+def test_a_refusal_after_the_hold_costs_nothing_and_is_told():
+    """Whoever carries a call out may know what the door could not, as the tip accounts of the block engine."""
+    refusal = Refusal(Err.INVALID_PARAMS, "no tip")
+    ending = outcomes.judge("sendBundle", 10, replies.refused(refusal))
+    assert ending == outcomes.Judgement(0, Outcome.RELEASED, refusal)
 
 
 def test_every_kind_of_answer_has_an_ending():

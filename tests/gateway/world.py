@@ -192,6 +192,7 @@ class World:
                 metrics=self.metrics,
                 callers=settings.get("callers", {}),
                 pages=settings.get("pages", ()),
+                relay=settings.get("relay", False),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

@@ -1,5 +1,7 @@
 """The block engine as it is asked: its rate limit kept here, its answers unchanged, its outages told apart."""
 
+import asyncio
+
 import orjson
 import pytest
 from hypothesis import given
@@ -7,7 +9,15 @@ from hypothesis import strategies as st
 
 from actors.addresses import TIP_ACCOUNTS
 from actors.clock import ManualClock
-from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineUnavailable, RateBucket, error_of
+from actors.sends.engine import (
+    BlockEngineClient,
+    EngineAnswer,
+    EngineAway,
+    EngineCall,
+    EngineUnavailable,
+    RateBucket,
+    error_of,
+)
 from tests.sends.conftest import EngineServer, Here
 
 
@@ -112,3 +122,52 @@ async def test_an_engine_that_is_gone_got_nothing() -> None:
 )
 def test_errors_of_the_engine_are_read(answer: EngineAnswer, said: str) -> None:
     assert error_of(answer) == said
+
+
+async def test_a_customers_question_gets_the_engines_bytes(engine_server: EngineServer) -> None:
+    """What is kept of the engine costs it no request; what it refuses is its own answer."""
+    client = BlockEngineClient(engine_server.url, ManualClock(), requests_per_second=100)
+    for _ in range(2):
+        accounts = await client.answer(EngineCall("getTipAccounts", b"[]", 5_000))
+        floor = await client.answer(EngineCall("tipFloor", b"[]", 5_000))
+    assert isinstance(accounts, EngineAnswer) and orjson.loads(accounts.body)["result"] == list(TIP_ACCOUNTS)
+    assert isinstance(floor, EngineAnswer) and "time" in orjson.loads(floor.body)["result"]
+    refused = await client.answer(EngineCall("sendBundle", b"[[]]", 5_000))
+    assert isinstance(refused, EngineAnswer) and refused.status == 400
+    assert engine_server.requests == ["/api/v1/getTipAccounts", "/api/v1/bundles/tip_floor", "/api/v1/bundles"]
+    await client.close()
+
+
+async def test_a_customers_question_over_the_rate_is_told_apart_from_an_outage(engine_server: EngineServer) -> None:
+    """It waits for half of its time."""
+    sleeps = Sleeps(ManualClock())
+    client = BlockEngineClient(engine_server.url, sleeps.clock, requests_per_second=0.25, sleep=sleeps)
+    asked = EngineCall("getBundleStatuses", b'[["x"]]', 6_000)
+    assert isinstance(await client.answer(asked), EngineAnswer)
+    refused = await client.answer(asked)
+    assert isinstance(refused, EngineAway) and refused.busy and not refused.late
+    await client.close()
+    gone = BlockEngineClient("http://127.0.0.1:1", ManualClock())
+    assert await gone.answer(asked) == EngineAway("the block engine cannot be reached: ClientConnectorError")
+    await gone.close()
+
+
+async def test_three_failures_in_a_row_are_an_outage_and_one_answer_ends_it(engine_server: EngineServer) -> None:
+    """Decisions, "health transitions". While nobody asks anything, the engine is asked now and then."""
+    clock = ManualClock()
+    looks: list[tuple[bool, int]] = []
+
+    async def sleep(seconds: float) -> None:
+        looks.append((client.reachable, len(engine_server.requests)))
+        engine_server.status = 503 if 3 <= len(looks) < 10 else None
+        clock.advance(seconds)
+        if len(looks) == 16:
+            raise asyncio.CancelledError
+
+    client = BlockEngineClient(engine_server.url, clock, requests_per_second=100, sleep=sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await client.watch()
+    # Quiet: one request in 20 seconds. Away: one each 5 seconds, and an outage from the third on.
+    assert [reachable for reachable, _ in looks] == [True] * 7 + [False] * 3 + [True] * 6
+    assert [count for _, count in looks] == [1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 8]
+    await client.close()

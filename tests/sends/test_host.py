@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import SecretStr
 
+from actors.addresses import TIP_ACCOUNTS
 from actors.calls import SettleReply, SettleRequest
 from actors.config import Config, SendsConfig, StorageConfig
 from actors.sends import host
 from actors.sends.api import RaceResult, WantedRace
 from actors.sends.core import RaceState
+from actors.sends.engine import EngineCall
 from actors.sends.host import SendRacerActor
 from actors.telemetry import logs
 from tests.databases import as_role
@@ -44,7 +47,7 @@ async def actor(
     async def open_nodes(_: Config) -> Any:
         return here, [here]
 
-    sends = SendsConfig(block_engine_url=engine_server.url)
+    sends = SendsConfig(block_engine_url=engine_server.url, block_engine_requests_per_second=100)
     config = Config(storage=StorageConfig(postgres_url=SecretStr(postgres_url)), sends=sends)
     made: Any = SendRacerActor(config, "fingerprint", open_settling, open_nodes)
     made.accounts = accounts
@@ -76,4 +79,7 @@ async def test_a_race_over_real_stores_and_legs(actor: Any, here: Here) -> None:
     health = await actor.health()
     assert health["under_way"] == 0 and health["landing"]["landed"] == 1
     assert list(health["landing"]["legs"]) == ["local_rpc", "jito", "tpu_quic"]
+    assert health["relay"] == {"reachable": True, "tip_accounts": TIP_ACCOUNTS}
+    answer = await actor.ask_engine(EngineCall("getTipAccounts", b"[]", 5_000))
+    assert orjson.loads(answer.body)["result"] == list(TIP_ACCOUNTS)
     assert await actor.fingerprint() == "fingerprint"

@@ -47,6 +47,16 @@ def test_three_failed_probes_in_a_row_degrade() -> None:
     assert not degraded.node_healthy
 
 
+def test_a_block_engine_that_is_down_degrades_and_keeps_nothing_from_starting() -> None:
+    """Bundles fail then, and nothing else does."""
+    down = replace(UP, relay_reachable=False)
+    assert after(down, GOOD).status is Status.DEGRADED and after(down, GOOD).paid_traffic_ready
+    degraded = after(down, start=HEALTHY)
+    assert degraded.status is Status.DEGRADED and degraded.node_healthy
+    assert after(UP, GOOD, GOOD, start=degraded).status is Status.DEGRADED
+    assert after(UP, GOOD, GOOD, GOOD, start=degraded).status is Status.OK
+
+
 def test_three_good_probes_in_a_row_restore() -> None:
     degraded = after(FAILED, FAILED, FAILED, start=HEALTHY)
     assert after(GOOD, GOOD, start=degraded).status is Status.DEGRADED

@@ -132,7 +132,10 @@ def test_the_published_prices_are_the_interfaces() -> None:
     }
     assert document["relay"] == {
         name: {"credits": credits, "per": "request", "available": False}
-        for name, credits in (("sendBundle", 10), ("getBundleStatuses", 2), ("getTipAccounts", 1), ("tipFloor", 1))
+        for name, credits in (
+            *(("sendBundle", 10), ("getBundleStatuses", 2), ("getTipAccounts", 1), ("tipFloor", 1)),
+            *(("getInflightBundleStatuses", 2), ("sendTransaction", 2)),
+        )
     }
     assert document["webhooks"] == {
         name: {"credits": credits, "per": "delivered event", "available": False}
@@ -217,11 +220,24 @@ def test_capabilities_list_the_endpoints_that_are_served() -> None:
 
 
 def test_every_method_is_in_exactly_one_list_of_capabilities() -> None:
-    methods = capabilities_document(Doors(), SERVED)["methods"]
+    methods = capabilities_document(Doors(relay=True), SERVED)["methods"]
     not_enabled = [entry["method"] for entry in methods["not_enabled"]]
     assert sorted(methods["available"] + not_enabled) == sorted(METHODS)
     assert all(METHODS[name].callable for name in methods["available"])
     assert all(entry["reason"] for entry in methods["not_enabled"])
+
+
+def test_bundles_are_offered_where_there_is_a_block_engine() -> None:
+    """Prices are published in any case."""
+    for doors in (Doors(), Doors(relay=True)):
+        document = pricing_document(PaymentsConfig(), PricingConfig(), OUTCOMES, doors)
+        assert document["methods"]["sendBundle"] == {
+            "class": "SEND_BUNDLE",
+            "credits": 10,
+            "available": doors.relay,
+        }
+        assert {row["available"] for row in document["relay"].values()} == {doors.relay}
+        assert ("sendBundle" in capabilities_document(doors, SERVED)["methods"]["available"]) is doors.relay
 
 
 def test_subscriptions_follow_the_door() -> None:
