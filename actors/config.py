@@ -87,6 +87,7 @@ class GatewayConfig(Branch):
         None, ge=1, le=1_000, description="gateway replicas; by default one for every two cores of this machine"
     )
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
+    idempotency_keys_max: int = Field(100_000, ge=1, description="Idempotency-Keys of an account in 24 hours")
     calls_in_flight_max: int = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="time limit for the hold of a call")
     account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")

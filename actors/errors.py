@@ -29,6 +29,17 @@ class Err(Enum):
     METHOD_NOT_ALLOWED = ErrorRow(403, -32001, "method not allowed")
     SERVICE_PROFILE_DISABLED = ErrorRow(200, -32004, "method is disabled in this service profile")
     NONCE_REUSED = ErrorRow(403, None, "nonce already used", hint="sign again with a fresh X-Nonce")
+    # Of requests with an Idempotency-Key (decisions).
+    IDEMPOTENCY_KEY_REUSED = ErrorRow(
+        409, None, "this Idempotency-Key came with another request", hint="use a fresh key for each request"
+    )
+    IDEMPOTENCY_KEY_IN_USE = ErrorRow(
+        409,
+        None,
+        "the request with this Idempotency-Key is still running",
+        retry_seconds=1,
+        hint="ask again with the same key and body for its answer",
+    )
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")

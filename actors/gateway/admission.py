@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     sends: bool  # The node acts on it even when nobody waits for the answer.
     # Its hold is ended by whoever carries it out, however this process fares.
     deferred: bool = False
+    takes_key: bool = False  # It moves money, so an Idempotency-Key is honoured.
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
@@ -54,7 +55,9 @@ def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     is_free = row.method_class is MethodClass.SEND_STATUS
     assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
     item = HoldItem(row.name, credits)
-    return Plan(row.name, credits, row.timeout_ms, (item,), row.method_class in _SENDING, deferred)
+    sends = row.method_class in _SENDING
+    takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
+    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key)
 
 
 def plans(

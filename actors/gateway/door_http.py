@@ -8,33 +8,22 @@ other contexts pages.py's; all others are routes.py's. Paths are compared with t
 """
 
 import logging
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from actors.accounts.api import AccountsClient
-from actors.calls import EDGE_BYTES
-from actors.clock import Clock
-from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import door_bulk, door_mcp, door_relay, door_rpc, headers, payment_terms, replies, routes
-from actors.gateway.address_limits import AddressLimits, is_limited
-from actors.gateway.admission import plans
-from actors.gateway.authentication import Authenticator
+from actors.gateway.address_limits import is_limited
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
+from actors.gateway.door_parts import Dependencies, shared_parts
 from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.page_table import PageTable
 from actors.gateway.pages import PageDoor
-from actors.gateway.payment_terms import TermsByPath
-from actors.gateway.payments import RequestPayments
-from actors.gateway.pipeline import Pipeline
-from actors.gateway.refusal_limits import RefusalLimits
-from actors.gateway.replies import ErrorReplies, Response
+from actors.gateway.replies import Response
 from actors.gateway.requests import (
     WATCHED,
     AsgiClient,
@@ -51,17 +40,11 @@ from actors.gateway.requests import (
     read_headers,
     too_long,
 )
-from actors.gateway.routes import PUBLIC_PAGES, DepositConfirmer, Routes, StatusPages
-from actors.gateway.sign_in import SignIn
+from actors.gateway.routes import PUBLIC_PAGES, Routes
 from actors.gateway.streamed_answers import StreamedAnswers
 from actors.http_server.exchange import HttpRequest
-from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.proofs import uses_url_key
-from actors.identity.store import IdentityStore
 from actors.pages import Page
-from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import CallerHandler, Node
-from actors.x402_types import PaymentSettler
 
 logger = logging.getLogger(__name__)
 
@@ -90,82 +73,40 @@ def endpoints(relay: bool) -> tuple[str, ...]:
     return (*(f"{method} {path}" for method, path in _payable(relay)), "POST /mcp", *routes.ENDPOINTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """Everything that the door needs. config: with the network, the wallets and the cluster secret filled in."""
-
-    config: Config
-    accounts: AccountsClient
-    node: Node
-    identity_store: IdentityStore
-    status: StatusPages
-    clock: Clock
-    randomness: Callable[[int], bytes] = os.urandom
-    edge: bytes = b""  # First bytes of this process's operation ids, where account owners must know them.
-    # A request with X-Request-Id got it from our own outer layer, which adds it to the answer; all other ids are made
-    # here. False: the header of a request is a client's, and is ignored.
-    ids_from_edge: bool = False
-    payment_settler: PaymentSettler | None = None  # None: x402 payments are not taken.
-    deposits: DepositConfirmer | None = None  # None: there is no deposit wallet.
-    peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
-    metrics: Metrics = field(default_factory=Metrics)  # Of this process.
-    callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
-    pages: Sequence[Page] = ()  # Paths that other contexts serve.
-    relay: bool = False  # Whether the node answers the methods of catalog.RELAY.
-
-
 class HttpDoor:
     """The ASGI application. close() waits for the settlements of cancelled requests."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
-        gateway, settler, randomness = config.gateway, dependencies.payment_settler, dependencies.randomness
-        edge = dependencies.edge or randomness(EDGE_BYTES)
-        assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
-        secret = config.storage.cluster_secret.get_secret_value().encode()
-        public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
-        sign_in = SignIn(config.payments, public_url)
-        hint = (lambda: None) if settler is None else settler.hint
-        terms = TermsByPath(config.payments, public_url, sign_in, randomness, hint)
-        errors = ErrorReplies(terms, clock.now)
-        trusted = TrustedProxies(config.identity.trusted_proxies, front_token(secret), dependencies.peers_are_clients)
-        self._addresses = AddressLimits(config.identity, dependencies.identity_store, trusted, clock)
-        payments = RequestPayments(config.payments, settler, terms, self._addresses, metrics)
-        limits = RefusalLimits(
-            gateway.account_refusals_per_second, gateway.address_refusals_per_second, self._addresses.name_of
-        )
-        authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
-        offered = plans(config.pricing, dependencies.callers, dependencies.relay)
-        self._pipeline = Pipeline(
-            dependencies.accounts,
-            dependencies.node,
-            clock,
-            edge,
-            gateway.calls_in_flight_max,
-            limits,
-            metrics,
-            offered,
-            dependencies.callers,
-        )
-        self._errors = errors
-        self._rpc = RpcDoor(authenticator, self._pipeline, errors, clock)
-        origins = (public_url, *gateway.mcp_origins)
+        config, clock, gateway = dependencies.config, dependencies.clock, dependencies.config.gateway
+        parts = shared_parts(dependencies)
+        authenticator, errors, keyed = parts.authenticator, parts.errors, parts.keyed
+        self._errors, self._addresses = errors, parts.addresses
+        self._pipeline, self._keyed = parts.pipeline, keyed
+        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock)
         self._mcp = McpDoor(
-            *(authenticator, self._pipeline, terms, clock, offered, origins, gateway.mcp_refusals_as_200)
+            authenticator,
+            self._pipeline,
+            keyed,
+            parts.terms,
+            clock,
+            parts.offered,
+            (parts.public_url, *gateway.mcp_origins),
+            gateway.mcp_refusals_as_200,
         )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
-        self._relay = RelayDoor(authenticator, self._pipeline, errors, clock, dependencies.relay)
+        self._relay = RelayDoor(authenticator, keyed, errors, clock, dependencies.relay)
         self._routes = Routes(
             config,
             dependencies.accounts,
             dependencies.status,
             clock,
-            randomness,
+            dependencies.randomness,
             authenticator,
             errors,
-            payments,
+            parts.payments,
+            keyed,
             dependencies.deposits,
-            payment_terms.discovery(config.payments, public_url, _payable(dependencies.relay)),
+            payment_terms.discovery(config.payments, parts.public_url, _payable(dependencies.relay)),
         )
         taken = (*_SHORT, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(
@@ -174,12 +115,13 @@ class HttpDoor:
         self._streams = StreamedAnswers()
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self.body_bytes_max = gateway.body_bytes_max
-        self._ids_from_edge, self._metrics = dependencies.ids_from_edge, metrics
-        self._request_prefix = edge.hex()[:10] + "-"
+        self._ids_from_edge, self._metrics = dependencies.ids_from_edge, dependencies.metrics
+        self._request_prefix = parts.edge.hex()[:10] + "-"
         self._requests = 0
 
     async def close(self) -> None:
         await self._streams.close()
+        await self._keyed.drain()
         await self._pipeline.drain()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +132,9 @@ class HttpDoor:
         facts = read_headers(sent)
         client = AsgiClient(sent, peer_of(scope), receive)
         request_id = facts.edge_id.decode("latin-1") if self._ids_from_edge and facts.edge_id else self._next_id()
-        request = Request(scope["method"], path, scope["query_string"], sent, b"", request_id, client, facts.pays)
+        request = Request(
+            scope["method"], path, scope["query_string"], sent, b"", request_id, client, facts.pays, facts.key
+        )
         try:
             response = await self._answer(request, receive, facts.fault)
         except ClientLeftError:
@@ -269,7 +213,7 @@ class HttpDoor:
         """Answer a request that it takes. Raises nothing but the cancellation of a request whose client left."""
         path, _, query = posted.target.partition(b"?")
         sent = posted.headers
-        request = Request("POST", path, query, sent, posted.body, self._next_id(), posted)
+        request = Request("POST", path, query, sent, posted.body, self._next_id(), posted, key=posted.notes.key)
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if query and uses_url_key(sent, query):

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replies
@@ -17,7 +19,9 @@ from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
 from actors.gateway.disconnects import unless_disconnected
+from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
+from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.mcp_messages import Free, Ignored, Message, ToolCall
 from actors.gateway.payment_terms import TermsByPath
@@ -44,6 +48,7 @@ class McpDoor:
         self,
         authenticator: Authenticator,
         pipeline: Pipeline,
+        keyed: IdempotentCalls,
         terms: TermsByPath,
         clock: Clock,
         plans: Mapping[str, Plan],
@@ -51,6 +56,7 @@ class McpDoor:
         always_200: bool,
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
+        self._keyed = keyed
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
@@ -64,6 +70,8 @@ class McpDoor:
         version = sent.get(b"mcp-protocol-version")
         parsed = mcp_messages.parse(request.body, None if version is None else version.decode("latin-1"), self._tools)
         if isinstance(parsed, list):
+            if request.key is not None:
+                return replies.plain(KEY_OF_BATCH, request.id)
             return await self._batch(request, parsed)
         match parsed:
             case Ignored():
@@ -102,7 +110,7 @@ class McpDoor:
             return self._refused(request, caller, call.id)
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max)
-        done = await self._run(request, self._pipeline.single(caller.proof, call, request.client))
+        done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
             response = self._refused(request, refusal, call.id)
@@ -117,10 +125,7 @@ class McpDoor:
         free = refused_for_free(asked.call)
         if free is not None:  # No payment is taken for a call that costs nothing.
             return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
-        paying = Request(
-            *(request.method, request.path, request.query, [*request.headers, (PAYMENT_V2, asked.payment)]),
-            *(request.body, request.id, request.client, True),
-        )
+        paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, asked.payment)], pays=True)
         # A payment that has begun is carried to its end, also when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
 
@@ -189,6 +194,8 @@ class McpDoor:
     def _with_headers(self, response: Response, done: Replies, added: Sequence[Header]) -> Response:
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if done.repeated:
+            response.headers.append(headers.REPEATED)
         response.headers += added
         return response
 

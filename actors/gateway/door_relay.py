@@ -21,10 +21,11 @@ from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.authentication import Authenticator
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.headers import HeaderList
+from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.jsonrpc import BadCall
 from actors.gateway.params_values import InvalidError, shown
 from actors.gateway.payments import within
-from actors.gateway.pipeline import Pipeline, Reply
+from actors.gateway.pipeline import Reply
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request, carries_credentials
 from actors.upstream.replies import AnswerKind, RelayedAnswer
@@ -33,7 +34,12 @@ _ROWS = {row.method: row for row in catalog.RELAY}
 _SENDS = ("sendBundle", "sendTransaction")
 _PLANS = {
     row.method: Plan(
-        row.name, row.credits, row.timeout_ms, (HoldItem(row.name, row.credits),), sends=row.method in _SENDS
+        row.name,
+        row.credits,
+        row.timeout_ms,
+        (HoldItem(row.name, row.credits),),
+        sends=row.method in _SENDS,
+        takes_key=row.method in _SENDS,
     )
     for row in catalog.RELAY
 }
@@ -75,9 +81,9 @@ class RelayDoor:
     """offered: whether there is a block engine."""
 
     def __init__(
-        self, authenticator: Authenticator, pipeline: Pipeline, errors: ErrorReplies, clock: Clock, offered: bool
+        self, authenticator: Authenticator, keyed: IdempotentCalls, errors: ErrorReplies, clock: Clock, offered: bool
     ) -> None:
-        self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
+        self._authenticator, self._keyed, self._errors, self._clock = authenticator, keyed, errors, clock
         self._offered = offered
 
     async def answer(self, request: Request) -> Response:
@@ -96,7 +102,7 @@ class RelayDoor:
             return self._errors.reply(caller, request, raw_id)
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max)
-        done = await unless_disconnected(client, self._pipeline.single(caller.proof, call, client))
+        done = await unless_disconnected(client, self._keyed.single(caller.proof, call, request.key, client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
             response = self._errors.reply(refusal, request, raw_id)
@@ -104,6 +110,8 @@ class RelayDoor:
             response = _answered(done.items[0], path.field, call.id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if done.repeated:
+            response.headers.append(headers.REPEATED)
         response.headers += caller.headers
         if key_in_url:
             response.headers += headers.DEPRECATED_URL_KEY

@@ -6,22 +6,32 @@ Without a payment nothing here awaits but the pipeline: this is the path of near
 """
 
 from actors.clock import Clock
-from actors.errors import Refusal
+from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.authentication import Authenticator
 from actors.gateway.disconnects import unless_disconnected
+from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline, Replies
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request
 
 PATHS = (b"/", b"/rpc")
+KEY_OF_BATCH = Refusal(Err.INVALID_REQUEST, "an Idempotency-Key belongs to one call; send a batch without it")
 _STRANGERS_BODY_MAX = 4_096  # Of a request that goes no further, only a small one is read to give back its id.
 
 
 class RpcDoor:
-    def __init__(self, authenticator: Authenticator, pipeline: Pipeline, errors: ErrorReplies, clock: Clock) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pipeline: Pipeline,
+        keyed: IdempotentCalls,
+        errors: ErrorReplies,
+        clock: Clock,
+    ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
+        self._keyed = keyed
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
@@ -43,8 +53,12 @@ class RpcDoor:
             if isinstance(caller, Refusal):
                 return self._errors.reply(caller, request, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
             calls = jsonrpc.parse(request.body)
+        if request.key is not None and isinstance(calls, list):
+            calls = jsonrpc.BadCall(jsonrpc.NO_ID, KEY_OF_BATCH)
         if isinstance(calls, list):
             raw_id, work = None, self._pipeline.batch(caller.proof, calls, client)
+        elif request.key is not None:
+            raw_id, work = calls.id, self._keyed.single(caller.proof, calls, request.key, client)
         else:
             raw_id, work = calls.id, self._pipeline.single(caller.proof, calls, client)
         done = await (unless_disconnected(client, work) if type(client) is AsgiClient else work)
@@ -64,4 +78,6 @@ class RpcDoor:
             response = answers.single(done.items[0], raw_id)
         if done.figures is not None:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
+        if done.repeated:
+            response.headers.append(headers.REPEATED)
         return response

@@ -21,7 +21,7 @@ _EXPOSED = (
     b"access-control-expose-headers",
     b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Ratelimit-Limit, "
     b"X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, X-Node, X-Cache, "
-    b"Retry-After, Deprecation",
+    b"Retry-After, Deprecation, Idempotent-Replayed",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
@@ -31,7 +31,7 @@ PREFLIGHT: HeaderList = [
     (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "
-        b"MCP-Protocol-Version, Mcp-Session-Id, "
+        b"MCP-Protocol-Version, Mcp-Session-Id, Idempotency-Key, "
         b"PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Solana-Client",
     ),
     (b"access-control-max-age", b"86400"),
@@ -41,6 +41,7 @@ DEPRECATED_URL_KEY: HeaderList = [
     (b"deprecation", b"@1767225600"),
     (b"warning", b'299 - "an API key in the URL can be logged on the way; send it as X-Api-Key"'),
 ]
+REPEATED = (b"idempotent-replayed", b"true")  # The answer was kept from an earlier request with the same key.
 NO_STORE = (b"cache-control", b"no-store")
 CLOSE = responses.CLOSE
 

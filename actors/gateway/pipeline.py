@@ -11,7 +11,7 @@ cancelled_requests.py.
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -80,6 +80,7 @@ class Replies(msgspec.Struct):
     figures: Figures | None
     credits_remaining: int | None = 0
     pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
+    repeated: bool = False  # The answer was kept from an earlier request (idempotent_calls.py).
 
     def errs(self) -> list[Err]:
         """The refusal of the whole request, or those of its calls."""
@@ -125,12 +126,9 @@ class Pipeline:
 
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
-        if isinstance(call, AdmittedCall):
-            admitted: AdmittedCall | Refusal = call
-        else:
-            admitted = admit(call, self._plans) if type(call) is Call else call.refusal  # type: ignore[union-attr]
+        admitted = self.admitted(call)
         if isinstance(admitted, Refusal):
-            return self._counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
+            return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
         if self._in_flight >= self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += 1
@@ -144,13 +142,13 @@ class Pipeline:
                 self._cancelled.hold(request)
                 raise
             if held.refusal is not None:
-                return self._counted(proof, client, _whole(held))
+                return self.counted(proof, client, whole(held))
             verdict = held.verdicts[0]
             if verdict is not None:
                 assert held.figures is not None
                 reply = Reply(call.id, None, Refusal(Err[verdict]))
                 done = Replies((reply,), None, held.figures, held.figures.credits_remaining)
-                return self._counted(proof, client, done)
+                return self.counted(proof, client, done)
             self._limits.confirmed(proof)
             reply = await self._carry_out(admitted, operation, held, held_at, client)
             return Replies((reply,), None, held.figures, reply.credits_remaining)
@@ -167,7 +165,7 @@ class Pipeline:
         replies = [Reply(call.id, None, end) if isinstance(end, Refusal) else None for call, end in pairs]
         if not admitted:
             refused = [reply for reply in replies if reply is not None]
-            return self._counted(proof, client, await self._refuse(proof, refused))
+            return self.counted(proof, client, await self._refuse(proof, refused))
         if self._in_flight + len(admitted) > self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += len(admitted)
@@ -180,7 +178,29 @@ class Pipeline:
         if done.refusal is None:
             ends = iter(done.items)
             done.items = [reply if reply is not None else next(ends) for reply in replies]
-        return self._counted(proof, client, done)
+        return self.counted(proof, client, done)
+
+    def admitted(self, call: Call | BadCall | AdmittedCall) -> AdmittedCall | Refusal:
+        """Admit a call by its method and parameters, unless a door has done so."""
+        if isinstance(call, AdmittedCall):
+            return call
+        return admit(call, self._plans) if type(call) is Call else call.refusal  # type: ignore[union-attr]
+
+    async def limited(self, work: Callable[[], Awaitable[Replies]]) -> Replies:
+        """Run work on one call that settles by itself, unless too many calls are in flight here."""
+        if self._in_flight >= self._in_flight_max:
+            return Replies((), _SHED, None)
+        self._in_flight += 1
+        try:
+            return await work()
+        except OwnerUnavailable:
+            return Replies((), _OWNER_GONE, None)
+        finally:
+            self._in_flight -= 1
+
+    def take_lasting_operation(self) -> bytes:
+        """An operation that outlives this process: no owner ends it because this process ended."""
+        return self._take_operations(1, deferred=True)
 
     def start_over(self, edge: bytes) -> None:
         """Name operations by this edge id from now on: an owner has given up the one before."""
@@ -192,7 +212,7 @@ class Pipeline:
 
     # --- the steps
 
-    def _counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
+    def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back."""
         credits_remaining = done.credits_remaining or 0
         self._limits.count(proof, client, done.errs(), done.figures, credits_remaining, self._clock.now())
@@ -211,7 +231,7 @@ class Pipeline:
             self._in_flight -= 1
         # A free refusal gives nothing away, so it does not need the owner.
         if held.refusal is not None and held.refusal != _OWNER_GONE.err.name:
-            return _whole(held)
+            return whole(held)
         figures = held.figures
         return Replies(refused, None, figures, 0 if figures is None else figures.credits_remaining)
 
@@ -262,7 +282,7 @@ class Pipeline:
 
         def give_up(item: AdmittedCall, granted: Granted, index: int) -> None:
             operation = operation_at(granted.operation, index)
-            self._cancelled.call(_release_of(item, operation, granted.held, granted.held_at))
+            self._cancelled.call(release_of(item, operation, granted.held, granted.held_at))
 
         batch = BatchRun(admitted, hold, carry_out, give_up)
         try:
@@ -272,7 +292,7 @@ class Pipeline:
             self._cancelled.answers(posted, client)
             raise
         if held.refusal is not None:
-            return _whole(held)
+            return whole(held)
         self._limits.confirmed(proof)
         ends = [
             Reply(item.id, None, Refusal(Err[end])) if isinstance(end, str) else end
@@ -290,9 +310,9 @@ class Pipeline:
         plan, began = admitted.plan, self._clock.monotonic()
         try:
             if plan.sends:
-                answer = await self._send(admitted, _release_of(admitted, operation, held, held_at))
+                answer = await self._send(admitted, release_of(admitted, operation, held, held_at))
             elif plan.method in self._callers:
-                answer = await self._call(admitted, _release_of(admitted, operation, held, held_at))
+                answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
             else:
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
             if isinstance(answer, DeferredAnswer):
@@ -302,7 +322,7 @@ class Pipeline:
         except _TakenOver:
             raise asyncio.CancelledError from None
         except BaseException:
-            self._cancelled.call(_release_of(admitted, operation, held, held_at))
+            self._cancelled.call(release_of(admitted, operation, held, held_at))
             raise
         charged, outcome = ending.charged, ending.outcome
         settle = SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, charged, outcome, held_at)
@@ -342,14 +362,15 @@ class Pipeline:
     async def _send(self, admitted: AdmittedCall, settle: SettleRequest) -> NodeAnswer:
         """Ask the node to send. When the client leaves, the send goes on and is settled without it."""
         plan = admitted.plan
-        call = asyncio.ensure_future(self._call(admitted, settle))
+        call = asyncio.ensure_future(self.ask(admitted, settle))
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
             self._cancelled.send(call, plan.ceiling, settle)
             raise _TakenOver from None
 
-    def _call(self, admitted: AdmittedCall, release: SettleRequest) -> Coroutine[Any, Any, NodeAnswer]:
+    def ask(self, admitted: AdmittedCall, release: SettleRequest) -> Coroutine[Any, Any, NodeAnswer]:
+        """Ask whoever answers this method. release: the end of its hold, which a deferred call takes over."""
         method, timeout_ms = admitted.plan.method, admitted.plan.timeout_ms
         if method in self._callers:
             return self._callers[method](admitted.params, release, timeout_ms)
@@ -365,13 +386,13 @@ class _TakenOver(Exception):
     """The client left, and a background task settles the call."""
 
 
-def _whole(held: HoldReply) -> Replies:
+def whole(held: HoldReply) -> Replies:
     assert held.refusal is not None
     err = Err[held.refusal]
     remaining = 0 if held.figures is None else held.figures.credits_remaining
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
 
 
-def _release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
     plan = admitted.plan
     return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED, held_at)

@@ -144,4 +144,4 @@ def _headers(row: ErrorRow, terms: Terms | None) -> HeaderList:
 
 def _says_when(row: ErrorRow) -> bool:
     """Whether the answer says when to ask again: by its status, and in no answer of HTTP 200."""
-    return row.http in (404, 429, 502, 503, 504) and row.retry_seconds is not None
+    return row.http in (404, 409, 429, 502, 503, 504) and row.retry_seconds is not None

@@ -6,6 +6,7 @@ A shell. A handler gives a response or a refusal; bodies are shaped by account_p
 status/ (public pages).
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -32,7 +33,8 @@ from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.gateway import account_pages, headers
 from actors.gateway.authentication import Authenticator
-from actors.gateway.headers import Header
+from actors.gateway.headers import Header, HeaderList
+from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.payments import RequestPayments
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Caller, RefusedCaller, Request
@@ -92,6 +94,7 @@ class Routes:
         authenticator: Authenticator,
         errors: ErrorReplies,
         payments: RequestPayments,
+        keyed: IdempotentCalls,
         deposits: DepositConfirmer | None,
         discovery: dict[str, Any],
     ) -> None:
@@ -100,7 +103,7 @@ class Routes:
         self._identity, self._payment_settings = config.identity, config.payments
         self._accounts, self._status, self._clock, self._randomness = accounts, status, clock, randomness
         self._authenticator, self._errors = authenticator, errors
-        self._payments, self._deposits, self._discovered = payments, deposits, discovery
+        self._payments, self._keyed, self._deposits, self._discovered = payments, keyed, deposits, discovery
 
     def serves(self, path: bytes) -> str | None:
         """The HTTP method of this path; None: no such path."""
@@ -162,13 +165,22 @@ class Routes:
         account = await self._accounts.ask(Identify(caller.proof))
         if account.value is None:
             return refused(account)
-        pubkey = account.value.pubkey
-        confirmed = await self._deposits.confirm(signature, pubkey, account.value.balance)
-        if isinstance(confirmed, Refusal):
-            return with_figures(confirmed, account.figures)
-        # Credits may have been added: the figures are those after it.
-        account = await self._accounts.ask(Identify(ProvenProof(pubkey)))
-        return self._shaped(OwnerReply(confirmed, figures=account.figures), account_pages.confirmation_body)
+        identity, deposits = account.value, self._deposits
+
+        async def confirm() -> Response | Refusal:
+            confirmed = await deposits.confirm(signature, identity.pubkey, identity.balance)
+            if isinstance(confirmed, Refusal):
+                return with_figures(confirmed, account.figures)
+            # Credits may have been added: the figures are those after it.
+            after = await self._accounts.ask(Identify(ProvenProof(identity.pubkey)))
+            return self._shaped(OwnerReply(confirmed, figures=after.figures), account_pages.confirmation_body)
+
+        if request.key is None:
+            return await confirm()
+        figures: HeaderList = []
+        if account.figures is not None:
+            headers.add_figures(figures, account.figures, account.figures.credits_remaining, self._clock.now())
+        return await self._keyed.page(identity.pubkey, request, confirm, figures)
 
     # --- sessions
 
@@ -201,8 +213,12 @@ class Routes:
 
     # --- payments
 
-    async def _settle(self, request: Request) -> Response:
-        return await self._payments.settle(request)
+    async def _settle(self, request: Request) -> Response | Refusal:
+        if request.key is None:
+            return await self._payments.settle(request)
+        # There is no account to which the key could belong: it counts for this body alone.
+        scope = hashlib.sha256(request.path + request.body).digest()
+        return await self._keyed.page(scope, request, lambda: self._payments.settle(request), [headers.NO_STORE])
 
     async def _discovery(self, request: Request) -> Response:
         return _json(self._discovered)

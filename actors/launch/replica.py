@@ -20,8 +20,10 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.fees.endpoints import FeeMethods
 from actors.gateway import door_http, outcomes
-from actors.gateway.door_http import Dependencies, HttpDoor
+from actors.gateway.door_http import HttpDoor
+from actors.gateway.door_parts import Dependencies
 from actors.gateway.own_methods import OwnMethods
+from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
@@ -37,7 +39,7 @@ from actors.sends.relay import RelayMethods
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
 from actors.status.products import Doors
-from actors.storage.connections import checked_redis
+from actors.storage.connections import checked_postgres, checked_redis
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
@@ -48,6 +50,7 @@ from actors.upstream.replies import Node
 logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 1.0
+_POSTGRES_CONNECTIONS = 4  # For Idempotency-Keys alone: other requests do not ask the database from here.
 
 Close = Callable[[], Awaitable[None]]
 
@@ -79,6 +82,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     pages.start()
     # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
     # that a client sent.
+    keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
         config,
         accounts,
@@ -94,6 +98,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         metrics=metrics,
         callers=methods.caller_handlers(),
         pages=served,
+        idempotency=keys,
         relay=config.sends.block_engine_url is not None,
     )
     if not parts.peers_are_clients:
@@ -105,8 +110,24 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     hosting.tune_gc()
     optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
-    closers: list[Close] = [door.close, *optional, sends.stop, nodes.close, *last]
+    closers: list[Close] = [door.close, *optional, close_keys, sends.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
+
+
+async def _open_keys(config: Config, clock: Clock) -> tuple[IdempotencyStore, Close]:
+    """Open the store of Idempotency-Keys, and keep it free of expired ones until it is closed."""
+    assert config.storage.postgres_url is not None
+    url = config.storage.postgres_url.get_secret_value()
+    pool = await checked_postgres(url, connections_max=_POSTGRES_CONNECTIONS, application="gateway")
+    store = PostgresIdempotencyStore(pool)
+    forgetting = asyncio.create_task(forget_for_ever(store, clock))
+
+    async def close() -> None:
+        forgetting.cancel()
+        await asyncio.gather(forgetting, return_exceptions=True)
+        await pool.close()
+
+    return store, close
 
 
 def _closing(reporting: asyncio.Task[None], closers: Sequence[Close]) -> Close:

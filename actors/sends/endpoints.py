@@ -91,7 +91,8 @@ class SendMethods:
             if found.stored:
                 self._void(hold)
             return replies.UNREACHABLE
-        return replies.made_deferred(orjson.dumps(result_body(found, base58_text(found.race.signature))))
+        body = result_body(found, base58_text(found.race.signature))
+        return replies.made_deferred(orjson.dumps(body), final=body["status"] in ("confirmed", "failed"))
 
     async def _status(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:
         del timeout_ms

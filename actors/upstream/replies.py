@@ -115,7 +115,12 @@ class PiecesAnswer(NodeAnswer, frozen=True):
 
 
 class DeferredAnswer(NodeAnswer, frozen=True):
-    """An answer to a call whose hold another part ends: it is neither posted nor released for this answer."""
+    """An answer to a call whose hold another part ends: it is neither posted nor released for this answer.
+
+    final: a later answer to the same call would say the same.
+    """
+
+    final: bool = False
 
 
 class RefusedAnswer(NodeAnswer, frozen=True):
@@ -203,9 +208,9 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
     return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
 
 
-def made_deferred(result: bytes) -> DeferredAnswer:
+def made_deferred(result: bytes, final: bool = False) -> DeferredAnswer:
     """Make a result of a call whose hold another part ends."""
-    return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID)
+    return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, final=final)
 
 
 def refused(refusal: Refusal) -> RefusedAnswer:

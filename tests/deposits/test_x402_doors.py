@@ -19,7 +19,8 @@ from solders.transaction import VersionedTransaction
 from actors.accounts.api import AdjustCredits, Describe
 from actors.config import Config, PaymentsConfig, StorageConfig
 from actors.deposits.x402_rules import LIGHTHOUSE
-from actors.gateway.door_http import Dependencies, HttpDoor
+from actors.gateway.door_http import HttpDoor
+from actors.gateway.door_parts import Dependencies
 from actors.x402_types import mint_of
 from tests.gateway.doubles import ScriptedNode
 from tests.gateway.world import InProcessAccounts, Pages

@@ -5,7 +5,8 @@ import logging
 import httpx
 import pytest
 
-from actors.gateway.door_http import Dependencies, HttpDoor, endpoints
+from actors.gateway.door_http import HttpDoor, endpoints
+from actors.gateway.door_parts import Dependencies
 from actors.upstream import replies
 
 from .doubles import ScriptedNode, counted

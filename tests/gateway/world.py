@@ -19,7 +19,8 @@ from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
 from actors.events import NullSink
-from actors.gateway.door_http import Dependencies, HttpDoor
+from actors.gateway.door_http import HttpDoor
+from actors.gateway.door_parts import Dependencies
 from actors.hotlink.edge import LinkTimeout
 from actors.identity.store import IdentityStore
 from actors.telemetry.metrics import Metrics
@@ -193,6 +194,7 @@ class World:
                 callers=settings.get("callers", {}),
                 pages=settings.get("pages", ()),
                 relay=settings.get("relay", False),
+                idempotency=settings.get("idempotency"),
             )
         )
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://gateway.test")

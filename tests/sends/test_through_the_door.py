@@ -19,6 +19,7 @@ from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
 from actors.upstream.signed_transactions import SignedTransaction
 from tests.gateway.world import Wallet, a_world, call
+from tests.idempotency.memory_store import MemoryIdempotencyStore
 from tests.sends.conftest import Here, signed, text
 from tests.sends.memory_store import MemoryRaceStore
 from tests.sends.world import turns
@@ -41,8 +42,11 @@ class Scene:
             await self.racer.look()
             await turns()
 
-    async def send(self, customer: Wallet, transaction: SignedTransaction, **config: Any) -> "asyncio.Task[Any]":
-        task = asyncio.create_task(self.world.rpc(customer, call("sendAndConfirm", text(transaction), config)))
+    async def send(
+        self, customer: Wallet, transaction: SignedTransaction, key: str = "", **config: Any
+    ) -> "asyncio.Task[Any]":
+        body, sent = call("sendAndConfirm", text(transaction), config), {"idempotency-key": key} if key else {}
+        task = asyncio.create_task(self.world.rpc(customer, body, **sent))
         await turns()
         return task
 
@@ -62,7 +66,7 @@ async def scene(here: Here) -> AsyncIterator[Scene]:
         return ask
 
     callers = {name: late(name) for name in ("sendAndConfirm", "getSendStatus")}
-    async with a_world(here, callers=callers) as world:
+    async with a_world(here, callers=callers, idempotency=MemoryIdempotencyStore()) as world:
         made = Scene(here, world, handlers)
         yield made
         await made.racer.close()
@@ -110,6 +114,39 @@ async def test_a_send_that_expires_is_unknown_first_and_failed_by_proof(scene: S
     status = (await scene.status(customer, payment))["result"]
     assert (status["status"], status["charged_credits"]) == ("failed", 2)
     assert await scene.world.debits(customer) == [("sendAndConfirm", 2)]
+
+
+async def test_a_key_makes_two_sends_one_ticket(scene: Scene) -> None:
+    """Without it the second call of the same bytes would pay base; and 409 while the first one runs."""
+    customer, payment = await scene.world.customer(50), scene.here.payment()
+    first = await scene.send(customer, payment, "k")
+    busy = await scene.send(customer, payment, "k")
+    assert busy.result().status_code == 409
+    await scene.slots(6)
+    again = await scene.send(customer, payment, "k")
+    assert again.result().json() == first.result().json()
+    assert first.result().json()["result"]["status"] == "confirmed"
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 50)]
+    assert len(scene.store.tickets) == 1
+
+
+async def test_a_key_of_an_unknown_send_tells_its_outcome_later(scene: Scene) -> None:
+    """The next request joins the race by the same ticket: one charge, and no second broadcast of what is proven."""
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    scene.here.faults(sends={"rpc": {"drop_share": 1.0}})
+    first = await scene.send(customer, payment, "k")
+    await scene.slots(31)
+    assert first.result().json()["result"]["status"] == "unknown"
+    await scene.slots(170)
+    await scene.recovery.carry_on()
+    await turns()
+    broadcasts = scene.here.calls.count("sendTransaction")
+    for _ in range(2):
+        later = await scene.send(customer, payment, "k")
+        result = later.result().json()["result"]
+        assert (result["status"], result["charged_credits"]) == ("failed", 2)
+    assert scene.here.calls.count("sendTransaction") == broadcasts
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 2)] and len(scene.store.tickets) == 1
 
 
 async def test_the_end_of_the_replica_ends_no_hold_of_a_race(scene: Scene) -> None:

@@ -14,7 +14,7 @@ SHARED = (
 COMING = ("signals", "webhooks", "trades")  # Beside gateway, as the map says.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
-    ("identity", "upstream", "hotlink", "geyser_proto", "launch_programs"),
+    ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
     ("gateway", "deposits", "fees", "lookups", "sends", "status", "devnode", "streams", *COMING),
     ("launch",),  # Wiring of a run: sees everything, as serve_app does; nothing but serve_app sees it.
@@ -36,6 +36,8 @@ OPEN = {
     "http_server": {"choice", "exchange", "responses"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
+    # Rules and port of the keys of requests; the gateway runs the calls.
+    "idempotency": {"core", "store"},
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
