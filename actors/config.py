@@ -234,6 +234,13 @@ class SendsConfig(Branch):
     block_engine_requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of us")
     tip_floor_url: str | None = Field(None, description="of the tip floor, where the engine itself does not serve it")
     tpu: bool = Field(True, description="whether transactions also go straight to the leaders, over QUIC")
+    tpu_private_leaders: bool = Field(
+        False, description="leaders at private addresses are used too; always so with nodes that are at private ones"
+    )
+    open_sends_max: int = Field(
+        500, ge=1, le=100_000, description="sends of an account without outcome; more get CONCURRENCY_LIMITED"
+    )
+    fault_file: Path | None = Field(None, description="for tests: names the step at which the racer kills itself")
 
 
 class PricingConfig(Branch):

@@ -9,10 +9,15 @@ use the plain classes directly.
 import asyncio
 import functools
 import gc
+import logging
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
+
+logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
@@ -41,8 +46,10 @@ def owned_shards(index: int, actors: int) -> Sequence[VirtualShard]:
     return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, actors))
 
 
-def place(plain_class: type, name: str, fingerprint: str, *arguments: Any) -> Any:
+def place(plain_class: type, name: str, fingerprint: str, *arguments: Any, calls_at_once: int | None = None) -> Any:
     """Return the named actor of this class; start it where it does not run.
+
+    calls_at_once: calls above this number wait inside Ray. None: Ray's default, 1,000 for classes with async methods.
 
     The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
     state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
@@ -62,6 +69,7 @@ def place(plain_class: type, name: str, fingerprint: str, *arguments: Any) -> An
                 max_restarts=-1,
                 max_task_retries=0,
                 num_cpus=0,
+                max_concurrency=calls_at_once,
             )
             .remote(*arguments)
         )
@@ -93,6 +101,36 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
             return await getattr(handle, method).remote(*arguments)
     except (RayError, TimeoutError) as error:
         raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
+
+
+class StartingActor(ABC):
+    """An actor that starts with its first call. Each of its methods begins with `await self._ready()`.
+
+    An actor that cannot start ends its process, and Ray starts another one.
+    """
+
+    def __init__(self, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        self._starting: asyncio.Task[None] | None = None
+
+    async def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def _ready(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            logger.exception("%s cannot start", type(self).__name__)
+            os._exit(1)
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Open connections and start loops."""
 
 
 class ActorClient:

@@ -6,8 +6,6 @@ credits, records and the cursor are unique by their keys.
 """
 
 import asyncio
-import logging
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,24 +30,18 @@ from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 from actors.x402_types import mint_of
 
-logger = logging.getLogger(__name__)
-
 _CONNECTIONS_MAX = 4
 OpenAccounts = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
 
 
-class DepositWatcherActor:
-    """Starts with its first call. open_accounts, open_node: given by the wiring, because this context may not know how
-    accounts and nodes are reached."""
+class DepositWatcherActor(hosting.StartingActor):
+    """open_accounts, open_node: given by the wiring, because this context may not know how accounts and nodes are
+    reached."""
 
     def __init__(self, config: Config, fingerprint: str, open_accounts: OpenAccounts, open_node: OpenNode) -> None:
-        self._config, self._fingerprint = config, fingerprint
-        self._open_accounts, self._open_node = open_accounts, open_node
-        self._starting: asyncio.Task[None] | None = None
-
-    async def fingerprint(self) -> str:
-        return self._fingerprint
+        super().__init__(fingerprint)
+        self._config, self._open_accounts, self._open_node = config, open_accounts, open_node
 
     async def health(self) -> dict[str, Any]:
         """Report the watcher's state.
@@ -72,20 +64,6 @@ class DepositWatcherActor:
         """Execute a command of the operator."""
         await self._ready()
         return await self._commands.ask(command)
-
-    # --- life -------------------------------------------------------------------------------------------------------
-
-    async def _ready(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            logger.exception("the deposit watcher cannot start")
-            os._exit(1)  # Ray starts another one.
 
     async def _open(self) -> None:
         config, payments = self._config, self._config.payments

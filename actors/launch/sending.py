@@ -14,10 +14,10 @@ from actors.accounts.host import fingerprint
 from actors.calls import EDGE_BYTES
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.sends.actor import Settles
 from actors.sends.api import SendsClient
 from actors.sends.chain import SendChain
 from actors.sends.endpoints import SendMethods
+from actors.sends.hold_endings import Settles
 from actors.sends.host import place_racer
 from actors.upstream.api import Nodes
 from actors.upstream.replies import Node
@@ -47,4 +47,4 @@ async def assemble_sends(
     client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
     client.start()
     chain = SendChain(nodes, nodes.singly)
-    return client, SendMethods(client, chain, accounts.void, config.pricing.base_credits, SystemClock())
+    return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock())

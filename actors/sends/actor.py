@@ -2,59 +2,44 @@
 
 Implements: interface specification, "sendAndConfirm outcome"; decisions, "expired send" and "same bytes sent again";
 hostile input 18; design, section 5 ("a sender in the middle of a race").
-The shell: it waits, sends and stores. core.py decides each step. A race is stored before its first byte leaves, so a
-racer that is killed anywhere is continued by the next one (recovery.py).
+The shell: it waits and stores. core.py decides each step. A race is stored before its first byte leaves, so a racer
+that is killed anywhere is continued by the next one (recovery.py).
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
-from actors.accounts.api import OwnerUnavailable
-from actors.calls import Outcome, SettleReply, SettleRequest
 from actors.clock import Clock
 from actors.sends import core
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
+from actors.sends.broadcasts import Broadcasts, RunningRace
 from actors.sends.chain import STATUSES_MAX, SendChain
-from actors.sends.core import Race, RaceStep, SendStatus, Ticket
-from actors.sends.legs import Leg, Submission
+from actors.sends.core import Race, RaceState, RaceStep, SendStatus, Ticket
+from actors.sends.fault_switch import Reached, pass_by
+from actors.sends.hold_endings import HoldEndings, Settles
+from actors.sends.legs import Leg
+from actors.sends.notices import SignatureNotices
 from actors.sends.statistics import LandingStatistics
-from actors.sends.store import LegReport, RaceStore, RacesUnavailable
+from actors.sends.store import KeptRace, LegReport, RaceStore, RacesUnavailable
+from actors.telemetry.metrics import Metrics
 from actors.units import base58_text
 from actors.upstream.signed_transactions import SignedTransaction, signed_transaction
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.15  # Under half a slot, so a landing is told within the slot that confirms it.
+_POLL_SECONDS_WITH_NOTICES = 0.4  # A slot: notices tell of landings, the slot says when to send again.
+_MORE_NOTICES_SECONDS = 0.01  # Many transactions are confirmed by one block; one look is for all of them.
 _IDLE_SECONDS = 0.8  # Two slots.
 _LAG_SLOTS_MAX = 512  # Four times what makes a node unhealthy.
 RACES_MAX = 5_000  # At once.
+OPEN_MAX = 500  # Of one account, whose outcome or charge is open.
 # Until recovery looks at a race that is being driven here: the longest window, and time to store its end.
 LEASE_MS = (core.WINDOW_SECONDS_MAX + 6) * 1000
-
-
-class Settles(Protocol):
-    """The part of accounts.api.AccountsClient that ends holds."""
-
-    async def settle(self, request: SettleRequest) -> SettleReply: ...
-
-    def delivered(self, pubkey: bytes, operation: bytes) -> None: ...
-
-
-@dataclass(slots=True)
-class _Running:
-    """A race whose window is open. reports: a leg that is under way has no end yet. done: set when the outcome is known
-    or the window is over; callers wait for it."""
-
-    race: Race
-    transaction: SignedTransaction
-    reports: list[LegReport] = field(default_factory=list)
-    seen: SendStatus | None = None
-    ticked: asyncio.Event = field(default_factory=asyncio.Event)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class SendRacer:
@@ -67,15 +52,23 @@ class SendRacer:
         store: RaceStore,
         accounts: Settles,
         clock: Clock,
+        *,
+        notices: SignatureNotices | None = None,
+        metrics: Metrics | None = None,
+        open_max: int = OPEN_MAX,
+        reached: Reached = pass_by,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._chain, self._legs, self._store, self._accounts = chain, legs, store, accounts
-        self._clock, self._sleep = clock, sleep
-        self._running: dict[bytes, _Running] = {}
+        self._chain, self._legs, self._store, self._clock, self._sleep = chain, legs, store, clock, sleep
+        self._notices = notices or SignatureNotices(None)
+        self._metrics, self._open_max, self._reached = metrics or Metrics(), open_max, reached
+        self._running: dict[bytes, RunningRace] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._needed = asyncio.Event()
         self.slot: int | None = None  # The newest that a node has told.
         self.statistics = LandingStatistics(clock.now_ms())
+        self.broadcasts = Broadcasts(legs, store, clock, self.statistics, self._metrics, reached)
+        self.endings = HoldEndings(accounts, store, clock, reached)
 
     # --- what the doors ask
 
@@ -104,30 +97,31 @@ class SendRacer:
         ticket = Ticket(
             wanted.operation, wanted.pubkey, wanted.epoch, wanted.method, wanted.landing, wanted.base, signature, now_ms
         )
+        stored: Race | None = race
         try:
-            stored = await self._store.open(race, ticket, now_ms + LEASE_MS)
-        except RacesUnavailable as error:
-            logger.warning("a send could not be stored: %s", error)
-            return RaceRefused("the send cannot be recorded at the moment", stored=True)
-        try:
+            stored = await self._store.open(race, ticket, now_ms + LEASE_MS, self._open_max)
+            if stored is None:
+                self._metrics.send_refusals.add(("open_sends",))
+                return RaceRefused("too many sends of this account have no outcome yet", crowded=True)
+            self._reached("stored")
             if stored.state.open:
                 running = await self._take_part(stored, transaction)
-                return await self._result(signature, wanted.operation, running.reports)
-            await self.settle_all(stored)
-            return await self._result(signature, wanted.operation)
-        except RacesUnavailable as error:  # It may be on its way, so it is not refused.
+                return await self._result(ticket, running.reports)
+            await self.endings.settle_all(stored)
+            return await self._result(ticket)
+        except RacesUnavailable as error:
+            # Not a refusal: it may be on its way, or be stored, and then a racer that starts now sends it.
             logger.warning("the outcome of send %s waits for the store: %s", _name(race), error)
-            return RaceResult(stored, ticket, (), over=True)
+            return RaceResult(stored or race, ticket, (), over=True)
 
     async def status(self, signature: bytes, pubkey: bytes) -> RaceResult | None:
-        """Of the newest call of this account for this signature. None: there is none. Raises RacesUnavailable."""
-        kept = await self._store.find(signature)
-        mine = [] if kept is None else [ticket for ticket in kept.tickets if ticket.pubkey == pubkey]
-        return await self._result(signature, mine[-1].operation) if mine else None
+        """Tell of the newest call of this account for this signature. None: there is none. Raises RacesUnavailable."""
+        kept = await self._store.find(signature, pubkey)
+        return None if kept is None else self._told(kept)
 
     # --- the window of one race
 
-    async def _take_part(self, stored: Race, transaction: SignedTransaction) -> _Running:
+    async def _take_part(self, stored: Race, transaction: SignedTransaction) -> RunningRace:
         """Join the race, or drive it; returns when the outcome is known or the window is over."""
         running = self._running.get(stored.signature)
         if running is None:
@@ -142,15 +136,15 @@ class SendRacer:
         again = core.window_opens(race, race.last_slot if self.slot is None else self.slot, now_ms)
         if await self._store.broadcast(race, again, now_ms + LEASE_MS):
             return again
-        kept = await self._store.find(race.signature)  # Another call has opened it, or the race has ended.
-        return race if kept is None else kept.race
+        return await self._store.race(race.signature) or race  # Another call has opened it, or the race has ended.
 
-    def drive(self, race: Race, transaction: SignedTransaction | None = None) -> _Running:
+    def drive(self, race: Race, transaction: SignedTransaction | None = None) -> RunningRace:
         """Run the window of a stored race, unless it runs already."""
         running = self._running.get(race.signature)
         if running is None:
-            running = _Running(race, transaction or signed_transaction(race.transaction))
+            running = RunningRace(race, transaction or signed_transaction(race.transaction))
             self._running[race.signature] = running
+            self._notices.follow(race.signature)
             self._needed.set()
             self._in_background(self._drive(running))
         return running
@@ -163,7 +157,7 @@ class SendRacer:
     def drives(self, signature: bytes) -> bool:
         return signature in self._running
 
-    async def _drive(self, running: _Running) -> None:
+    async def _drive(self, running: RunningRace) -> None:
         try:
             while running.race.state.open:
                 running.ticked.clear()
@@ -173,10 +167,11 @@ class SendRacer:
                 await running.ticked.wait()
         finally:
             del self._running[running.race.signature]
+            self._notices.drop(running.race.signature)
             running.done.set()
 
-    async def _step(self, running: _Running) -> bool:
-        """Whether the window has ended."""
+    async def _step(self, running: RunningRace) -> bool:
+        """Take the next step. Returns whether the window has ended."""
         race, seen, now_ms = running.race, running.seen, self._clock.now_ms()
         if not race.state.open:
             return True
@@ -184,105 +179,55 @@ class SendRacer:
         if step is RaceStep.BROADCAST:
             after = core.broadcast_begins(race, self.slot)
             if await self._store.broadcast(race, after, race.window_at_ms + LEASE_MS):
+                self._reached("claimed")
                 running.race = replace(after, sent=running.race.sent)
-                self._in_background(self._broadcast(running, after.retries + 1))
+                self._in_background(self.broadcasts.send(running, after.retries + 1))
                 return False
-            kept = await self._store.find(race.signature)
-            if kept is not None:
-                running.race = kept.race
+            running.race = await self._store.race(race.signature) or running.race
             return False
         if step in (RaceStep.CONFIRM, RaceStep.FAIL):
+            self._reached("proven")
             running.race = await self.end(race, step, seen)
             return True
         return core.is_over(race, self.slot, now_ms)
-
-    async def _broadcast(self, running: _Running, number: int) -> None:
-        """On all legs at once. What they did is stored when the last has answered."""
-        legs = [leg for leg in self._legs if leg.takes(running.transaction)]
-
-        async def send(leg: Leg) -> LegReport:
-            place = len(running.reports)
-            running.reports.append(LegReport(number, leg.name, self._clock.now_ms()))
-            try:
-                done = await leg.send(running.transaction)
-            except Exception as error:  # A bug in one leg must not end the others.
-                logger.exception("the leg %s failed", leg.name)
-                done = Submission(None, None, type(error).__name__)
-            said = done.error.replace("\0", "")  # The other side's words; PostgreSQL takes no NUL.
-            report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said)
-            running.reports[place] = report
-            if done.submitted_ms is not None:
-                running.race = replace(running.race, sent=True)
-            self.statistics.leg_reported(self._clock.now_ms(), leg.name, done.submitted_ms, done.acknowledged_ms)
-            return report
-
-        reports = await asyncio.gather(*(send(leg) for leg in legs))
-        try:
-            await self._store.report(running.race.signature, reports)
-        except RacesUnavailable as error:
-            logger.warning("what the legs did for %s is not stored: %s", _name(running.race), error)
 
     # --- ends
 
     async def end(self, race: Race, step: RaceStep, seen: SendStatus | None) -> Race:
         """Store the outcome, then end every hold. Gives the race as it is stored. Raises RacesUnavailable."""
         done = core.ended(race, step, seen, self._clock.now_ms())
-        if await self._store.end(done):
-            logger.info("send %s: %s", _name(race), done.state.name.lower())
-        kept = await self._store.find(race.signature)
-        if kept is None:
+        is_new = await self._store.end(done)
+        stored = await self._store.race(race.signature)
+        if stored is None:
             return done
+        if is_new:
+            self._count_end(stored)
+        self._reached("ended")
+        await self.endings.settle_all(stored)
+        return stored
+
+    def _count_end(self, race: Race) -> None:
+        logger.info("send %s: %s", _name(race), race.state.name.lower())
+        landed, took_ms = race.state is RaceState.CONFIRMED, race.ended_at_ms - race.started_at_ms
         running = self._running.get(race.signature)
-        reports = kept.reports if running is None else running.reports
-        legs = [report.leg for report in reports if report.submitted_ms is not None]
-        landing_ms = kept.race.ended_at_ms - kept.race.started_at_ms
-        self.statistics.race_ended(self._clock.now_ms(), legs, step is RaceStep.CONFIRM, landing_ms, kept.race.retries)
-        await self.settle_all(kept.race)
-        return kept.race
+        legs = [] if running is None else [report.leg for report in running.reports if report.sent]
+        self.statistics.race_ended(self._clock.now_ms(), legs, landed, took_ms, race.retries)
+        self._metrics.send_races.add((race.state.name.lower(),))
+        if landed:
+            self._metrics.send_landing_seconds.observe(max(0, took_ms) / 1000)
 
-    async def settle_all(self, race: Race) -> None:
-        """End the holds of a race that has ended. Asked again, nothing changes: each operation ends once."""
-        kept = await self._store.find(race.signature)
-        if kept is not None:
-            waiting = [ticket for ticket in kept.tickets if ticket.charged is None]
-            await asyncio.gather(*(self._settle(kept.race, ticket) for ticket in waiting))
-
-    async def _settle(self, race: Race, ticket: Ticket) -> None:
-        """Post or release. An owner that cannot be reached leaves it to recovery."""
-        charged = core.charge(race, ticket)
-        request = SettleRequest(
-            ticket.operation,
-            ticket.pubkey,
-            ticket.epoch,
-            ticket.method,
-            ticket.landing,
-            charged,
-            int(Outcome.ANSWERED if charged else Outcome.RELEASED),
-            # The owner takes no charge for a hold of long ago. This one is as old as its proof.
-            self._clock.now(),
-        )
-        try:
-            settled = await self._accounts.settle(request)
-        except OwnerUnavailable:
-            logger.warning("the charge of send %s waits for the owner of its account", _name(race))
-            return
-        if charged and not settled.ok:
-            # The hold was voided, or it expired and the credits are spent: in the customer's favour.
-            logger.warning("the charge of send %s was refused by the ledger", _name(race))
-        await self._store.end_ticket(ticket.operation, charged if settled.ok else 0)
-        if charged and settled.ok:
-            self._accounts.delivered(ticket.pubkey, ticket.operation)
-
-    async def _result(self, signature: bytes, operation: bytes, reports: Sequence[LegReport] = ()) -> RaceResult:
+    async def _result(self, ticket: Ticket, reports: Sequence[LegReport] = ()) -> RaceResult:
         """reports: of legs that may not be stored yet."""
-        kept = await self._store.find(signature)
-        assert kept is not None, signature
-        ticket = next(each for each in kept.tickets if each.operation == operation)
-        running = self._running.get(signature)
+        kept = await self._store.find(ticket.signature, ticket.pubkey, ticket.operation)
+        assert kept is not None, ticket
+        return self._told(kept, reports)
+
+    def _told(self, kept: KeptRace, reports: Sequence[LegReport] = ()) -> RaceResult:
+        running = self._running.get(kept.race.signature)
         reports = (running.reports if running is not None else reports) or kept.reports
         over = core.is_over(kept.race, self.slot, self._clock.now_ms())
         confirmations = running.seen.confirmations if running is not None and running.seen is not None else None
-        return RaceResult(kept.race, ticket, tuple(reports), over, confirmations)
+        return RaceResult(kept.race, kept.ticket, tuple(reports), over, confirmations)
 
     # --- the clock of the chain
 
@@ -301,7 +246,18 @@ class SendRacer:
                 await self.look()
             except Exception:  # A bug must not stop every race.
                 logger.exception("looking at the chain failed")
+            await self._until_next_look()
+
+    async def _until_next_look(self) -> None:
+        """Wait for a notice or the next poll. Without a whole stream of notices polls are frequent."""
+        noticed = self._notices.noticed
+        if not self._notices.complete:
             await self._sleep(POLL_SECONDS)
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(noticed.wait(), _POLL_SECONDS_WITH_NOTICES)
+        noticed.clear()
+        await self._sleep(_MORE_NOTICES_SECONDS)
 
     async def look(self) -> None:
         """One look; each race then takes its next step. The questions go out together: where the node is slow, many
@@ -309,7 +265,7 @@ class SendRacer:
         running = list(self._running.values())
         parts = [running[start : start + STATUSES_MAX] for start in range(0, len(running), STATUSES_MAX)]
 
-        async def ask(part: list[_Running]) -> None:
+        async def ask(part: list[RunningRace]) -> None:
             found = await self._chain.statuses([each.race.signature for each in part])
             for each, seen in zip(part, found or [None] * len(part), strict=True):
                 each.seen = seen

@@ -40,15 +40,14 @@ class WantedRace(msgspec.Struct, frozen=True):
 
 
 class RaceRefused(msgspec.Struct, frozen=True):
-    """Nothing was broadcast for this call. stored: perhaps the racer has its ticket nevertheless, so that its hold must
-    be voided and not just released."""
+    """Nothing was stored or broadcast for this call. crowded: this account has too many open sends."""
 
     reason: str
-    stored: bool = False
+    crowded: bool = False
 
 
 class RaceResult(msgspec.Struct, frozen=True):
-    """Of one call. over: its window has ended without an outcome."""
+    """The race of one call. over: its window has ended without an outcome."""
 
     race: Race
     ticket: Ticket
@@ -98,7 +97,7 @@ class SendsClient(hosting.ActorClient):
 
 
 def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:
-    """Of a call about which the racer has said nothing."""
+    """Make the result of a call about which the racer has said nothing."""
     return {
         "signature": signature_text,
         "status": "unknown",
@@ -114,7 +113,7 @@ def unheard_body(signature_text: str, landing: int) -> dict[str, Any]:
 
 
 def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
-    """The sendAndConfirm result, with `status`."""
+    """Make the sendAndConfirm result, with `status`."""
     race, ticket = result.race, result.ticket
     status = _STATUS[race.state]
     if status == "pending" and result.over:
@@ -136,7 +135,7 @@ def result_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
 
 
 def status_body(result: RaceResult, signature_text: str) -> dict[str, Any]:
-    """The same for getSendStatus, with the timeline of each leg."""
+    """Make the same for getSendStatus, with the timeline of each leg."""
     race = result.race
     legs: dict[str, list[dict[str, Any]]] = {}
     for report in result.reports:

@@ -39,8 +39,13 @@ class SendChain:
         self.node = node
         self._singly = [SendChain(each) for each in singly] if singly else [self]
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes `search` asks."""
+        return len(self._singly)
+
     async def slot(self) -> int | None:
-        """At processed commitment."""
+        """Ask for the slot at processed commitment."""
         found = await self._ask("getSlot", [{"commitment": "processed"}])
         return found if _is_count(found) else None
 
@@ -104,7 +109,7 @@ class SendChain:
             return None
 
     async def simulate(self, transaction: bytes, commitment: str, timeout_ms: int = _WORK_MS) -> NodeAnswer:
-        """With a check of the signatures."""
+        """Simulate, with a check of the signatures."""
         config = {"encoding": "base64", "sigVerify": True, "commitment": commitment}
         return await self._call("simulateTransaction", [base64_text(transaction), config], timeout_ms)
 

@@ -11,11 +11,12 @@ do, and each function that gives a changed race stands for one durable write of 
 | CONFIRMED | it landed and succeeded | landing for the first ticket, base for the others |
 | FAILED | it landed with an error | base |
 | EXPIRED | it can never land: proven | base if it was broadcast, else nothing |
-| UNPROVEN | nothing could be proven for a day | nothing |
+| UNPROVEN | nothing could be proven for a day | base if it was broadcast, else nothing |
 
 A *window* is the time in which a race broadcasts: at most three times, in 30 slots. A call after it opens another one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, unique
 
@@ -28,6 +29,10 @@ BLOCKHASH_BLOCKS = 150  # A blockhash is good for so many blocks after its own.
 # Of a blockhash that our node has not seen: the client's node may be ahead by what makes a node unhealthy, 128 slots.
 UNSEEN_BLOCKS = 150
 UNPROVEN_MS = 24 * 3_600_000
+# The chain must have moved on too: a wall clock that jumps a day ahead proves nothing. 11 h at the nominal 400 ms.
+UNPROVEN_SLOTS = 100_000
+# So long after its window the proof of one node is enough, although others are configured: they may be away for good.
+ONE_PROOF_MS = 3_600_000
 # So long after its window an open race is looked at often, then after each quarter of its further age. A durable nonce
 # may stay for a day.
 LOOK_OFTEN_MS = 300_000
@@ -55,7 +60,8 @@ class Race:
 
     last_valid_height: no blockhash that was known at the start is good in a higher block. nonce_account: of a durable
     nonce, which stays good until it is advanced.
-    broadcasts: begun in the present window; each is stored before its first byte leaves. sent: some leg took the bytes.
+    broadcasts: begun in the present window; each is stored before its first byte leaves. sent: they left on some leg,
+    and it did not refuse them.
     """
 
     signature: bytes
@@ -160,19 +166,30 @@ def began(
 
 
 def next_step(
-    race: Race, slot: int | None, now_ms: int, seen: SendStatus | None = None, proof: Proof | None = None
+    race: Race,
+    slot: int | None,
+    now_ms: int,
+    seen: SendStatus | None = None,
+    proofs: Sequence[Proof] = (),
+    nodes: int = 1,
 ) -> RaceStep:
-    """slot: the newest one known; None when nobody tells. proof: None where it was not looked for, or not complete."""
+    """Decide what a race does now.
+
+    slot: the newest one known; None when nobody tells. proofs: of the nodes that do not know the signature, one each.
+    nodes: how many could be asked. With several, two have to prove an expiry: one may have lost what it had.
+    """
     assert race.state.open, race
     if seen is not None:
         if seen.counts:
             return RaceStep.CONFIRM if seen.error is None else RaceStep.FAIL
         return RaceStep.WAIT  # It landed in a fork: sending again would not help there.
-    if proof is not None and _expired(race, proof):
+    wanted = 1 if nodes < 2 or now_ms - race.window_at_ms >= ONE_PROOF_MS else 2
+    if sum(_expired(race, proof) for proof in proofs) >= wanted:
         return RaceStep.EXPIRE
     if may_broadcast(race, slot, now_ms):
         return RaceStep.BROADCAST
-    if now_ms - race.window_at_ms >= UNPROVEN_MS:
+    moved_on = slot is None or slot >= race.window_slot + UNPROVEN_SLOTS
+    if now_ms - race.window_at_ms >= UNPROVEN_MS and moved_on:
         return RaceStep.GIVE_UP
     return RaceStep.WAIT
 
@@ -229,7 +246,7 @@ def charge(race: Race, ticket: Ticket) -> int:
             return ticket.landing if ticket.first else ticket.base
         case RaceState.FAILED:
             return ticket.base
-        case RaceState.EXPIRED if race.sent:
+        case RaceState.EXPIRED | RaceState.UNPROVEN if race.sent:
             return ticket.base
     return 0
 

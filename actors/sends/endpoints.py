@@ -7,7 +7,6 @@ belongs to the racer from the moment at which it is asked.
 
 import base64
 import logging
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import base58
@@ -16,6 +15,7 @@ import orjson
 
 from actors.calls import SettleRequest
 from actors.clock import Clock
+from actors.errors import Err, Refusal
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 from actors.sends.api import (
     RaceRefused,
@@ -49,17 +49,16 @@ class Racer(Protocol):
 
 
 class SendMethods:
-    """void: makes an operation cost nothing, for good. base_credits: what a send costs that does not land."""
+    """base_credits: what a send costs that does not land."""
 
     def __init__(
         self,
         racer: Racer,
         chain: SendChain,
-        void: Callable[[SettleRequest], None],
         base_credits: int,
         clock: Clock,
     ) -> None:
-        self._racer, self._chain, self._void, self._base = racer, chain, void, base_credits
+        self._racer, self._chain, self._base = racer, chain, base_credits
         self._clock, self._once = clock, SentOnce()
 
     def handlers(self) -> dict[str, replies.MethodHandler]:
@@ -88,8 +87,8 @@ class SendMethods:
             return replies.made_deferred(orjson.dumps(body))
         if isinstance(found, RaceRefused):
             logger.warning("a send was refused: %s", found.reason)
-            if found.stored:
-                self._void(hold)
+            if found.crowded:
+                return replies.refused(Refusal(Err.CONCURRENCY_LIMITED, found.reason))
             return replies.UNREACHABLE
         body = result_body(found, base58_text(found.race.signature))
         return replies.made_deferred(orjson.dumps(body), final=body["status"] in ("confirmed", "failed"))

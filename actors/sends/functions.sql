@@ -1,10 +1,16 @@
 -- Functions of sends, applied at every start.
 
 -- Begin a race, or join the one of this signature, with a ticket. Asked again with the same operation, nothing changes.
--- Gives the race as it is stored now.
-CREATE OR REPLACE FUNCTION sends_open(mine send_races, ticket send_tickets)
+-- Gives the race as it is stored now; nothing where the account has open_max tickets that have not ended.
+CREATE OR REPLACE FUNCTION sends_open(mine send_races, ticket send_tickets, open_max integer)
 RETURNS SETOF send_races LANGUAGE plpgsql AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM send_tickets t WHERE t.operation = ticket.operation) AND open_max <= (
+        SELECT count(*) FROM (
+            SELECT FROM send_tickets t WHERE t.pubkey = ticket.pubkey AND t.charged IS NULL LIMIT open_max) counted)
+    THEN
+        RETURN;
+    END IF;
     INSERT INTO send_races SELECT (mine).* ON CONFLICT (signature) DO NOTHING;
     -- The lock: two calls of one race must not both be its first, nor miss its end.
     PERFORM FROM send_races r WHERE r.signature = mine.signature FOR UPDATE;

@@ -6,21 +6,24 @@ hold ends once, so they share the work; only the block engine's limit is then us
 """
 
 import asyncio
-import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from actors import hosting
 from actors.clock import Clock, SystemClock
 from actors.config import Config
-from actors.sends.actor import SendRacer, Settles
+from actors.sends.actor import RACES_MAX, SendRacer
 from actors.sends.api import RACER_ACTOR_NAME, RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import SendChain
 from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineAway, EngineCall
+from actors.sends.fault_switch import KillFile, pass_by
+from actors.sends.hold_endings import Settles
+from actors.sends.leaders import is_private_host
 from actors.sends.legs import JitoLeg, Leg, LocalRpcLeg
+from actors.sends.notices import SignatureNotices
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import PostgresRaceStore
 from actors.sends.tpu import TpuQuicLeg
@@ -30,31 +33,26 @@ from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
-logger = logging.getLogger(__name__)
-
 _CONNECTIONS_MAX = 16
 OpenSettling = Callable[[Config], Awaitable[Settles]]
 # The nodes as one, and each by itself.
 OpenNodes = Callable[[Config], Awaitable[tuple[Node, Sequence[Node]]]]
 
 
-class SendRacerActor:
-    """Starts with its first call. open_settling, open_nodes: given by the wiring, because this context may not know how
-    accounts and nodes are reached."""
+class SendRacerActor(hosting.StartingActor):
+    """open_settling, open_nodes: given by the wiring, because this context may not know how accounts and nodes are
+    reached."""
 
     def __init__(self, config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> None:
-        self._config, self._fingerprint = config, fingerprint
-        self._open_settling, self._open_nodes = open_settling, open_nodes
-        self._starting: asyncio.Task[None] | None = None
-
-    async def fingerprint(self) -> str:
-        return self._fingerprint
+        super().__init__(fingerprint)
+        self._config, self._open_settling, self._open_nodes = config, open_settling, open_nodes
 
     async def health(self) -> dict[str, Any]:
-        """under_way: races whose window is open; landing: the document of GET /stats/landing; relay: of the engine."""
+        """Report the racer's state. under_way: races whose window is open; landing: for GET /stats/landing; relay: of
+        the block engine."""
         await self._ready()
         names = [leg.name for leg in self._legs]
-        landing = self._racer.statistics.document(self._clock.now_ms(), names)
+        landing = self._racer.statistics.recent(self._clock.now_ms(), names)
         relay = {}
         if self._engine is not None:
             relay = {"reachable": self._engine.reachable, "tip_accounts": self._engine.known_tip_accounts}
@@ -74,18 +72,6 @@ class SendRacerActor:
             return EngineAway("no block engine is configured")
         return await self._engine.answer(call)
 
-    async def _ready(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            logger.exception("the racer cannot start")
-            os._exit(1)  # Ray starts another one.
-
     async def _open(self) -> None:
         config = self._config
         assert config.storage.postgres_url is not None
@@ -100,16 +86,29 @@ class SendRacerActor:
         store, chain = PostgresRaceStore(pool), SendChain(node, singly)
         self._engine = _engine(config, clock)
         self._legs = _legs(config, node, clock, lambda: self._racer.slot, self._engine)
-        self._racer = SendRacer(chain, self._legs, store, await self._open_settling(config), clock)
+        metrics, fault_file = Metrics(), config.sends.fault_file
+        notices = SignatureNotices(config.upstream.node_ws_url)
+        self._racer = SendRacer(
+            chain,
+            self._legs,
+            store,
+            await self._open_settling(config),
+            clock,
+            notices=notices,
+            metrics=metrics,
+            open_max=config.sends.open_sends_max,
+            reached=pass_by if fault_file is None else KillFile(fault_file).reached,
+        )
+        metrics.watch("send_races_under_way", lambda: self._racer.under_way)
         for leg in self._legs:  # Now that there is a racer, which tells them the slot.
             if isinstance(leg, TpuQuicLeg):
                 leg.start()
         recovery = RaceRecovery(self._racer, chain, store, clock)
-        self._metrics = Metrics()
+        notices.start()
         self._tasks = [
             asyncio.create_task(self._racer.watch()),
             asyncio.create_task(recovery.run()),
-            asyncio.create_task(report_for_ever(config, RACER_ACTOR_NAME, self._metrics)),
+            asyncio.create_task(report_for_ever(config, RACER_ACTOR_NAME, metrics)),
         ]
         if self._engine is not None:
             self._tasks.append(asyncio.create_task(self._engine.watch()))
@@ -138,10 +137,15 @@ def _legs(
     if engine is not None:
         legs.append(JitoLeg(engine, clock))
     if sends.tpu:
-        legs.append(TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate()))
+        hosts = [urlsplit(each.url.get_secret_value()).hostname or "" for each in config.upstream.settled_nodes]
+        private = sends.tpu_private_leaders or all(is_private_host(host) for host in hosts)
+        legs.append(TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate(), private_leaders=private))
     return legs
 
 
 def place_racer(config: Config, fingerprint: str, open_settling: OpenSettling, open_nodes: OpenNodes) -> Any:
-    """The handle of the one racer, which is started where there is none. Needs a connected Ray."""
-    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, fingerprint, config, fingerprint, open_settling, open_nodes)
+    """Return the handle of the one racer, which is started where there is none. Needs a connected Ray."""
+    arguments = config, fingerprint, open_settling, open_nodes
+    # A call of each race waits in the actor, and statuses and health must still be answered.
+    calls = 2 * RACES_MAX
+    return hosting.place(SendRacerActor, RACER_ACTOR_NAME, fingerprint, *arguments, calls_at_once=calls)

@@ -12,6 +12,8 @@ LEADER_SLOTS = 4  # In a row.
 SLOTS_AHEAD = 64  # Of the schedule, asked for at once.
 REFETCH_SLOTS = 24  # With fewer left the schedule is asked for again.
 QUIC_PORT_OFFSET = 6  # Old nodes tell their UDP port alone; QUIC is this much above it.
+_PORT_MIN = 1_024  # Below are services such as DNS, and no validator's.
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Schedule:
 
 
 def next_leaders(schedule: Schedule, slot: int, count: int) -> tuple[tuple[str, int], ...]:
-    """Addresses of the next `count` leaders that have a port, the present one first, each once.
+    """Return the addresses of the next `count` leaders that have a port, the present one first, each once.
 
     In the last slot of its four a leader may be over before the bytes arrive, so one more is taken.
     """
@@ -43,20 +45,39 @@ def next_leaders(schedule: Schedule, slot: int, count: int) -> tuple[tuple[str, 
     return tuple(found)
 
 
-def ports_of(nodes: Sequence[Mapping[str, object]]) -> dict[str, tuple[str, int]]:
-    """From the rows of getClusterNodes. A row that cannot be read is passed over."""
+def ports_of(nodes: Sequence[Mapping[str, object]], private: bool = False) -> dict[str, tuple[str, int]]:
+    """Read the rows of getClusterNodes. A row that cannot be read is passed over.
+
+    private: take addresses of private networks and of this machine too. Anyone may announce any address to the cluster,
+    so otherwise a stranger could have packets sent into the network of this service.
+    """
     found = {}
     for node in nodes:
         identity = node.get("pubkey")
         for name, offset in (("tpuQuic", 0), ("tpu", QUIC_PORT_OFFSET)):
             text = node.get(name)
-            if isinstance(identity, str) and isinstance(text, str) and (address := _address(text, offset)) is not None:
+            if isinstance(identity, str) and isinstance(text, str) and (address := _address(text, offset, private)):
                 found[identity] = address
                 break
     return found
 
 
-def _address(text: str, offset: int) -> tuple[str, int] | None:
+def is_private_host(host: str) -> bool:
+    """Whether a URL's host is this machine or an address of a private network. A name is looked up by nobody here."""
+    try:
+        return not _is_public(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """IPv6 addresses that stand for an IPv4 address are taken for private: no leader has one."""
+    if address.version == 6 and (address.ipv4_mapped or address.sixtofour or address.teredo or address in _NAT64):
+        return False
+    return address.is_global and not address.is_multicast
+
+
+def _address(text: str, offset: int, private: bool) -> tuple[str, int] | None:
     """None where it is no address of one host: a name would be looked up, and many hosts may hear one address."""
     host, _, port = text.rpartition(":")
     try:
@@ -64,6 +85,8 @@ def _address(text: str, offset: int) -> tuple[str, int] | None:
         number = int(port) + offset
     except ValueError:
         return None
-    if not 0 < number < 65_536 or found.is_multicast or found.is_unspecified or found.is_link_local:
+    if not _PORT_MIN <= number < 65_536 or found.is_multicast or found.is_unspecified or found.is_link_local:
+        return None
+    if not (private or _is_public(found)):
         return None
     return str(found), number

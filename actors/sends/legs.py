@@ -23,11 +23,13 @@ LEG_NAMES = (LOCAL_RPC, JITO, TPU_QUIC)
 @dataclass(frozen=True, slots=True)
 class Submission:
     """submitted_ms: Unix milliseconds at which the bytes left; None: they did not. acknowledged_ms: the other side said
-    that it has them. error: why not, empty where there was nothing wrong."""
+    that it has them. error: why not, empty where there was nothing wrong. refused: the other side answered with an
+    error, so it does not pass the transaction on."""
 
     submitted_ms: int | None
     acknowledged_ms: int | None = None
     error: str = ""
+    refused: bool = False
 
 
 class Leg(Protocol):
@@ -61,7 +63,7 @@ class LocalRpcLeg:
         if answer.kind is AnswerKind.RESULT:
             return Submission(began_ms, self._clock.now_ms())
         if answer.kind is AnswerKind.ERROR:
-            return Submission(began_ms, None, f"{answer.error_code}: {answer.error_message}"[:200])
+            return Submission(began_ms, None, f"{answer.error_code}: {answer.error_message}"[:200], refused=True)
         if answer == NOT_SENT:
             return Submission(None, None, "no connection")
         return Submission(began_ms, None, answer.kind.name.lower())
@@ -88,7 +90,7 @@ class JitoLeg:
         except EngineUnavailable as error:
             return Submission(began_ms if error.sent else None, None, str(error))
         said = error_of(answer)
-        return Submission(began_ms, None if said else self._clock.now_ms(), said)
+        return Submission(began_ms, None if said else self._clock.now_ms(), said, refused=bool(said))
 
     async def close(self) -> None:
         await self._engine.close()

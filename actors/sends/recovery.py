@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
 from actors.sends import core
-from actors.sends.actor import LEASE_MS, SendRacer
+from actors.sends.actor import SendRacer
 from actors.sends.chain import SendChain
 from actors.sends.core import Race, RaceStep
 from actors.sends.store import RaceStore, RacesUnavailable
@@ -23,6 +23,7 @@ _LOOK_AGAIN_MS = 4_000
 _AT_ONCE = 64
 _FORGET_BEATS = 3_600
 _KEEP_MS = 30 * 86_400_000
+_JUMP_MS = 1_000
 
 
 class RaceRecovery:
@@ -37,17 +38,22 @@ class RaceRecovery:
         self._racer, self._chain, self._store, self._clock, self._sleep = racer, chain, store, clock, sleep
 
     async def take_over(self) -> int:
-        """At the start: everything that is not settled, also what a former racer holds for some time yet. Gives its
-        number. Raises RacesUnavailable."""
-        found = 0
-        until_ms = self._clock.now_ms() + LEASE_MS
-        while races := await self._store.due(until_ms, until_ms + 1, _AT_ONCE):
+        """Take the next step of every race that is not settled, also of those that are due later. Gives their number.
+        Raises RacesUnavailable.
+
+        For the start, when a former racer still holds some, and for a wall clock that was set back: then every
+        race would be due too late.
+        """
+        found, now_ms = 0, self._clock.now_ms()
+        await self._store.hasten(now_ms)
+        while races := await self._store.due(now_ms, now_ms + _LOOK_AGAIN_MS, _AT_ONCE):
             await self._carry_on(races)
             found += len(races)
         return found
 
     async def carry_on(self) -> int:
         """Take the next step of every race that is due. Gives their number. Raises RacesUnavailable."""
+        await self._racer.broadcasts.store_again()
         now_ms = self._clock.now_ms()
         races = await self._store.due(now_ms, now_ms + _LOOK_AGAIN_MS, _AT_ONCE)
         await self._carry_on(races)
@@ -55,9 +61,12 @@ class RaceRecovery:
 
     async def run(self) -> None:
         """Until cancelled. A store that is away is asked again."""
-        beats, taken_over = 0, False
+        beats, taken_over, ahead_ms = 0, False, self._ahead_ms()
         while True:
             try:
+                earlier_ms, ahead_ms = ahead_ms, self._ahead_ms()
+                if ahead_ms < earlier_ms - _JUMP_MS:
+                    taken_over = False
                 if not taken_over:
                     found = await self.take_over()
                     taken_over = True
@@ -71,6 +80,10 @@ class RaceRecovery:
             except Exception:  # A bug with one race must not stop recovery for good.
                 logger.exception("a round of recovery failed")
             await self._sleep(_BEAT_SECONDS)
+
+    def _ahead_ms(self) -> float:
+        """How far the wall clock is ahead of the one that never jumps."""
+        return self._clock.now_ms() - self._clock.monotonic() * 1000
 
     async def _carry_on(self, races: list[Race]) -> None:
         if races:
@@ -87,15 +100,13 @@ class RaceRecovery:
 
     async def _take(self, race: Race, slot: int | None) -> None:
         if not race.state.open:
-            await self._racer.settle_all(race)
+            await self._racer.endings.settle_all(race)
             return
         if self._racer.drives(race.signature):
             return
         now_ms = self._clock.now_ms()
         seen, proofs = await self._chain.search(race.signature, race.nonce_account)
-        # Each node proves for its own blocks; the first that proves an expiry is enough.
-        steps = [core.next_step(race, slot, now_ms, seen, proof) for proof in (*proofs, None)]
-        step = RaceStep.EXPIRE if RaceStep.EXPIRE in steps else steps[0]
+        step = core.next_step(race, slot, now_ms, seen, proofs, self._chain.nodes)
         if step in (RaceStep.CONFIRM, RaceStep.FAIL, RaceStep.EXPIRE, RaceStep.GIVE_UP):
             await self._racer.end(race, step, seen)
         elif not core.is_over(race, slot, now_ms):

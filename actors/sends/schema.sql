@@ -39,7 +39,10 @@ CREATE TABLE send_tickets (
     first        boolean NOT NULL,
     charged      bigint  CHECK (charged BETWEEN 0 AND landing)
 );
-CREATE INDEX send_tickets_by_race ON send_tickets (signature, pubkey);
+CREATE INDEX send_tickets_by_race ON send_tickets (signature, pubkey, opened_at_ms, operation);
+-- Those that have not ended: of a race, and of an account.
+CREATE INDEX send_tickets_waiting ON send_tickets (signature, operation) WHERE charged IS NULL;
+CREATE INDEX send_tickets_open ON send_tickets (pubkey) WHERE charged IS NULL;
 -- One ticket of a race pays for the landing.
 CREATE UNIQUE INDEX send_tickets_first ON send_tickets (signature) WHERE first;
 
@@ -52,5 +55,7 @@ CREATE TABLE send_reports (
     submitted_ms    bigint,
     acknowledged_ms bigint,
     error           text    NOT NULL,
-    PRIMARY KEY (signature, number)
+    refused         boolean NOT NULL,  -- The other side said that it does not take the transaction.
+    PRIMARY KEY (signature, number),
+    UNIQUE (signature, broadcast, leg)
 );

@@ -16,7 +16,7 @@ from actors.storage.connections import away_as
 _RACE_COLUMNS = tuple(field.name for field in fields(Race))
 _TICKET_COLUMNS = tuple(field.name for field in fields(Ticket))
 _RACES, _TICKETS = ", ".join(_RACE_COLUMNS), ", ".join(_TICKET_COLUMNS)
-_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error"
+_REPORTS = "broadcast, leg, submitted_ms, acknowledged_ms, error, refused"
 
 
 class RacesUnavailable(Exception):
@@ -26,28 +26,46 @@ class RacesUnavailable(Exception):
 @dataclass(frozen=True, slots=True)
 class LegReport:
     """What a leg did with one broadcast. Times are Unix milliseconds, None where it did not come to that; error: empty
-    where there was none."""
+    where there was none. refused: the other side said that it does not take the transaction."""
 
     broadcast: int  # Counted from 1 over all windows.
     leg: str
     submitted_ms: int | None
     acknowledged_ms: int | None = None
     error: str = ""
+    refused: bool = False
+
+    @property
+    def sent(self) -> bool:
+        """Whether the transaction may be on its way by this leg."""
+        return self.submitted_ms is not None and not self.refused
+
+    @property
+    def result(self) -> str:
+        """The end of this report in one word, for metrics."""
+        if self.refused:
+            return "refused"
+        if self.submitted_ms is None:
+            return "not_sent"
+        return "unacknowledged" if self.acknowledged_ms is None else "acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRace:
-    """tickets: in the order in which they came. reports: the newest LEGS_ROWS_MAX, oldest first."""
+    """A race with the ticket of one call. reports: the newest LEGS_ROWS_MAX, oldest first."""
 
     race: Race
-    tickets: tuple[Ticket, ...]
+    ticket: Ticket
     reports: tuple[LegReport, ...] = ()
 
 
 class RaceStore(Protocol):
-    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         """Store a new race with its first ticket, or add the ticket to the race of this signature. Gives that race as
-        it is stored. Asked again with the same operation, nothing changes."""
+        it is stored. Asked again with the same operation, nothing changes.
+
+        None: nothing was stored, because so many tickets of this account have not ended. Calls that come at the same
+        moment are not counted by each other, so an account may get a few more."""
         ...
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
@@ -55,7 +73,8 @@ class RaceStore(Protocol):
         ...
 
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
-        """What legs did. One that submitted anything makes the race `sent`."""
+        """Store what legs did. One that sent the transaction makes an open race `sent`; an ended one stays as it is,
+        since its charges follow from it. Asked again, nothing changes."""
         ...
 
     async def end(self, race: Race) -> bool:
@@ -66,7 +85,19 @@ class RaceStore(Protocol):
         """The hold of this ticket has ended, for good."""
         ...
 
-    async def find(self, signature: bytes) -> KeptRace | None: ...
+    async def race(self, signature: bytes) -> Race | None: ...
+
+    async def find(self, signature: bytes, pubkey: bytes, operation: bytes | None = None) -> KeptRace | None:
+        """The race with this account's ticket of the operation, or with its newest one."""
+        ...
+
+    async def waiting(self, signature: bytes, after: bytes, limit: int) -> list[Ticket]:
+        """Tickets of a race that have not ended, by operation, from the first one above `after` on."""
+        ...
+
+    async def hasten(self, now_ms: int) -> None:
+        """Make every race due that is not settled, whoever was to look at it and when."""
+        ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         """Races that are not settled and due, the longest waiting first. No other caller gets them until look_at_ms,
@@ -84,18 +115,19 @@ class PostgresRaceStore:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         given = (*astuple(race), look_at_ms, False, *astuple(ticket))
-        marks = [f"${number}" for number in range(1, len(given) + 1)]
+        marks = [f"${number}" for number in range(2, len(given) + 2)]
         races = ", ".join(marks[: len(_RACE_COLUMNS) + 2])
         tickets = ", ".join(marks[len(_RACE_COLUMNS) + 2 :])
         with away_as(RacesUnavailable):
             row = await self._pool.fetchrow(
                 f"SELECT {_RACES} FROM sends_open("  # noqa: S608 - our own names.
-                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets)",
+                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets, $1)",
+                open_max,
                 *given,
             )
-        return _race(row)
+        return None if row is None else _race(row)
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
         with away_as(RacesUnavailable):
@@ -120,12 +152,13 @@ class PostgresRaceStore:
         with away_as(RacesUnavailable):
             await self._pool.execute(
                 "WITH taken AS ("  # noqa: S608 - our own names.
-                "    UPDATE send_races SET sent = sent OR $2 WHERE signature = $1 RETURNING signature) "
+                "    UPDATE send_races SET sent = sent OR ($2 AND state = 0) WHERE signature = $1 RETURNING signature) "
                 f"INSERT INTO send_reports (signature, {_REPORTS}) "
                 "SELECT taken.signature, new.* FROM taken, "
-                "unnest($3::integer[], $4::text[], $5::bigint[], $6::bigint[], $7::text[]) AS new",
+                "unnest($3::integer[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[]) AS new "
+                "ON CONFLICT (signature, broadcast, leg) DO NOTHING",
                 signature,
-                any(report.submitted_ms is not None for report in reports),
+                any(report.sent for report in reports),
                 *rows,
             )
 
@@ -146,18 +179,28 @@ class PostgresRaceStore:
         with away_as(RacesUnavailable):
             await self._pool.execute("SELECT sends_end_ticket($1, $2)", operation, charged)
 
-    async def find(self, signature: bytes) -> KeptRace | None:
+    async def race(self, signature: bytes) -> Race | None:
+        with away_as(RacesUnavailable):
+            row = await self._pool.fetchrow(
+                f"SELECT {_RACES} FROM send_races WHERE signature = $1",  # noqa: S608 - our own names.
+                signature,
+            )
+        return None if row is None else _race(row)
+
+    async def find(self, signature: bytes, pubkey: bytes, operation: bytes | None = None) -> KeptRace | None:
         with away_as(RacesUnavailable):
             async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
+                ticket = await connection.fetchrow(
+                    f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 AND pubkey = $2 "  # noqa: S608
+                    "AND ($3::bytea IS NULL OR operation = $3) ORDER BY opened_at_ms DESC, operation DESC LIMIT 1",
+                    signature,
+                    pubkey,
+                    operation,
+                )
+                if ticket is None:
+                    return None
                 race = await connection.fetchrow(
                     f"SELECT {_RACES} FROM send_races WHERE signature = $1",  # noqa: S608 - our own names.
-                    signature,
-                )
-                if race is None:
-                    return None
-                tickets = await connection.fetch(
-                    f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 "  # noqa: S608 - our own names.
-                    "ORDER BY NOT first, opened_at_ms, operation",
                     signature,
                 )
                 reports = await connection.fetch(
@@ -167,7 +210,24 @@ class PostgresRaceStore:
                     LEGS_ROWS_MAX,
                 )
         reports.reverse()
-        return KeptRace(_race(race), tuple(Ticket(*row) for row in tickets), tuple(LegReport(*row) for row in reports))
+        return KeptRace(_race(race), Ticket(*ticket), tuple(LegReport(*row) for row in reports))
+
+    async def waiting(self, signature: bytes, after: bytes, limit: int) -> list[Ticket]:
+        with away_as(RacesUnavailable):
+            rows = await self._pool.fetch(
+                f"SELECT {_TICKETS} FROM send_tickets WHERE signature = $1 AND charged IS NULL "  # noqa: S608
+                "AND operation > $2 ORDER BY operation LIMIT $3",
+                signature,
+                after,
+                limit,
+            )
+        return [Ticket(*row) for row in rows]
+
+    async def hasten(self, now_ms: int) -> None:
+        with away_as(RacesUnavailable):
+            await self._pool.execute(
+                "UPDATE send_races SET look_at_ms = $1 WHERE NOT settled AND look_at_ms > $1", now_ms
+            )
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         with away_as(RacesUnavailable):

@@ -47,7 +47,8 @@ _STREAMS_MAX = 512  # Under way to one leader.
 
 
 class TpuQuicLeg:
-    """slot: the newest slot that is known; None: not known yet. key: its Ed25519 identity for leaders."""
+    """slot: the newest slot that is known; None: not known yet. key: its Ed25519 identity for leaders.
+    private_leaders: whether leaders may be at private addresses."""
 
     name = TPU_QUIC
 
@@ -58,9 +59,11 @@ class TpuQuicLeg:
         slot: Callable[[], int | None],
         key: Ed25519PrivateKey,
         fan_out: int = FAN_OUT,
+        private_leaders: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._node, self._clock, self._slot, self._sleep = node, clock, slot, sleep
+        self._private_leaders = private_leaders
         self._certificate, self._key, self._fan_out = _certificate(key), key, fan_out
         self._schedule: Schedule | None = None
         self._ports_at = self._asked_ports_at = self._asked_leaders_at = float("-inf")
@@ -128,7 +131,8 @@ class TpuQuicLeg:
             self._asked_ports_at = now
             nodes = value_of(await self._node.call("getClusterNodes", b"[]", _ASK_MS))
             if isinstance(nodes, list):
-                ports, self._ports_at = ports_of([row for row in nodes if isinstance(row, dict)]), now
+                rows = [row for row in nodes if isinstance(row, dict)]
+                ports, self._ports_at = ports_of(rows, self._private_leaders), now
         is_old = schedule is None or not schedule.covers(slot)
         if is_old and now - self._asked_leaders_at >= _ASK_AGAIN_SECONDS:
             self._asked_leaders_at = now

@@ -97,6 +97,12 @@ class Metrics:
         )
         self.payments = self._tally("x402_payments", "x402 payments, by result.", "result")
         self.deposits = self._tally("deposits", "Transfers that the deposit watcher recorded, by status.", "status")
+        self.send_legs = self._tally("send_legs", "Transactions given to a leg, by result.", "leg", "result")
+        self.send_races = self._tally("send_races", "Ended races, by outcome.", "outcome")
+        self.send_refusals = self._tally("send_refusals", "Sends that the racer refused, by reason.", "reason")
+        self.send_landing_seconds = self._spread(
+            "send_landing_seconds", "Races that landed, from the request to the confirmation.", _SECONDS_BUCKETS
+        )
         self.store_failures = self._tally("store_failures", "Group commits that the database failed.")
         self.call_seconds = self._spread(
             "call_seconds", "Admitted calls, from the hold to the settled answer.", _SECONDS_BUCKETS

@@ -33,6 +33,11 @@ def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
     assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
+def test_a_refusal_of_our_own_methods_is_free_and_named():
+    judged = outcomes.judge("sendAndConfirm", 50, replies.refused(Refusal(Err.CONCURRENCY_LIMITED, "too many")))
+    assert judged == outcomes.Judgement(0, Outcome.RELEASED, Refusal(Err.CONCURRENCY_LIMITED, "too many"))
+
+
 def test_the_refund_is_of_get_block_alone():
     """The same words from getBlockTime, or another error of getBlock, cost the price."""
     assert outcomes.judge("getBlockTime", 1, error(-32001, PURGED)).charged == 1

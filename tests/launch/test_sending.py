@@ -10,8 +10,6 @@ from actors.launch.sending import assemble_sends, open_nodes, open_settling
 class Anything:
     singly = ()
 
-    def void(self, request: Any) -> None: ...
-
 
 async def test_the_racer_follows_its_settings() -> None:
     """Rule: an actor that was made with other settings is replaced; its fingerprint says so."""

@@ -14,7 +14,10 @@ class MemoryRaceStore:
         self.reports: dict[bytes, list[LegReport]] = {}
         self._look_at: dict[bytes, int] = {}
 
-    async def open(self, race: Race, ticket: Ticket, look_at_ms: int) -> Race:
+    async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
+        waiting = [each for each in self.tickets.values() if each.pubkey == ticket.pubkey and each.charged is None]
+        if ticket.operation not in self.tickets and len(waiting) >= open_max:
+            return None
         if race.signature not in self.races:
             self.races[race.signature] = race
             self._look_at[race.signature] = look_at_ms
@@ -41,8 +44,10 @@ class MemoryRaceStore:
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
         if signature not in self.races:
             return
-        self.reports.setdefault(signature, []).extend(reports)
-        if any(report.submitted_ms is not None for report in reports):
+        kept = self.reports.setdefault(signature, [])
+        known = {(report.broadcast, report.leg) for report in kept}
+        kept.extend(report for report in reports if (report.broadcast, report.leg) not in known)
+        if self.races[signature].state.open and any(report.sent for report in reports):
             self.races[signature] = replace(self.races[signature], sent=True)
 
     async def end(self, race: Race) -> bool:
@@ -59,12 +64,27 @@ class MemoryRaceStore:
         if ticket.charged is None:
             self.tickets[operation] = replace(ticket, charged=charged)
 
-    async def find(self, signature: bytes) -> KeptRace | None:
-        race = self.races.get(signature)
-        if race is None:
+    async def race(self, signature: bytes) -> Race | None:
+        return self.races.get(signature)
+
+    async def find(self, signature: bytes, pubkey: bytes, operation: bytes | None = None) -> KeptRace | None:
+        mine = [
+            ticket
+            for ticket in self._tickets_of(signature)
+            if ticket.pubkey == pubkey and operation in (None, ticket.operation)
+        ]
+        if not mine:
             return None
-        reports = self.reports.get(signature, [])[-LEGS_ROWS_MAX:]
-        return KeptRace(race, tuple(self._tickets_of(signature)), tuple(reports))
+        newest = max(mine, key=lambda ticket: (ticket.opened_at_ms, ticket.operation))
+        return KeptRace(self.races[signature], newest, tuple(self.reports.get(signature, [])[-LEGS_ROWS_MAX:]))
+
+    async def waiting(self, signature: bytes, after: bytes, limit: int) -> list[Ticket]:
+        found = [ticket for ticket in self._tickets_of(signature) if ticket.charged is None]
+        return sorted((one for one in found if one.operation > after), key=lambda one: one.operation)[:limit]
+
+    async def hasten(self, now_ms: int) -> None:
+        for signature, at in self._look_at.items():
+            self._look_at[signature] = min(at, now_ms)
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
         waiting = sorted(

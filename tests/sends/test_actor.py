@@ -1,14 +1,24 @@
 """The racer with a chain, legs and a ledger in the same process: one race, many callers, and what may be away."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from actors.sends.actor import POLL_SECONDS
 from actors.sends.api import RaceRefused, RaceResult
-from actors.sends.core import RaceState
+from actors.sends.core import RaceState, RaceStep
 from actors.sends.legs import Submission
+from actors.sends.store import RacesUnavailable
 from actors.upstream.signed_transactions import SignedTransaction
-from tests.sends.world import BASE, LANDING, World, audit, broadcasts_of, turns
+from tests.sends.memory_store import MemoryRaceStore
+from tests.sends.world import BASE, LANDING, OPEN_MAX, World, audit, broadcasts_of, turns
+
+
+class FakeNotices:
+    def __init__(self) -> None:
+        self.complete, self.noticed = False, asyncio.Event()
 
 
 async def test_a_landed_send_is_confirmed_and_charged_once() -> None:
@@ -107,12 +117,93 @@ async def test_a_send_without_a_node_is_refused_and_leaves_nothing() -> None:
 
 
 async def test_a_send_that_cannot_be_stored_is_not_broadcast() -> None:
-    """Hostile input 18: journalled before the first byte leaves. Its end is unknown, so its hold must be voided."""
+    """Hostile input 18: journalled before the first byte leaves. It may be stored, so its outcome is unknown."""
     world = World()
     world.store_away = True
     task = await world.call(world.make())
-    refused = task.result()
-    assert isinstance(refused, RaceRefused) and refused.stored and not world.arrivals
+    result = task.result()
+    assert isinstance(result, RaceResult) and result.over and result.race.state is RaceState.OPEN
+    assert not world.arrivals and not world.ledger.posted
+
+
+async def test_a_send_that_was_stored_though_the_store_failed_ends_as_it_was_told(monkeypatch: Any) -> None:
+    """The caller hears unknown, not a refusal: a racer that starts in time sends it, and charges it."""
+    world = World()
+    sent = world.make()
+
+    async def open_and_fail(*arguments: Any) -> Any:
+        await MemoryRaceStore.open(world.store, *arguments)
+        raise RacesUnavailable("the answer was lost")
+
+    monkeypatch.setattr(world.store, "open", open_and_fail)
+    task = await world.call(sent)
+    result = task.result()
+    assert isinstance(result, RaceResult) and result.over and result.race.state is RaceState.OPEN
+    world.start()
+    await world.take_over()
+    await world.pass_time(3)
+    assert world.kept(sent).state is RaceState.CONFIRMED and list(world.ledger.posted.values()) == [LANDING]
+    audit(world)
+
+
+async def test_an_account_has_only_so_many_open_sends() -> None:
+    """Transactions that never land would be free until they are proven dead. Nothing of the refused one is kept."""
+    world = World()
+    for _ in range(OPEN_MAX):
+        await world.call(world.make(dead=True))
+    before = len(world.arrivals)
+    refused = (await world.call(world.make())).result()
+    assert isinstance(refused, RaceRefused) and refused.crowded
+    assert len(world.arrivals) == before and len(world.store.races) == OPEN_MAX
+    other = await world.call(world.make(), account=2)
+    await world.pass_time(2)
+    assert isinstance(other.result(), RaceResult)
+    await world.racer.close()
+
+
+async def test_what_every_leg_refused_costs_nothing() -> None:
+    """Base is the price of a broadcast."""
+    world = World()
+    world.refusing = True
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(90)
+    assert world.kept(sent).state is RaceState.EXPIRED and not world.arrivals and not world.ledger.posted
+    assert [ticket.charged for ticket in world.store.tickets.values()] == [0]
+    reports = world.store.reports[sent.transaction.signature]
+    assert all(report.refused and not report.sent for report in reports)
+
+
+async def test_a_report_that_the_store_did_not_take_is_stored_later() -> None:
+    """Otherwise a broadcast would look like none, and an expiry would cost nothing."""
+    world = World()
+    sent = world.make(dead=True)
+    right = world.store.report
+    failed = []
+
+    async def away(*arguments: Any) -> None:
+        failed.append(arguments)
+        raise RacesUnavailable("away")
+
+    world.store.report = away  # type: ignore[method-assign]
+    await world.call(sent)
+    assert failed and not world.kept(sent).sent
+    world.store.report = right  # type: ignore[method-assign]
+    await world.pass_time(90)
+    assert world.kept(sent).state is RaceState.EXPIRED and list(world.ledger.posted.values()) == [BASE]
+    audit(world)
+
+
+async def test_an_end_is_counted_once() -> None:
+    """The driver and recovery may both find it."""
+    world = World()
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(2)
+    race = world.kept(sent)
+    opened = replace(race, state=RaceState.OPEN, slot=0, ended_at_ms=0)
+    await world.racer.end(opened, RaceStep.CONFIRM, world.seen(race.signature))
+    assert world.racer.statistics.document(world.clock.now_ms(), [])["races"] == 1
 
 
 async def test_a_store_that_goes_away_in_the_middle_holds_back_what_it_cannot_record() -> None:
@@ -209,8 +300,8 @@ async def test_a_send_that_is_on_its_way_is_unknown_while_the_store_is_away() ->
 async def test_signatures_are_asked_for_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """One question takes 256. Where the node hangs, the last of many races would wait for every question before."""
     world = World()
-    for _ in range(257):
-        await world.call(world.make(dead=True))
+    for number in range(257):
+        await world.call(world.make(dead=True), account=number % 256)
     under_way = asyncio.Barrier(2)
 
     async def statuses(signatures: list[bytes]) -> list[None]:
@@ -243,6 +334,26 @@ async def test_the_words_of_a_leg_can_be_stored(monkeypatch: pytest.MonkeyPatch)
     await world.call(sent)
     await world.pass_time(2)
     assert [report.error for report in world.store.reports[sent.transaction.signature]] == ["ab", "", ""]
+
+
+async def test_a_notice_is_followed_by_a_look_at_once() -> None:
+    """With a whole stream of notices polls are rare; without it they go on as before."""
+    world, slept = World(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    racer, notices = world.racer, FakeNotices()
+    racer._sleep, racer._notices = sleep, notices  # type: ignore[assignment]
+    await racer._until_next_look()
+    assert slept == [POLL_SECONDS]
+    notices.complete = True
+    waiting = asyncio.create_task(racer._until_next_look())
+    await turns()
+    assert not waiting.done()
+    notices.noticed.set()
+    await turns()
+    assert waiting.done() and max(slept[1:]) < POLL_SECONDS and not notices.noticed.is_set()
 
 
 async def test_the_watch_outlives_a_chain_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:

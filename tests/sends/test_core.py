@@ -1,16 +1,23 @@
-"""The rules of one race: when it broadcasts, what proves its end, and what each ticket then costs."""
+"""The rules of one race: when it broadcasts, what proves its end, and what each ticket then costs.
+
+Then one race driven by anything that may happen, in any order, over a chain that decides by itself when it lands.
+"""
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from actors.sends.core import (
+    BLOCKHASH_BLOCKS,
     BROADCASTS_MAX,
     RESEND_SLOTS,
     UNPROVEN_MS,
+    UNPROVEN_SLOTS,
     WINDOW_SECONDS_MAX,
     WINDOW_SLOTS,
     Proof,
@@ -18,7 +25,6 @@ from actors.sends.core import (
     RaceState,
     RaceStep,
     SendStatus,
-    Ticket,
     began,
     broadcast_begins,
     charge,
@@ -27,21 +33,13 @@ from actors.sends.core import (
     next_step,
     window_opens,
 )
+from tests.sends.making import NOW, a_race, a_ticket
 
-NOW = 1_000_000
 HASH = b"h" * 32
 PROCESSED = SendStatus(105, None, confirmed=False, finalized=False)
 CONFIRMED = SendStatus(105, None, confirmed=True, finalized=False)
 ERRED = SendStatus(105, '{"InstructionError":[0,{"Custom":1}]}', confirmed=True, finalized=False)
 FINAL = SendStatus(105, None, confirmed=False, finalized=True)
-
-
-def a_race(nonce_account: str | None = None, known: bool = True) -> Race:
-    return began(b"s" * 64, b"raw", HASH, nonce_account, 1_000, known, 100, NOW)
-
-
-def a_ticket(first: bool = True) -> Ticket:
-    return Ticket(b"o" * 16, b"p" * 32, 1, "sendAndConfirm", 50, 2, b"s" * 64, NOW, first)
 
 
 def broadcasts(slots: list[int | None]) -> tuple[Race, list[int | None]]:
@@ -107,13 +105,33 @@ def test_only_what_is_confirmed_ends_a_race(seen: SendStatus, step: RaceStep) ->
 )
 def test_a_race_expires_only_by_proof(proof: Proof | None, expired: bool) -> None:
     """Final height beyond the last valid one, and a history that reaches back to the start."""
-    step = next_step(a_race(), 400, NOW + 90_000, None, proof)
+    step = next_step(a_race(), 400, NOW + 90_000, None, [] if proof is None else [proof])
+    assert step is (RaceStep.EXPIRE if expired else RaceStep.WAIT)
+
+
+PROOF, NO_PROOF = Proof(1_151, 50), Proof(1_151, 101)
+
+
+@pytest.mark.parametrize(
+    ("proofs", "hours", "expired"),
+    [
+        ([PROOF], 0, False),
+        ([PROOF, NO_PROOF], 0, False),
+        ([PROOF, PROOF], 0, True),
+        ([PROOF], 1, True),
+        ([], 1, False),
+    ],
+)
+def test_of_several_nodes_two_have_to_prove_an_expiry(proofs: list[Proof], hours: int, expired: bool) -> None:
+    """One may have lost the transaction with its disk. After an hour the other one is taken to be away for good."""
+    step = next_step(a_race(), 400, NOW + hours * 3_600_000, None, proofs, nodes=2)
     assert step is (RaceStep.EXPIRE if expired else RaceStep.WAIT)
 
 
 def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
     """The client's node may be ahead, so the proof takes longer."""
-    assert a_race(known=False).last_valid_height == a_race().last_valid_height + 150
+    unseen = began(b"s" * 64, b"raw", HASH, None, 1_000, False, 100, NOW)
+    assert unseen.last_valid_height == a_race().last_valid_height + 150
 
 
 @pytest.mark.parametrize(
@@ -128,15 +146,24 @@ def test_a_blockhash_that_our_node_has_not_seen_may_be_newer() -> None:
 )
 def test_a_durable_nonce_expires_when_it_is_advanced(height: int, nonce: bytes | None, expired: bool) -> None:
     """Before the final state has passed the start, another value may be an older one."""
-    step = next_step(a_race("nonce"), 400, NOW, None, Proof(height, 50, nonce))
+    step = next_step(a_race(nonce_account="nonce"), 400, NOW, None, [Proof(height, 50, nonce)])
     assert step is (RaceStep.EXPIRE if expired else RaceStep.WAIT)
 
 
 def test_a_race_that_nobody_can_prove_is_given_up_after_a_day() -> None:
-    assert next_step(a_race(), 400, NOW + UNPROVEN_MS - 1) is RaceStep.WAIT
-    given_up = ended(a_race(), RaceStep.GIVE_UP, None, NOW + UNPROVEN_MS)
-    assert next_step(a_race(), 400, NOW + UNPROVEN_MS) is RaceStep.GIVE_UP
-    assert charge(replace(given_up, sent=True), a_ticket()) == 0
+    """It costs base if it was broadcast: else a durable nonce would make races free."""
+    later, slot = NOW + UNPROVEN_MS, 100 + UNPROVEN_SLOTS
+    assert next_step(a_race(), slot, later - 1) is RaceStep.WAIT
+    assert next_step(a_race(), slot, later) is RaceStep.GIVE_UP
+    assert next_step(a_race(), None, later) is RaceStep.GIVE_UP
+    given_up = ended(a_race(), RaceStep.GIVE_UP, None, later)
+    assert charge(replace(given_up, sent=True), a_ticket()) == 2
+    assert charge(given_up, a_ticket()) == 0
+
+
+def test_a_wall_clock_that_jumps_a_day_gives_no_race_up() -> None:
+    """Hostile input 53: the chain has not moved on."""
+    assert next_step(a_race(), 100 + UNPROVEN_SLOTS - 1, NOW + UNPROVEN_MS) is RaceStep.WAIT
 
 
 def test_a_new_window_broadcasts_again() -> None:
@@ -157,19 +184,143 @@ def test_a_new_window_broadcasts_again() -> None:
         (RaceStep.FAIL, ERRED, True, False, 2),
         (RaceStep.EXPIRE, None, True, True, 2),
         (RaceStep.EXPIRE, None, False, True, 0),
-        (RaceStep.GIVE_UP, None, True, True, 0),
+        (RaceStep.GIVE_UP, None, True, True, 2),
+        (RaceStep.GIVE_UP, None, False, True, 0),
     ],
 )
 def test_each_outcome_has_its_charge(
     step: RaceStep, seen: SendStatus | None, sent: bool, first: bool, credits: int
 ) -> None:
-    """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not sent."""
+    """Decisions: landing 50 and base 2; one landing charge for a race, base for the others; nothing if not sent.
+
+    What every leg refused was not sent.
+    """
     done = ended(replace(a_race(), sent=sent), step, seen, NOW + 5)
-    assert charge(done, a_ticket(first)) == credits
+    assert charge(done, a_ticket(first=first)) == credits
     assert not done.state.open and done.ended_at_ms == NOW + 5
     assert (done.state is RaceState.FAILED) == (seen is ERRED)
 
 
 def test_the_reason_of_an_expiry_is_told() -> None:
     assert "blockhash" in ended(a_race(), RaceStep.EXPIRE, None, NOW).error
-    assert "nonce" in ended(a_race("nonce"), RaceStep.EXPIRE, None, NOW).error
+    assert "nonce" in ended(a_race(nonce_account="nonce"), RaceStep.EXPIRE, None, NOW).error
+
+
+START = 500
+FINAL_SLOTS = 32
+
+
+class RaceMachine(RuleBasedStateMachine):
+    """The truth is kept here: where the chain is, and in which slot the transaction landed or will."""
+
+    @initialize(known=st.booleans(), fails=st.booleans(), age=st.sampled_from((0, 20, 150)))
+    def start(self, known: bool, fails: bool, age: int) -> None:
+        """age: blocks that the blockhash is old already; a node that lags does not know a young one."""
+        self.slot, self.now_ms, self.fails = START, NOW, fails
+        lag = 0 if known else 120
+        self.expires = START + BLOCKHASH_BLOCKS - age
+        self.race = began(b"s" * 64, b"raw", b"h" * 32, None, START - lag, known, START, NOW)
+        self.stored = self.race
+        self.lands: int | None = None
+        self.left: list[int] = []  # Slots of broadcasts in this window.
+        self.windows = 1
+
+    @rule()
+    def the_process_dies_and_another_takes_over(self) -> None:
+        """Only what is stored is left."""
+        self.race = self.stored
+
+    @precondition(lambda self: self.race.state.open)
+    @rule(
+        slots=st.sampled_from((0, 1, 8, 8, 40, 200)),
+        sees=st.booleans(),
+        slot_known=st.booleans(),
+        history=st.booleans(),
+        delay=st.sampled_from((1, 60, 120)),
+        arrives=st.booleans(),
+        dies=st.booleans(),
+    )
+    def it_takes_its_next_step(
+        self, slots: int, sees: bool, slot_known: bool, history: bool, delay: int, arrives: bool, dies: bool
+    ) -> None:
+        """sees: a node answers about the status; dies: the process is killed between the store and the first byte."""
+        self.slot += slots
+        self.now_ms += slots * 400
+        # A node without that history does not know what has landed long ago.
+        seen = self._seen() if sees and (history or self.lands is None or self.slot - self.lands < 20) else None
+        proofs = [Proof(self.slot - FINAL_SLOTS, 0 if history else self.slot)] if sees and seen is None else []
+        slot = self.slot if slot_known else None
+        step = next_step(self.race, slot, self.now_ms, seen, proofs)
+        if step is RaceStep.BROADCAST:
+            self.race = self.stored = broadcast_begins(self.race, slot)
+            if dies:
+                return
+            self.left.append(self.slot)
+            self.race = self.stored = replace(self.race, sent=True)
+            lands = self.slot + delay
+            if arrives and lands <= self.expires:
+                self.lands = lands if self.lands is None else min(self.lands, lands)
+        elif step is not RaceStep.WAIT:
+            self.race = self.stored = ended(self.race, step, seen, self.now_ms)
+
+    @precondition(lambda self: self.race.state.open and is_over(self.race, self.slot, self.now_ms))
+    @rule()
+    def another_call_comes(self) -> None:
+        self.race = self.stored = window_opens(self.race, self.slot, self.now_ms)
+        self.left, self.windows = [], self.windows + 1
+
+    @invariant()
+    def it_broadcasts_by_the_rules(self) -> None:
+        if hasattr(self, "race"):
+            self.race.check()
+            assert self.race.broadcasts <= 3 and len(self.left) <= 3
+            assert all(slot < self.race.window_slot + WINDOW_SLOTS + 60 for slot in self.left)
+            assert all(b - a >= RESEND_SLOTS for a, b in zip(self.left[1:], self.left[2:], strict=False))
+            assert self.race.retries <= 3 * self.windows
+
+    @invariant()
+    def its_end_is_the_chains(self) -> None:
+        """None is told failed that lands later, and a landing is charged only for what is on the chain."""
+        if not hasattr(self, "race") or self.race.state.open:
+            return
+        first, other = a_ticket(first=True), a_ticket()
+        charges = charge(self.race, first), charge(self.race, other)
+        if self.race.state is RaceState.CONFIRMED:
+            assert self.lands is not None and self.lands <= self.slot and not self.fails
+            assert charges == (50, 2)
+        elif self.race.state is RaceState.FAILED:
+            assert self.lands is not None and self.fails and charges == (2, 2)
+        elif self.race.state is RaceState.EXPIRED:
+            assert self.lands is None, "told failed, and it lands"
+            assert charges == ((2, 2) if self.race.sent else (0, 0))
+
+    def _seen(self) -> SendStatus | None:
+        if self.lands is None or self.lands > self.slot:
+            return None
+        age = self.slot - self.lands
+        return SendStatus(self.lands, "err" if self.fails else None, age >= 2, age >= FINAL_SLOTS)
+
+
+TestRaceMachine = RaceMachine.TestCase
+TestRaceMachine.settings = settings(max_examples=300, stateful_step_count=12)
+
+_STEPS = st.fixed_dictionaries(
+    {
+        "slots": st.sampled_from((0, 1, 8, 8, 40, 200)),
+        "delay": st.sampled_from((1, 60, 120)),
+        **{name: st.booleans() for name in ("sees", "slot_known", "history", "arrives", "dies")},
+    }
+)
+
+
+@settings(max_examples=1_000)
+@given(known=st.booleans(), age=st.sampled_from((0, 20, 150)), steps=st.lists(_STEPS, min_size=4, max_size=12))
+def test_long_races_end_as_the_chain_has_them(known: bool, age: int, steps: list[dict[str, Any]]) -> None:
+    """The same machine with many steps each: left to itself, Hypothesis prefers short runs."""
+    machine: Any = RaceMachine()
+    machine.start(known=known, fails=False, age=age)
+    for step in steps:
+        if machine.race.state.open:
+            machine.it_takes_its_next_step(**step)
+            machine.it_broadcasts_by_the_rules()
+    machine.its_end_is_the_chains()

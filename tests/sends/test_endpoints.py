@@ -4,17 +4,17 @@ import base64
 
 import base58
 import orjson
-import pytest
 from solders.pubkey import Pubkey
 
 from actors.calls import Outcome, SettleRequest
 from actors.clock import ManualClock
+from actors.errors import Err, Refusal
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
 from actors.sends.api import RaceRefused, RaceResult, RacerUnreachable, WantedRace
 from actors.sends.chain import SendChain
 from actors.sends.core import RaceState
 from actors.sends.endpoints import SendMethods
-from actors.upstream.replies import UNREACHABLE, AnswerKind, DeferredAnswer, NodeAnswer
+from actors.upstream.replies import UNREACHABLE, AnswerKind, DeferredAnswer, NodeAnswer, refused
 from tests.sends.conftest import Here, signed, text
 from tests.sends.making import NOW, a_race, a_ticket
 
@@ -41,8 +41,8 @@ class Racer:
 
 class Methods:
     def __init__(self, here: Here, result: RaceResult | RaceRefused | None) -> None:
-        self.racer, self.voided = Racer(result), list[SettleRequest]()
-        self.made = SendMethods(self.racer, SendChain(here), self.voided.append, 2, ManualClock())
+        self.racer = Racer(result)
+        self.made = SendMethods(self.racer, SendChain(here), 2, ManualClock())
 
     async def race(self, transaction: str, preflight: str | None = None) -> NodeAnswer:
         asked = encoded(RaceQuestion(transaction, preflight))
@@ -69,7 +69,6 @@ async def test_a_race_gets_the_hold_and_its_prices(here: Here) -> None:
     assert methods.racer.wanted == [
         WantedRace(payment.raw, HOLD.operation, HOLD.pubkey, 3, "sendAndConfirm", landing=50, base=2)
     ]
-    assert methods.voided == []
 
 
 async def test_a_preflight_that_fails_sends_nothing(here: Here) -> None:
@@ -97,12 +96,14 @@ async def test_a_preflight_that_passes_begins_the_race(here: Here) -> None:
     assert isinstance(await methods.race(text(here.payment()), "processed"), DeferredAnswer)
 
 
-@pytest.mark.parametrize("stored", [True, False])
-async def test_a_refused_race_is_free(here: Here, stored: bool) -> None:
-    """Where the racer may have stored the call, its operation is voided, so that no charge can come later."""
-    methods = Methods(here, RaceRefused("away", stored))
-    assert await methods.race(text(here.payment())) == UNREACHABLE
-    assert methods.voided == ([HOLD] if stored else [])
+async def test_a_refused_race_is_free(here: Here) -> None:
+    """Its hold stays the replica's, which releases it for every answer that is not a deferred one."""
+    assert await Methods(here, RaceRefused("away")).race(text(here.payment())) == UNREACHABLE
+
+
+async def test_an_account_with_too_many_open_sends_is_told_so(here: Here) -> None:
+    answer = await Methods(here, RaceRefused("too many", crowded=True)).race(text(here.payment()))
+    assert answer == refused(Refusal(Err.CONCURRENCY_LIMITED, "too many"))
 
 
 async def test_a_racer_that_says_nothing_leaves_the_outcome_unknown(here: Here) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.sends.leaders import Schedule, next_leaders, ports_of
+from actors.sends.leaders import Schedule, is_private_host, next_leaders, ports_of
 
 PORTS = {"a": ("10.0.0.1", 1), "b": ("10.0.0.2", 2), "c": ("10.0.0.3", 3)}
 SCHEDULE = Schedule(100, ("a",) * 4 + ("b",) * 4 + ("a",) * 4 + ("c",) * 4 + ("d",) * 4, PORTS)
@@ -47,5 +47,31 @@ def test_ports_are_read_from_what_a_node_tells() -> None:
         {"pubkey": "i", "tpuQuic": "239.1.2.3:8009"},
         {"pubkey": "j", "tpuQuic": "0.0.0.0:8009"},
         {"pubkey": "k", "tpuQuic": "10.0.0.1:" + "1" * 5_000},
+        {"pubkey": "l", "tpuQuic": "10.0.0.1:53"},
     ]
-    assert ports_of(rows) == {"a": ("10.0.0.1", 8009), "b": ("10.0.0.2", 8009), "c": ("::1", 8009)}
+    assert ports_of(rows, private=True) == {"a": ("10.0.0.1", 8009), "b": ("10.0.0.2", 8009), "c": ("::1", 8009)}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "10.0.0.1", "192.168.0.9", "172.16.0.1", "100.64.0.1", "169.254.169.254", "192.0.2.1"),
+        *("[::1]", "[fd00::1]", "[fe80::1]", "[::ffff:127.0.0.1]", "[::ffff:8.8.8.8]", "[64:ff9b::7f00:1]"),
+        *("[2002:7f00:1::]", "[2001:0:808:808::1]", "255.255.255.255"),
+    ],
+)
+def test_a_stranger_cannot_send_packets_into_a_private_network(host: str) -> None:
+    """Anyone may announce any address to the cluster, and the node repeats it."""
+    rows = [{"pubkey": "a", "tpuQuic": f"{host}:8009"}, {"pubkey": "b", "tpuQuic": "8.8.8.8:8009"}]
+    assert ports_of(rows) == {"b": ("8.8.8.8", 8009)}
+
+
+@pytest.mark.parametrize(
+    ("host", "private"),
+    [
+        *((host, True) for host in ("127.0.0.1", "localhost", "10.1.2.3", "::1")),
+        *((host, False) for host in ("8.8.8.8", "", "api.mainnet-beta.solana.com")),
+    ],
+)
+def test_a_node_at_a_private_address_is_told_from_its_url(host: str, private: bool) -> None:
+    assert is_private_host(host) is private

@@ -54,7 +54,7 @@ async def test_an_outage_of_the_block_engine_is_told(here: Here, engine_server: 
     leg = JitoLeg(BlockEngineClient(engine_server.url, clock, requests_per_second=100), clock)
     engine_server.status = 503
     tipping = here.payment(tip=True)
-    assert await leg.send(tipping) == Submission(clock.now_ms(), None, "HTTP 503")
+    assert await leg.send(tipping) == Submission(clock.now_ms(), None, "HTTP 503", refused=True)
     await leg.close()
     gone = JitoLeg(BlockEngineClient("http://127.0.0.1:1", clock), clock)
     found = await gone.send(tipping)

@@ -1,5 +1,7 @@
 """A racer that is killed at each step of a race: the next one finishes it, and every charge ends once."""
 
+import asyncio
+
 import pytest
 
 from actors.sends.core import Proof, RaceState, SendStatus
@@ -73,6 +75,33 @@ async def test_recovery_finds_what_a_dead_racer_still_leases() -> None:
     world.start()
     assert await world.recovery.take_over() == 1
     assert await world.recovery.carry_on() == 0
+
+
+async def test_a_wall_clock_that_is_set_back_delays_nothing() -> None:
+    """Hostile input 53: times of looks are of the wall clock, and would lie a day ahead."""
+    world, beats = World(), 0
+    world.clock.ahead_seconds = 86_400
+    sent = world.make()
+    await world.call(sent)
+
+    async def sleep(seconds: float) -> None:
+        nonlocal beats
+        beats += 1
+        world.clock.ahead_seconds, world.node_away = 0, False
+        world.clock.advance(1)
+        if beats > 5:
+            await asyncio.Event().wait()
+
+    world.start()
+    world.clock.advance(30)
+    world.node_away = True  # The first look proves nothing; the next one is planned for a day later.
+    world.recovery._sleep = sleep
+    run = asyncio.create_task(world.recovery.run())
+    while beats <= 5:
+        await turns()
+    run.cancel()
+    assert not world.kept(sent).state.open
+    audit(world)
 
 
 async def test_races_that_ended_long_ago_are_forgotten() -> None:

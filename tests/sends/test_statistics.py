@@ -1,6 +1,6 @@
 """What /stats/landing counts, and that it forgets."""
 
-from actors.sends.statistics import WINDOW_MS, LandingStatistics
+from actors.sends.statistics import FRESH_MS, WINDOW_MS, LandingStatistics
 
 EMPTY = {"p50": None, "p90": None, "p99": None}
 
@@ -44,3 +44,13 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
     assert statistics.document(WINDOW_MS + 999, ["jito"])["races"] == 1
     document = statistics.document(WINDOW_MS + 1_000, ["jito"])
     assert (document["races"], document["legs"]["jito"]["attempts"]) == (0, 0)
+
+
+def test_the_document_is_made_once_for_many_that_ask() -> None:
+    """Every replica asks. A clock that was set back must not keep an old one for ever."""
+    statistics = LandingStatistics(10_000)
+    first = statistics.recent(10_000, ["jito"])
+    statistics.race_ended(10_001, ["jito"], True, 900, 0)
+    assert statistics.recent(10_000 + FRESH_MS - 1, ["jito"]) is first
+    assert statistics.recent(10_000 + FRESH_MS, ["jito"])["races"] == 1
+    assert statistics.recent(9_000, ["jito"])["window_seconds"] == 0

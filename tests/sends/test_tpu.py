@@ -21,7 +21,9 @@ WAIT_SECONDS_MAX = 30
 
 
 def a_leg(here: Here, clock: ManualClock) -> TpuQuicLeg:
-    return TpuQuicLeg(here, clock, lambda: here.local.call("getSlot"), Ed25519PrivateKey.generate())
+    return TpuQuicLeg(
+        here, clock, lambda: here.local.call("getSlot"), Ed25519PrivateKey.generate(), private_leaders=True
+    )
 
 
 async def until_warm(leg: TpuQuicLeg, connections: int = 1) -> None:

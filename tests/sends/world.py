@@ -22,7 +22,7 @@ from actors.clock import ManualClock
 from actors.sends.actor import POLL_SECONDS, SendRacer
 from actors.sends.api import RaceRefused, RaceResult, WantedRace
 from actors.sends.chain import Present
-from actors.sends.core import Proof, SendStatus
+from actors.sends.core import Proof, Race, SendStatus
 from actors.sends.legs import LEG_NAMES, Submission
 from actors.sends.recovery import RaceRecovery
 from actors.sends.store import RacesUnavailable
@@ -33,6 +33,7 @@ SLOT_SECONDS = 0.4
 CONFIRMED_SLOTS, FINAL_SLOTS, VALID_BLOCKS = 2, 32, 150
 HOLD_SECONDS = 60
 LANDING, BASE = 50, 2
+OPEN_MAX = 40
 TURNS = 40  # Of the event loop: more than any chain of awaits in the racer between two looks.
 _PAYER = Keypair.from_seed(bytes(range(32)))
 
@@ -105,7 +106,7 @@ class World:
         self.sent: dict[bytes, Sent] = {}
         self.arrivals: list[tuple[str, bytes, int]] = []
         self.drop_share = self.away_share = self.late_share = 0.0
-        self.node_away = self.store_away = self.owner_away = False
+        self.node_away = self.store_away = self.owner_away = self.refusing = False
         self._operations = 0
         self.start()
 
@@ -119,7 +120,7 @@ class World:
         chain: Any = WorldChain(self, process)
         store: Any = WorldStore(self, process)
         legs: Any = [WorldLeg(self, process, name) for name in LEG_NAMES]
-        self.racer = SendRacer(chain, legs, store, WorldAccounts(self, process), self.clock)
+        self.racer = SendRacer(chain, legs, store, WorldAccounts(self, process), self.clock, open_max=OPEN_MAX)
         self.recovery = RaceRecovery(self.racer, chain, store, self.clock)
 
     def make(self, **fate: bool) -> Sent:
@@ -137,6 +138,10 @@ class World:
         self.ledger.hold(operation)
         pubkey = bytes([account]) * 32
         return WantedRace(sent.transaction.raw, operation, pubkey, 1, "sendAndConfirm", LANDING, BASE)
+
+    def kept(self, sent: Sent) -> Race:
+        """The stored race."""
+        return self.store.races[sent.transaction.signature]
 
     async def call(self, sent: Sent, account: int = 1) -> "asyncio.Task[RaceResult | RaceRefused]":
         task = asyncio.create_task(self.racer.race(self.wanted(sent, account)))
@@ -184,6 +189,8 @@ class World:
 
 
 class WorldChain:
+    nodes = 1
+
     def __init__(self, world: World, process: Process) -> None:
         self._world, self._process = world, process
 
@@ -225,6 +232,8 @@ class WorldLeg:
         self._process.step()
         at = self._world.clock.now_ms()
         assert transaction.signature in self._world.store.races, "a byte left before the race was stored"
+        if self._world.refusing:
+            return Submission(at, None, "-32602: no", refused=True)
         self._world.arrive(self.name, transaction)
         await asyncio.sleep(0)
         self._process.step()

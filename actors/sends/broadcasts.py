@@ -1,0 +1,96 @@
+"""One broadcast of a race over all legs at once, and the reports of what each leg did.
+
+Implements: interface specification, sendAndConfirm ("Legs"); decisions, `getSendStatus` (`legs`).
+The shell: core.py decides when a race broadcasts, and actor.py has stored that before it comes here.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from actors.clock import Clock
+from actors.sends.core import Race, SendStatus
+from actors.sends.fault_switch import Reached
+from actors.sends.legs import Leg, Submission
+from actors.sends.statistics import LandingStatistics
+from actors.sends.store import LegReport, RaceStore, RacesUnavailable
+from actors.telemetry.metrics import Metrics
+from actors.units import base58_text
+from actors.upstream.signed_transactions import SignedTransaction
+
+logger = logging.getLogger(__name__)
+
+_UNSTORED_MAX = 5_000  # Broadcasts; above it the oldest are lost, and only the timeline of a race has a gap.
+
+
+@dataclass(slots=True)
+class RunningRace:
+    """A race whose window is open. reports: a leg that is under way has no end yet. done: set when the outcome is known
+    or the window is over; callers wait for it."""
+
+    race: Race
+    transaction: SignedTransaction
+    reports: list[LegReport] = field(default_factory=list)
+    seen: SendStatus | None = None
+    ticked: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Broadcasts:
+    """reached: told of each step (fault_switch.py)."""
+
+    def __init__(
+        self,
+        legs: Sequence[Leg],
+        store: RaceStore,
+        clock: Clock,
+        statistics: LandingStatistics,
+        metrics: Metrics,
+        reached: Reached,
+    ) -> None:
+        self._legs, self._store, self._clock = legs, store, clock
+        self._statistics, self._metrics, self._reached = statistics, metrics, reached
+        self._unstored: deque[tuple[bytes, Sequence[LegReport]]] = deque(maxlen=_UNSTORED_MAX)
+
+    async def send(self, running: RunningRace, number: int) -> None:
+        """Send over all legs that take it; return when the last has answered and the reports are stored."""
+        legs = [leg for leg in self._legs if leg.takes(running.transaction)]
+        reports = await asyncio.gather(*(self._send(leg, running, number) for leg in legs))
+        self._reached("broadcast")
+        try:
+            await self._store.report(running.race.signature, reports)
+        except RacesUnavailable as error:
+            name = base58_text(running.race.signature)
+            logger.warning("reports of the legs for %s are not stored yet: %s", name, error)
+            self._unstored.append((running.race.signature, reports))
+        self._reached("reported")
+
+    async def store_again(self) -> None:
+        """Store the reports that the store did not take. Raises RacesUnavailable."""
+        while self._unstored:
+            signature, reports = self._unstored.popleft()
+            try:
+                await self._store.report(signature, reports)
+            except RacesUnavailable:
+                self._unstored.appendleft((signature, reports))
+                raise
+
+    async def _send(self, leg: Leg, running: RunningRace, number: int) -> LegReport:
+        place = len(running.reports)
+        running.reports.append(LegReport(number, leg.name, self._clock.now_ms()))
+        self._reached(f"leg:{leg.name}")
+        try:
+            done = await leg.send(running.transaction)
+        except Exception as error:  # A bug in one leg must not end the others.
+            logger.exception("the leg %s failed", leg.name)
+            done = Submission(None, None, type(error).__name__)
+        said = done.error.replace("\0", "")  # The other side's words; PostgreSQL takes no NUL.
+        report = LegReport(number, leg.name, done.submitted_ms, done.acknowledged_ms, said, done.refused)
+        running.reports[place] = report
+        if report.sent:
+            running.race = replace(running.race, sent=True)
+        self._statistics.leg_reported(self._clock.now_ms(), leg.name, done.submitted_ms, done.acknowledged_ms)
+        self._metrics.send_legs.add((leg.name, report.result))
+        return report

@@ -1,0 +1,158 @@
+"""Notices of confirmed signatures over the node's WebSocket, so that a race need not wait for the next poll.
+
+Implements: interface specification, "sendAndConfirm outcome" (confirmation as soon as it is there).
+A notice only wakes the racer, which then asks the node. So a lost or false notice changes no outcome, and without a
+socket the racer polls as often as it did without this module. All races share one socket.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import orjson
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from actors.units import base58_text
+
+logger = logging.getLogger(__name__)
+
+_FRAME_BYTES_MAX = 1 << 20
+_OPEN_SECONDS = 5.0
+_PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
+
+
+@dataclass(slots=True)
+class _Subscription:
+    """number: as the node told it. ended: by its one notice, or because the node refused it."""
+
+    number: int | None = None
+    ended: bool = False
+
+
+class SignatureNotices:
+    """ws_url: None where no node has a WebSocket; then there are no notices.
+
+    noticed: set by each notice and by the loss of the socket; the racer clears it.
+    """
+
+    def __init__(self, ws_url: str | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._ws_url, self._sleep = ws_url, sleep
+        self._task: asyncio.Task[None] | None = None
+        self.noticed = asyncio.Event()
+        self._changed = asyncio.Event()  # The writer has something to do.
+        self._wanted: set[bytes] = set()
+        self._connected = False
+        self._numbers = count(1)
+        # Of the present socket. Numbers of requests and of subscriptions to signatures.
+        self._requests: dict[int, bytes] = {}
+        self._signatures: dict[int, bytes] = {}
+        self._subscriptions: dict[bytes, _Subscription] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether a notice will come for every race, so that polls may be rare."""
+        if not self._connected or not self._wanted <= self._subscriptions.keys():
+            return False
+        return all(self._subscriptions[signature].number is not None for signature in self._wanted)
+
+    def follow(self, signature: bytes) -> None:
+        self._wanted.add(signature)
+        self._changed.set()
+
+    def drop(self, signature: bytes) -> None:
+        self._wanted.discard(signature)
+        self._changed.set()
+
+    def start(self) -> None:
+        if self._ws_url is not None:
+            self._task = asyncio.create_task(self._keep(self._ws_url))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _keep(self, ws_url: str) -> None:
+        attempt = 0
+        while True:
+            try:
+                async with connect(ws_url, max_size=_FRAME_BYTES_MAX, open_timeout=_OPEN_SECONDS) as socket:
+                    attempt, self._connected = 0, True
+                    await self._listen(socket)
+            except (OSError, TimeoutError, websockets.WebSocketException) as error:
+                # The URL may contain a key, so only the kind of failure is logged.
+                logger.info("no notices of signatures: %s", type(error).__name__)
+            except Exception:  # A bug here must not end the notices for good.
+                logger.exception("notices of signatures failed")
+            finally:
+                self._connected = False
+                self.noticed.set()  # The racer polls from now on, beginning at once.
+            await self._sleep(_PAUSES_SECONDS[min(attempt, len(_PAUSES_SECONDS) - 1)])
+            attempt += 1
+
+    async def _listen(self, socket: ClientConnection) -> None:
+        for of_last_socket in (self._requests, self._signatures, self._subscriptions):
+            of_last_socket.clear()
+        self._changed.set()
+        writer = asyncio.create_task(self._write(socket))
+        try:
+            async for message in socket:
+                self._hear(message)
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _write(self, socket: ClientConnection) -> None:
+        """Subscribe and unsubscribe, until the node's subscriptions are those that are wanted."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            for signature in self._wanted - self._subscriptions.keys():
+                self._subscriptions[signature] = _Subscription()
+                params = [base58_text(signature), {"commitment": "confirmed"}]
+                self._requests[number := next(self._numbers)] = signature
+                await socket.send(_request(number, "signatureSubscribe", params))
+            for signature in self._subscriptions.keys() - self._wanted:
+                old = self._subscriptions[signature]
+                if old.number is None and not old.ended:
+                    continue  # Its number comes later.
+                del self._subscriptions[signature]
+                if old.number is not None:
+                    self._signatures.pop(old.number, None)
+                    if not old.ended:
+                        await socket.send(_request(next(self._numbers), "signatureUnsubscribe", [old.number]))
+
+    def _hear(self, message: str | bytes) -> None:
+        """Take one message. What cannot be understood is passed over: the poll will tell."""
+        try:
+            found: Any = orjson.loads(message)
+            if found.get("method") == "signatureNotification":
+                self._noticed(found["params"]["subscription"])
+                return
+            signature = self._requests.pop(found["id"], None)
+            number = found.get("result")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+        subscription = None if signature is None else self._subscriptions.get(signature)
+        if signature is None or subscription is None:
+            return
+        if type(number) is int:
+            subscription.number = number
+            self._signatures[number] = signature
+        else:
+            subscription.ended = True  # Refused: polls stay frequent as long as this race runs.
+        self._changed.set()
+
+    def _noticed(self, number: int) -> None:
+        signature = self._signatures.get(number)
+        if signature is not None:
+            self._subscriptions[signature].ended = True
+        self.noticed.set()
+
+
+def _request(number: int, method: str, params: list[Any]) -> str:
+    return orjson.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).decode()

@@ -1,0 +1,29 @@
+"""The ends of holds: in parts, each once, and an owner that is away holds up nobody else."""
+
+from actors.sends.core import RaceState
+from actors.sends.hold_endings import _AT_ONCE
+from tests.sends.world import BASE, LANDING, World, audit
+
+
+async def test_many_calls_of_one_race_all_end() -> None:
+    """More than are read at once: one landing, the others base."""
+    world = World()
+    sent = world.make()
+    for account in range(_AT_ONCE + 9):
+        await world.call(sent, account)
+    await world.pass_time(2)
+    charges = sorted(world.ledger.posted.values())
+    assert charges == [BASE] * (_AT_ONCE + 8) + [LANDING]
+    assert world.kept(sent).state is RaceState.CONFIRMED
+    audit(world)
+
+
+async def test_asked_again_nothing_changes() -> None:
+    world = World()
+    sent = world.make()
+    await world.call(sent)
+    await world.pass_time(2)
+    before = dict(world.ledger.posted)
+    world.owner_away = True  # Nobody is asked: every ticket has ended.
+    await world.racer.endings.settle_all(world.kept(sent))
+    assert world.ledger.posted == before
