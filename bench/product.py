@@ -29,7 +29,8 @@ _STOP_SECONDS = 60
 _TAIL_CHARACTERS = 10_000  # A traceback through Ray is long, and its cause comes first.
 _LEAVE_SECONDS = 3  # For processes that end after their parent.
 _PORTS = 1_000
-_PORT_FIRST_MIN, _PORT_FIRST_MAX = 10_000, 31_000  # Below the ports that operating systems assign.
+# Above the gRPC ports of the embedded chain, 10000 and 10001; below the ports that operating systems assign.
+_PORT_FIRST_MIN, _PORT_FIRST_MAX = 11_000, 31_000
 _MARK = "PRODUCT_RUN_MARK"  # In the environment of every process of a run, also of those that left its tree.
 
 

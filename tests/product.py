@@ -15,7 +15,12 @@ from bench.product import Product, free_ports
 from tests.operator_process import OperatorProcess
 
 # Everything comes from one address here; the limit per address has its own tests.
-_SETTINGS = {"LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000", "LEDGER_GATEWAY__REPLICAS": "2"}
+_SETTINGS = {
+    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
+    "LEDGER_GATEWAY__REPLICAS": "2",
+    "LEDGER_SENDS__BLOCK_ENGINE_REQUESTS_PER_SECOND": "1000",  # The embedded engine has no limit.
+}
+KILL_AT = "kill-at"  # A file beside the data folder.
 
 
 class StaffedProduct(Product):
@@ -53,7 +58,9 @@ def product_in_any_state(request: pytest.FixtureRequest, tmp_path_factory: pytes
         (tmp_path_factory.getbasetemp().parent / "product").mkdir()  # Fails where another worker has one.
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
-    running = StaffedProduct(folder / "data", _SETTINGS, free_ports())
+    # A test of the racer writes into this file at which step the racer is to kill itself.
+    settings = _SETTINGS | {"LEDGER_SENDS__FAULT_FILE": str(folder / KILL_AT)}
+    running = StaffedProduct(folder / "data", settings, free_ports())
     try:
         yield running
     except BaseException:

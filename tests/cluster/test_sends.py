@@ -3,9 +3,8 @@
 import base64
 import json
 import os
-import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import base58
@@ -17,13 +16,16 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
+from actors.addresses import TIP_ACCOUNTS
+from actors.sends.fault_switch import STEPS
 from bench.product import Product
 from tests.cluster.test_restart import node
 from tests.customers import Answer, Customer, request
+from tests.product import KILL_AT
 
-_RACER = "SendRacerActor"
 _PROVEN_SECONDS = 240  # 150 blocks and finality, on a busy machine.
 _BACK_SECONDS = 60
+_LOSSY_SENDS = 40
 
 
 class Sender:
@@ -44,10 +46,21 @@ class Sender:
         answer = request(url, {"Content-Type": "application/json"}, json.dumps(body).encode())
         assert answer.status == 200, answer
 
-    def payment(self, lamports: int = 5_000_000) -> VersionedTransaction:
+    def arrivals(self) -> list[dict[str, Any]]:
+        """The newest broadcasts that reached the chain."""
+        found, after = list[dict[str, Any]](), 0
+        while page := request(f"{self.product.ready['node_url']}/admin/arrivals?after={after}", {}).body["arrivals"]:
+            found, after = found + page, page[-1]["number"]
+        return found
+
+    def payment(self, lamports: int = 5_000_000, tip: bool = False) -> VersionedTransaction:
         blockhash = Hash.from_string(node(self.product, "getLatestBlockhash")["value"]["blockhash"])
         given = TransferParams(from_pubkey=self.keypair.pubkey(), to_pubkey=Pubkey(os.urandom(32)), lamports=lamports)
-        message = MessageV0.try_compile(self.keypair.pubkey(), [transfer(given)], [], blockhash)
+        pays = [transfer(given)]
+        if tip:
+            to = Pubkey.from_string(TIP_ACCOUNTS[0])
+            pays.append(transfer(TransferParams(from_pubkey=self.keypair.pubkey(), to_pubkey=to, lamports=1_000)))
+        message = MessageV0.try_compile(self.keypair.pubkey(), pays, [], blockhash)
         return VersionedTransaction(message, [self.keypair])
 
     def race(self, transaction: VersionedTransaction, **config: Any) -> Answer:
@@ -134,30 +147,47 @@ def test_a_smart_send_answers_at_once(product: Product, sender: Sender) -> None:
     assert sender.debits() == [2]
 
 
-def test_the_racer_is_killed_in_the_middle_of_a_race(product: Product, sender: Sender) -> None:
-    """Row 18: whatever the caller hears, the chain's outcome is told later, and the charge follows from it."""
-    drops = {"drop_share": 1.0}
-    sender.admin("faults", {"sends": {"rpc": drops, "tpu": drops, "bundle": drops}})
-    payment = sender.payment()
-    heard: list[Answer] = []
-    caller = threading.Thread(target=lambda: heard.append(sender.race(payment)))
-    caller.start()
+def test_the_racer_is_killed_at_each_step_of_a_race(product: Product, sender: Sender) -> None:
+    """Row 18: whatever the caller hears, the chain's outcome is told later, and the one charge follows from it."""
+    switch, debits = product.data_dir.with_name(KILL_AT), list[int]()
+    for step in STEPS:
+        switch.write_text(step)
+        payment = sender.payment(tip=True)  # So that all three legs take it.
+        heard = sender.race(payment).body["result"]
+        assert heard["status"] in ("unknown", "confirmed"), (step, heard)
+        deadline = time.monotonic() + _BACK_SECONDS
+        while switch.exists():
+            assert time.monotonic() < deadline, f"the racer never came to the step {step}"
+            time.sleep(0.05)
+        status = sender.until(payment, "confirmed", "failed")
+        landed = status["status"] == "confirmed"
+        assert landed == on_chain(product, payment), (step, status)
+        debits += [50] if landed else [2] if status["charged_credits"] else []
+        while len(sender.debits()) < len(debits):
+            assert time.monotonic() < deadline, f"the charge after {step} is still pending"
+            time.sleep(0.1)
+        assert sorted(sender.debits()) == sorted(debits), step
+        for leg in ("local_rpc", "jito", "tpu_quic"):
+            copies = [one for one in sender.arrivals() if (one["leg"], one["signature"]) == (leg, signature(payment))]
+            assert len(copies) <= 3, (step, copies)
+    assert 50 in debits
+
+
+def test_sends_land_and_are_charged_by_their_outcome_under_losses(product: Product, sender: Sender) -> None:
+    """Each leg loses 30 % of what it gets. Three legs and three broadcasts are enough for every transaction."""
+    drops = {"drop_share": 0.3}
+    sender.admin("faults", {"seed": 7, "sends": {"rpc": drops, "tpu": drops, "bundle": drops}})
+    sender.customer.grant(50 * _LOSSY_SENDS)
+    payments = [sender.payment(5_000_000 + number, tip=True) for number in range(_LOSSY_SENDS)]
+    before = sender.debits()
     try:
-        while "result" not in sender.customer.call("getSendStatus", signature(payment)).body:
-            time.sleep(0.05)  # Until it is stored.
-        (pid, *_) = product.running(_RACER)
-        os.kill(pid, signal.SIGKILL)
+        with ThreadPoolExecutor(_LOSSY_SENDS) as pool:
+            answers = list(pool.map(sender.race, payments))
     finally:
         sender.admin("faults", {"sends": None})
-        caller.join()
-    assert heard[0].body["result"]["status"] == "unknown", heard[0]
-    status = sender.until(payment, "confirmed", "failed")
-    assert (status["status"] == "confirmed") == on_chain(product, payment)
-    wanted = 50 if status["status"] == "confirmed" else 2
-    deadline = time.monotonic() + _BACK_SECONDS
-    while not sender.debits() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert sender.debits() in ([wanted], [] if wanted == 2 else [wanted])
+    assert {answer.body["result"]["status"] for answer in answers} == {"confirmed"}, answers
+    assert all(on_chain(product, payment) for payment in payments)
+    assert sorted(sender.debits()) == sorted(before + [50] * _LOSSY_SENDS)
 
 
 def test_the_page_of_landings_is_public(product: Product) -> None:
