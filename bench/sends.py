@@ -1,0 +1,252 @@
+"""`python -m bench.sends`: measures sendAndConfirm through the whole product on its embedded chain.
+
+Three steps: 50 sends a second, beside a client that sends to the chain by itself and polls; 200 sends at once; and
+2,000 sends while each leg loses 30 %, after which every answer and every charge is compared with the chain. The exit
+code is 1 when an answer or a charge is wrong, never because a machine is slow.
+"""
+
+import asyncio
+import base64
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import aiohttp
+import base58
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench import systems
+from bench.deposits import rpc
+from bench.payments import Payer
+from bench.systems import System
+
+RESULTS = Path(__file__).with_name("results") / "sends.json"
+STEPS = ("overhead", "at_once", "losses")
+FIRST_BROADCAST_P50_MS = 10
+_PER_SECOND = 50
+_FRESH_SECONDS = 8  # Payments are signed for so long ahead; a blockhash is good for a minute.
+_POLL_SECONDS = 0.4
+_PROOF_SECONDS = 240  # 150 blocks, finality, and the looks of recovery.
+_STATUSES_AT_ONCE = 250
+_LANDING, _BASE = 50, 2
+
+
+@dataclass(slots=True)
+class Sent:
+    """One send. Times are Unix milliseconds. status, charged: as the answer said, later as getSendStatus says."""
+
+    signature: str
+    sent_ms: float
+    answered_ms: float = 0.0
+    status: str = ""
+    charged: int = 0
+    legs: int = 0
+
+
+class Sender:
+    """Sends through the product, and asks the chain itself for the truth."""
+
+    def __init__(self, session: aiohttp.ClientSession, system: System) -> None:
+        assert system.product is not None and system.balance is not None
+        self._session, self._url, self.balance = session, system.url, system.balance
+        self.node_url = str(system.product.ready["node_url"])
+        self._headers = {"X-Api-Key": system.api_key}
+        self.payer = Payer(session, self.node_url)
+
+    async def payments(self, count: int) -> list[bytes]:
+        blockhash = (await rpc(self._session, self.node_url, "getLatestBlockhash"))["value"]["blockhash"]
+        return [self.payer.signed(blockhash) for _ in range(count)]
+
+    async def race(self, raw: bytes) -> Sent:
+        sent = Sent(_signature(raw), time.time() * 1000)
+        result = await self._call("sendAndConfirm", base64.b64encode(raw).decode())
+        sent.answered_ms = time.time() * 1000
+        _take(sent, result)
+        return sent
+
+    async def by_hand(self, raw: bytes) -> Sent:
+        """As a client without the product: send to the node, and poll until it is confirmed."""
+        sent = Sent(_signature(raw), time.time() * 1000)
+        config = {"encoding": "base64", "skipPreflight": True}
+        await rpc(self._session, self.node_url, "sendTransaction", base64.b64encode(raw).decode(), config)
+        while sent.status != "confirmed":
+            await asyncio.sleep(_POLL_SECONDS)
+            (row,) = (await rpc(self._session, self.node_url, "getSignatureStatuses", [sent.signature]))["value"]
+            sent.status = "" if row is None else row["confirmationStatus"]
+        sent.answered_ms = time.time() * 1000
+        return sent
+
+    async def refresh(self, sent: Sent) -> None:
+        _take(sent, await self._call("getSendStatus", sent.signature))
+
+    async def first_arrivals(self) -> dict[str, int]:
+        """Signature to the Unix milliseconds at which its first copy reached the chain, on any leg."""
+        found: dict[str, int] = {}
+        after = 0
+        while True:
+            async with self._session.get(f"{self.node_url}/admin/arrivals?after={after}") as answer:
+                rows = (await answer.json())["arrivals"]
+            if not rows:
+                return found
+            for row in rows:
+                found.setdefault(row["signature"], row["time_ms"])
+            after = rows[-1]["number"]
+
+    async def on_chain(self, signatures: Sequence[str]) -> set[str]:
+        """Those that are on the chain without an error."""
+        landed = set()
+        for start in range(0, len(signatures), _STATUSES_AT_ONCE):
+            part = signatures[start : start + _STATUSES_AT_ONCE]
+            history = {"searchTransactionHistory": True}
+            rows = (await rpc(self._session, self.node_url, "getSignatureStatuses", part, history))["value"]
+            landed |= {one for one, row in zip(part, rows, strict=True) if row is not None and row["err"] is None}
+        return landed
+
+    async def faults(self, drop_share: float) -> None:
+        drops = {"drop_share": drop_share}
+        legs = {"rpc": drops, "tpu": drops, "bundle": drops}
+        body, headers = orjson.dumps({"seed": 7, "sends": legs}), {"Content-Type": "application/json"}
+        async with self._session.post(f"{self.node_url}/admin/faults", data=body, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+
+    async def _call(self, method: str, *params: Any) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with self._session.post(self._url, json=body, headers=self._headers) as answer:
+            found = await answer.json(content_type=None)
+        result: dict[str, Any] = found.get("result") or {"status": f"refused: {found.get('error')}"}
+        return result
+
+
+def _take(sent: Sent, result: dict[str, Any]) -> None:
+    sent.status, sent.charged = result["status"], result.get("charged_credits", 0)
+    sent.legs = len(result.get("legs_attempted", ()))
+
+
+def _signature(raw: bytes) -> str:
+    return str(base58.b58encode(raw[1:65]), "ascii")  # One signature, after its count.
+
+
+async def paced(sender: Sender, count: int, send: Callable[[bytes], Awaitable[Sent]]) -> list[Sent]:
+    """Send `count` payments, 50 a second, whatever becomes of the earlier ones."""
+    tasks: list[asyncio.Task[Sent]] = []
+    began = time.monotonic()
+    while len(tasks) < count:
+        batch = await sender.payments(min(_PER_SECOND * _FRESH_SECONDS, count - len(tasks)))
+        for raw in batch:
+            await asyncio.sleep(max(0.0, began + len(tasks) / _PER_SECOND - time.monotonic()))
+            tasks.append(asyncio.ensure_future(send(raw)))
+    return list(await asyncio.gather(*tasks))
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    ascending = sorted(values)
+    return {f"p{rank}": round(ascending[max(0, -(-len(ascending) * rank // 100) - 1)], 1) for rank in (50, 90, 99)}
+
+
+def timed(sends: Sequence[Sent], arrivals: dict[str, int]) -> dict[str, Any]:
+    """first_broadcast_ms: from just before the client's request to the first copy on the chain's socket."""
+    return {
+        "sends": len(sends),
+        "statuses": dict(Counter(sent.status for sent in sends)),
+        "first_broadcast_ms": percentiles([arrivals[sent.signature] - sent.sent_ms for sent in sends]),
+        "answered_ms": percentiles([sent.answered_ms - sent.sent_ms for sent in sends]),
+    }
+
+
+def audited(sends: Sequence[Sent], landed: set[str], debited: int) -> dict[str, int]:
+    """Compare what was told and charged with the chain. Every figure but the first three has to be 0."""
+    on_chain = [sent for sent in sends if sent.signature in landed]
+    others = [sent for sent in sends if sent.signature not in landed]
+    return {
+        "sends": len(sends),
+        "landed": len(on_chain),
+        "debited": debited,
+        "landed_not_told": sum(sent.status != "confirmed" for sent in on_chain),
+        "told_failed_and_landed": sum(sent.status == "failed" for sent in on_chain),
+        "told_confirmed_not_on_chain": sum(
+            sent.status == "confirmed" and sent.signature not in landed for sent in sends
+        ),
+        "without_outcome": sum(sent.status not in ("confirmed", "failed") for sent in sends),
+        "landing_charged_not_on_chain": sum(sent.charged == _LANDING for sent in others),
+        "wrong_charges": sum(sent.charged != (_LANDING if sent.signature in landed else _BASE) for sent in sends),
+        "credits_off_by": abs(debited - sum(sent.charged for sent in sends)),
+    }
+
+
+async def overhead(sender: Sender, seconds: int) -> dict[str, Any]:
+    raced = await paced(sender, _PER_SECOND * seconds, sender.race)
+    by_hand = await paced(sender, _PER_SECOND * seconds, sender.by_hand)
+    arrivals = await sender.first_arrivals()
+    return {"product": timed(raced, arrivals), "by_hand": timed(by_hand, arrivals)}
+
+
+async def at_once(sender: Sender, count: int) -> dict[str, Any]:
+    sends = await asyncio.gather(*(sender.race(raw) for raw in await sender.payments(count)))
+    return timed(sends, await sender.first_arrivals())
+
+
+async def losses(sender: Sender, count: int) -> dict[str, int]:
+    """Each leg loses 30 %. A send that was not confirmed in its window is asked about until it has an outcome."""
+    before = sender.balance()
+    await sender.faults(0.3)
+    sends = await paced(sender, count, sender.race)
+    await sender.faults(0.0)
+    deadline = time.monotonic() + _PROOF_SECONDS
+    while time.monotonic() < deadline and (
+        waiting := [sent for sent in sends if sent.status not in ("confirmed", "failed")]
+    ):
+        await asyncio.gather(*(sender.refresh(sent) for sent in waiting))
+        await asyncio.sleep(1)
+    landed = await sender.on_chain([sent.signature for sent in sends])
+    return audited(sends, landed, before - sender.balance())
+
+
+async def measure(system: System, only: Sequence[str], seconds: int, races: int, sends: int) -> dict[str, Any]:
+    timeout = aiohttp.ClientTimeout(total=60)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        sender = Sender(session, system)
+        await sender.payer.fund()
+        await paced(sender, _PER_SECOND, sender.race)  # Connections to leaders, plans and caches are warm.
+        found: dict[str, Any] = {}
+        if "overhead" in only:
+            found["overhead"] = await overhead(sender, seconds)
+        if "at_once" in only:
+            found["at_once"] = await at_once(sender, races)
+        if "losses" in only:
+            found["losses"] = await losses(sender, sends)
+        return found
+
+
+def main(
+    only: Annotated[str, typer.Option(help="Steps, separated by commas.")] = ",".join(STEPS),
+    seconds: Annotated[int, typer.Option(min=1, help="Of 50 sends a second each, for the overhead.")] = 20,
+    races: Annotated[int, typer.Option(min=1, help="Sends at once.")] = 200,
+    sends: Annotated[int, typer.Option(min=1, help="Sends under losses.")] = 2_000,
+) -> None:
+    """Measure sendAndConfirm; exit 1 when an answer or a charge does not agree with the chain."""
+    console, wanted = Console(highlight=False), only.split(",")
+    with systems.gateway(None) as system:
+        found = asyncio.run(measure(system, wanted, seconds, races, sends))
+    table = Table("step", "figure", "value")
+    for step, figures in found.items():
+        for name, value in figures.items():
+            table.add_row(step, name, str(value))
+    console.print(table)
+    console.print(f"wanted: first broadcast p50 at 50 sends/s within {FIRST_BROADCAST_P50_MS} ms")
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+    wrong = [name for name, value in list(found.get("losses", {}).items())[3:] if value]
+    if wrong or found.get("losses", {}).get("landed", 0) != found.get("losses", {}).get("sends", 0):
+        console.print(f"[red]not as the chain has it: {', '.join(wrong) or 'not all landed'}[/red]")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
