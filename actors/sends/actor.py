@@ -151,7 +151,7 @@ class SendRacer:
 
     @property
     def under_way(self) -> int:
-        """Races whose window is open here."""
+        """Return the number of races whose window is open here."""
         return len(self._running)
 
     def drives(self, signature: bytes) -> bool:
@@ -217,7 +217,7 @@ class SendRacer:
             self._metrics.send_landing_seconds.observe(max(0, took_ms) / 1000)
 
     async def _result(self, ticket: Ticket, reports: Sequence[LegReport] = ()) -> RaceResult:
-        """reports: of legs that may not be stored yet."""
+        """Read what is to be told. reports: of legs that may not be stored yet."""
         kept = await self._store.find(ticket.signature, ticket.pubkey, ticket.operation)
         assert kept is not None, ticket
         return self._told(kept, reports)

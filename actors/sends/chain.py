@@ -50,7 +50,7 @@ class SendChain:
         return found if _is_count(found) else None
 
     async def present(self, blockhash: bytes) -> Present | None:
-        """A single node may lag; then it does not know the blockhash, and says so. The two answers may come from two
+        """Ask where the chain is, and whether it knows a blockhash; a node that lags may not. The answers may be of two
         nodes: a blockhash that one of them knows may be newer than the block of the other, by a block for each slot."""
         processed = {"commitment": "processed"}
         known = self._ask("isBlockhashValid", [base58_text(blockhash), processed])
@@ -65,7 +65,7 @@ class SendChain:
         return Present(slot, height + max(0, asked_slot - slot), knows)
 
     async def statuses(self, signatures: Sequence[bytes], history: bool = False) -> list[SendStatus | None] | None:
-        """One for each signature, None for one that the node does not know; None alone when it did not answer.
+        """Ask for the status of each signature: None for one that the node does not know, None alone for no answer.
 
         history: also those that are older than a minute or two. A node that keeps no history answers with an error.
         """
@@ -87,7 +87,7 @@ class SendChain:
         return seen, [proof for _, proof in looks if proof is not None]
 
     async def _look(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, Proof | None]:
-        """The order matters: what is unknown after the height was told did not land at or below it, and history that
+        """Ask one node. The order matters: what is unknown after the height did not land at or below it; history that
         the node drops meanwhile counts as not searched."""
         height = await self._ask("getBlockHeight", [{"commitment": "finalized"}])
         nonce = None if nonce_account is None else await self._nonce(nonce_account)
@@ -100,7 +100,7 @@ class SendChain:
         return None, Proof(height, first, nonce) if _is_count(height) and _is_count(first) else None
 
     async def _nonce(self, account: str) -> bytes | None:
-        """Empty: there is no such nonce account. None: the node did not say."""
+        """Ask for a nonce. Empty: there is no such nonce account. None: the node did not say."""
         found = await self._ask("getAccountInfo", [account, {"encoding": "base64", "commitment": "finalized"}])
         try:
             value = found["value"]
@@ -117,7 +117,7 @@ class SendChain:
         return await self.node.call(method, orjson.dumps(params), timeout_ms)
 
     async def _ask(self, method: str, params: list[Any]) -> Any:
-        """The result as Python values; None when the call failed."""
+        """Ask, and return the result as Python values; None when the call failed."""
         return value_of(await self._call(method, params))
 
 
@@ -135,12 +135,12 @@ def base64_text(raw: bytes) -> str:
 
 
 def _is_count(found: Any) -> bool:
-    """Whether it can be a slot or a height, with room to add to it in a column of the store."""
+    """Return whether it can be a slot or a height, with room to add to it in a column of the store."""
     return type(found) is int and 0 <= found < 1 << 62
 
 
 def _seen(row: Any) -> SendStatus | None:
-    """Raises ValueError, or what Python raises, where it is no status."""
+    """Read a row. Raises ValueError, or what Python raises, where it is no status."""
     if row is None:
         return None
     level, confirmations = row.get("confirmationStatus"), row.get("confirmations")

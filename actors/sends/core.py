@@ -41,7 +41,7 @@ LEGS_ROWS_MAX = 24  # The newest of the timeline: three broadcasts on a few legs
 
 @unique
 class RaceState(IntEnum):
-    """The numbers are stored; from 10 on the race has ended."""
+    """Where a race stands. The numbers are stored; from 10 on it has ended."""
 
     OPEN = 0
     CONFIRMED = 10
@@ -56,7 +56,7 @@ class RaceState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What is stored of a race.
+    """A race as it is stored.
 
     last_valid_height: no blockhash that was known at the start is good in a higher block. nonce_account: of a durable
     nonce, which stays good until it is advanced.
@@ -119,13 +119,13 @@ class SendStatus:
 
     @property
     def counts(self) -> bool:
-        """Whether it can be relied on: what is only processed may vanish with its fork."""
+        """Return whether it can be relied on: what is only processed may vanish with its fork."""
         return self.confirmed or self.finalized
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What one node that does not know the signature says beside that.
+    """The other answers of a node that does not know the signature.
 
     height: its final block height, asked before the signature: the transaction did not land at or below it.
     first_slot: the oldest slot of its history, asked afterwards. nonce: value of the nonce account at finalized
@@ -157,7 +157,7 @@ def began(
     slot: int,
     now_ms: int,
 ) -> Race:
-    """A new race. newest_height: block height at processed commitment; blockhash_known: that node had this blockhash.
+    """Make a new race. newest_height: at processed commitment; blockhash_known: that node had this blockhash.
 
     A blockhash that the node knows is not newer than its newest block, so 150 more blocks bound its life.
     """
@@ -203,21 +203,21 @@ def may_broadcast(race: Race, slot: int | None, now_ms: int) -> bool:
 
 
 def is_over(race: Race, slot: int | None, now_ms: int) -> bool:
-    """Whether the window has ended: callers hear `unknown`, and nothing is broadcast any more."""
+    """Return whether the window has ended: callers hear `unknown`, and nothing is broadcast any more."""
     if slot is not None and slot >= race.window_slot + WINDOW_SLOTS:
         return True
     return now_ms - race.window_at_ms >= WINDOW_SECONDS_MAX * 1000
 
 
 def broadcast_begins(race: Race, slot: int | None) -> Race:
-    """To be stored before the first byte leaves."""
+    """Make the race that is stored before the first byte of its next broadcast leaves."""
     at = race.last_slot if slot is None else max(slot, race.last_slot)
     retry = race.sent or race.broadcasts > 0
     return replace(race, broadcasts=race.broadcasts + 1, last_slot=at, retries=race.retries + int(retry))
 
 
 def window_opens(race: Race, slot: int, now_ms: int) -> Race:
-    """Another call came after the window: the transaction may be broadcast again."""
+    """Begin another window, because a call came after the one before: the transaction may be broadcast again."""
     return replace(race, broadcasts=0, window_slot=slot, last_slot=slot, window_at_ms=now_ms)
 
 
@@ -239,7 +239,7 @@ def ended(race: Race, step: RaceStep, seen: SendStatus | None, now_ms: int) -> R
 
 
 def charge(race: Race, ticket: Ticket) -> int:
-    """What a ticket of an ended race costs. Follows from what is stored alone, so that it can be asked again."""
+    """Return what a ticket of an ended race costs. It follows from what is stored alone, so it can be asked again."""
     assert not race.state.open, race
     match race.state:
         case RaceState.CONFIRMED:

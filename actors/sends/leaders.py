@@ -63,7 +63,7 @@ def ports_of(nodes: Sequence[Mapping[str, object]], private: bool = False) -> di
 
 
 def is_private_host(host: str) -> bool:
-    """Whether a URL's host is this machine or an address of a private network. A name is looked up by nobody here."""
+    """Return whether a URL's host is this machine or a private address. Names are not looked up."""
     try:
         return not _is_public(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
@@ -71,14 +71,14 @@ def is_private_host(host: str) -> bool:
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """IPv6 addresses that stand for an IPv4 address are taken for private: no leader has one."""
+    """Return whether anyone can reach it. IPv6 addresses that stand for IPv4 addresses do not count."""
     if address.version == 6 and (address.ipv4_mapped or address.sixtofour or address.teredo or address in _NAT64):
         return False
     return address.is_global and not address.is_multicast
 
 
 def _address(text: str, offset: int, private: bool) -> tuple[str, int] | None:
-    """None where it is no address of one host: a name would be looked up, and many hosts may hear one address."""
+    """Read an address. None: it is a name, which would be looked up, or of many hosts, or not to be used."""
     host, _, port = text.rpartition(":")
     try:
         found = ipaddress.ip_address(host.strip("[]"))

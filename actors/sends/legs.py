@@ -36,7 +36,7 @@ class Leg(Protocol):
     name: str
 
     def takes(self, transaction: SignedTransaction) -> bool:
-        """Whether it is worth trying; a leg that does not take it is not attempted."""
+        """Return whether it is worth trying; a leg that does not take it is not attempted."""
         ...
 
     async def send(self, transaction: SignedTransaction) -> Submission: ...

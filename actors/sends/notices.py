@@ -54,7 +54,7 @@ class SignatureNotices:
 
     @property
     def complete(self) -> bool:
-        """Whether a notice will come for every race, so that polls may be rare."""
+        """Return whether a notice will come for every race, so that polls may be rare."""
         if not self._connected or not self._wanted <= self._subscriptions.keys():
             return False
         return all(self._subscriptions[signature].number is not None for signature in self._wanted)

@@ -37,12 +37,12 @@ class LegReport:
 
     @property
     def sent(self) -> bool:
-        """Whether the transaction may be on its way by this leg."""
+        """Return whether the transaction may be on its way by this leg."""
         return self.submitted_ms is not None and not self.refused
 
     @property
     def result(self) -> str:
-        """The end of this report in one word, for metrics."""
+        """Return the end of this report in one word, for metrics."""
         if self.refused:
             return "refused"
         if self.submitted_ms is None:
@@ -69,7 +69,7 @@ class RaceStore(Protocol):
         ...
 
     async def broadcast(self, before: Race, after: Race, look_at_ms: int) -> bool:
-        """A broadcast or a window begins. False: the stored race is not `before` any more, and nothing may leave."""
+        """Begin a broadcast or a window. False: the stored race is not `before` any more, and nothing may leave."""
         ...
 
     async def report(self, signature: bytes, reports: Sequence[LegReport]) -> None:
@@ -78,21 +78,21 @@ class RaceStore(Protocol):
         ...
 
     async def end(self, race: Race) -> bool:
-        """The race has ended. False: it had before, and that end stands."""
+        """Store the end of a race. False: it had ended before, and that end stands."""
         ...
 
     async def end_ticket(self, operation: bytes, charged: int) -> None:
-        """The hold of this ticket has ended, for good."""
+        """Store that the hold of this ticket has ended, for good."""
         ...
 
     async def race(self, signature: bytes) -> Race | None: ...
 
     async def find(self, signature: bytes, pubkey: bytes, operation: bytes | None = None) -> KeptRace | None:
-        """The race with this account's ticket of the operation, or with its newest one."""
+        """Find the race with this account's ticket of the operation, or with its newest one."""
         ...
 
     async def waiting(self, signature: bytes, after: bytes, limit: int) -> list[Ticket]:
-        """Tickets of a race that have not ended, by operation, from the first one above `after` on."""
+        """List the tickets of a race that have not ended, by operation, from the first one above `after` on."""
         ...
 
     async def hasten(self, now_ms: int) -> None:
@@ -100,7 +100,7 @@ class RaceStore(Protocol):
         ...
 
     async def due(self, now_ms: int, look_at_ms: int, limit: int) -> list[Race]:
-        """Races that are not settled and due, the longest waiting first. No other caller gets them until look_at_ms,
+        """Take due races that are not settled, the longest waiting first. No other caller gets them until look_at_ms,
         and open ones of long ago until a quarter of their age past LOOK_OFTEN_MS later."""
         ...
 
@@ -110,7 +110,7 @@ class RaceStore(Protocol):
 
 
 class PostgresRaceStore:
-    """In PostgreSQL. Every failure of the database raises RacesUnavailable."""
+    """The store in PostgreSQL. Every failure of the database raises RacesUnavailable."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

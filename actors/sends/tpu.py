@@ -85,11 +85,11 @@ class TpuQuicLeg:
 
     @property
     def warm(self) -> tuple[Address, ...]:
-        """Leaders with an open connection."""
+        """Return the leaders with an open connection."""
         return tuple(address for address, link in self._links.items() if link.open)
 
     async def send(self, transaction: SignedTransaction) -> Submission:
-        """To the present and the next leader. One that has the bytes is enough."""
+        """Send to the present and the next leader. One that has the bytes is enough."""
         slot, schedule = self._slot(), self._schedule
         if slot is None or schedule is None:
             return Submission(None, None, "the leader schedule is not known yet")
@@ -144,7 +144,7 @@ class TpuQuicLeg:
             self._schedule = Schedule(schedule.first_slot, schedule.leaders, ports)
 
     def _configuration(self, address: Address) -> QuicConfiguration:
-        """The leader's certificate proves nothing that could be checked: every validator makes its own."""
+        """Make the settings of a connection. The leader's certificate proves nothing: every validator makes its own."""
         configuration = QuicConfiguration(
             is_client=True,
             alpn_protocols=[ALPN],
@@ -179,7 +179,7 @@ class _Link:
 
     @property
     def has_room(self) -> bool:
-        """Whether it is open and takes bytes. A leader that allows no streams must not fill our memory."""
+        """Return whether it is open and takes bytes. A leader that allows no streams must not fill our memory."""
         return self._client is not None and len(self._client._quic._streams) < _STREAMS_MAX
 
     def keep(self) -> None:
@@ -202,7 +202,7 @@ class _Link:
             await asyncio.wait((self._task,), timeout=_HANDSHAKE_SECONDS)
 
     async def send(self, raw: bytes) -> bool:
-        """Whether the leader acknowledged the bytes. A stream that may not begin yet waits for the leader's credit, but
+        """Return whether the leader acknowledged the bytes. A stream that may not begin yet waits for its credit, but
         nobody waits for it longer than a leg may take."""
         client = self._client
         assert client is not None, "not open"
@@ -259,14 +259,14 @@ async def _connected(address: Address, configuration: QuicConfiguration) -> Asyn
 
 
 def _is_under_way(quic: QuicConnection, stream: int) -> bool:
-    """Whether bytes of this stream are not acknowledged yet. aioquic keeps no public record of it; an acknowledged ping
+    """Return whether bytes of this stream are unacknowledged. aioquic keeps no public record; an acknowledged ping
     does not suffice, since the stream itself may still wait for credit."""
     found = quic._streams.get(stream)
     return found is not None and not found.sender.is_finished
 
 
 def _certificate(key: Ed25519PrivateKey) -> x509.Certificate:
-    """Leaders read the key of it alone: it is the peer's identity."""
+    """Make the client's certificate. Leaders read its key alone: it is the peer's identity."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Solana node")])
     return (
         x509.CertificateBuilder()

@@ -8,7 +8,7 @@ from bench.product import Product
 from tests.npm import Npm
 
 LAMPORTS = 2_000_000
-_TRANSFER = Path(__file__).parent / "kit_transfer.mjs"
+_TRANSFER, _PREFLIGHT = (Path(__file__).parent / name for name in ("kit_transfer.mjs", "kit_preflight.mjs"))
 
 
 @pytest.mark.parametrize("key_in", ["header", "url"])
@@ -28,3 +28,17 @@ def test_transfer(product: Product, npm: Npm, key_in: str) -> None:
     assert found["balance"] == LAMPORTS
     # At least: blockhash 1, send 2, one status 1, balance 1.
     assert product.account()["total_consumed_credits"] - before >= 5
+
+
+def test_a_failed_preflight_is_decoded_as_the_nodes(product: Product, npm: Npm) -> None:
+    """The client's own error class, with the program's error as its cause and the logs in its context."""
+    settings = {
+        "RPC_URL": product.http_url,
+        "RPC_API_KEY": product.api_key,
+        "NODE_URL": str(product.ready["node_url"]),
+        "SECRET_KEY": str(product.ready["secret_key"]),
+    }
+    found = npm.run(_PREFLIGHT, settings)
+    assert found["gateway"] == found["node"]
+    assert found["gateway"]["known"] is True and found["gateway"]["cause"] is not None
+    assert any("insufficient lamports" in line for line in found["gateway"]["context"]["logs"])

@@ -21,6 +21,7 @@ from actors.sends.fault_switch import STEPS
 from bench.product import Product
 from tests.cluster.test_restart import node
 from tests.customers import Answer, Customer, request
+from tests.long_transactions import long_v1
 from tests.product import KILL_AT
 
 _PROVEN_SECONDS = 240  # 150 blocks and finality, on a busy machine.
@@ -128,6 +129,17 @@ def test_what_cannot_land_is_told_before_it_is_sent(product: Product, sender: Se
     corrupt = sender.customer.call("sendAndConfirm", base64.b64encode(bytes(raw)).decode())
     assert corrupt.body["error"]["code"] == -32602
     assert sender.debits() == [] and sender.customer.balance == 1_000
+
+
+def test_a_long_v1_transaction_is_raced(product: Product, sender: Sender) -> None:
+    """Of more than 1,232 bytes, over every leg that takes it."""
+    blockhash = Hash.from_string(node(product, "getLatestBlockhash")["value"]["blockhash"])
+    payment = VersionedTransaction.from_bytes(
+        long_v1(sender.keypair, [Pubkey.new_unique() for _ in range(30)], blockhash)
+    )
+    result = sender.race(payment).body["result"]
+    assert result["status"] == "confirmed" and set(result["legs_attempted"]) >= {"local_rpc"}, result
+    assert on_chain(product, payment) and len(bytes(payment)) > 1_232
 
 
 def test_an_error_on_the_chain_costs_base(sender: Sender) -> None:
