@@ -36,6 +36,7 @@ ONE_PROOF_MS = 3_600_000
 # So long after its window an open race is looked at often, then after each quarter of its further age. A durable nonce
 # may stay for a day.
 LOOK_OFTEN_MS = 300_000
+HOLD_MS = 60_000  # As long as a hold lasts: until then its credits are there to pay for a landing.
 LEGS_ROWS_MAX = 24  # The newest of the timeline: three broadcasts on a few legs, in a few windows.
 
 
@@ -92,7 +93,8 @@ class Race:
 class Ticket:
     """One call's share in a race: the hold that it ends, and whose it is. landing, base: prices pinned at the call.
 
-    first: it is the first of its race, and pays for the landing. charged: None until the hold has ended.
+    first: it pays for the landing: it is the first of its race, or of those whose hold had not expired when the next
+    call came. charged: None until the hold has ended.
     """
 
     operation: bytes

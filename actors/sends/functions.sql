@@ -1,8 +1,9 @@
 -- Functions of sends, applied at every start.
 
 -- Begin a race, or join the one of this signature, with a ticket. Asked again with the same operation, nothing changes.
--- Gives the race as it is stored now; nothing where the account has open_max tickets that have not ended.
-CREATE OR REPLACE FUNCTION sends_open(mine send_races, ticket send_tickets, open_max integer)
+-- Gives the race as it is stored now; nothing where the account has open_max tickets that have not ended. The ticket
+-- that pays for the landing is the first one; where its hold has expired, after hold_ms, the next one.
+CREATE OR REPLACE FUNCTION sends_open(mine send_races, ticket send_tickets, open_max integer, hold_ms bigint)
 RETURNS SETOF send_races LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM send_tickets t WHERE t.operation = ticket.operation) AND open_max <= (
@@ -14,6 +15,11 @@ BEGIN
     INSERT INTO send_races SELECT (mine).* ON CONFLICT (signature) DO NOTHING;
     -- The lock: two calls of one race must not both be its first, nor miss its end.
     PERFORM FROM send_races r WHERE r.signature = mine.signature FOR UPDATE;
+    IF NOT EXISTS (SELECT FROM send_tickets t WHERE t.operation = ticket.operation) THEN
+        UPDATE send_tickets t SET first = false
+        WHERE t.signature = mine.signature AND t.first AND t.opened_at_ms <= ticket.opened_at_ms - hold_ms
+          AND EXISTS (SELECT FROM send_races r WHERE r.signature = mine.signature AND r.state = 0);
+    END IF;
     INSERT INTO send_tickets
     SELECT ticket.operation, ticket.pubkey, ticket.epoch, ticket.method, ticket.landing, ticket.base, mine.signature,
            ticket.opened_at_ms,

@@ -6,4 +6,4 @@ REVOKE ALL ON send_races, send_tickets, send_reports FROM :"product";
 -- What has ended long ago is forgotten; tickets and reports go with their race.
 GRANT SELECT, INSERT, UPDATE, DELETE ON send_races TO :"product";
 GRANT SELECT, INSERT ON send_tickets, send_reports TO :"product";
-GRANT UPDATE (charged) ON send_tickets TO :"product";
+GRANT UPDATE (charged, first) ON send_tickets TO :"product";

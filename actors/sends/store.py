@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from actors.sends.core import LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends.core import HOLD_MS, LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
 from actors.storage.connections import away_as
 
 _RACE_COLUMNS = tuple(field.name for field in fields(Race))
@@ -62,7 +62,8 @@ class KeptRace:
 class RaceStore(Protocol):
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         """Store a new race with its first ticket, or add the ticket to the race of this signature. Gives that race as
-        it is stored. Asked again with the same operation, nothing changes.
+        it is stored. Asked again with the same operation, nothing changes. While the race is open, a ticket that comes
+        after the hold of its first one has expired becomes the first.
 
         None: nothing was stored, because so many tickets of this account have not ended. Calls that come at the same
         moment are not counted by each other, so an account may get a few more."""
@@ -117,14 +118,15 @@ class PostgresRaceStore:
 
     async def open(self, race: Race, ticket: Ticket, look_at_ms: int, open_max: int) -> Race | None:
         given = (*astuple(race), look_at_ms, False, *astuple(ticket))
-        marks = [f"${number}" for number in range(2, len(given) + 2)]
+        marks = [f"${number}" for number in range(3, len(given) + 3)]
         races = ", ".join(marks[: len(_RACE_COLUMNS) + 2])
         tickets = ", ".join(marks[len(_RACE_COLUMNS) + 2 :])
         with away_as(RacesUnavailable):
             row = await self._pool.fetchrow(
                 f"SELECT {_RACES} FROM sends_open("  # noqa: S608 - our own names.
-                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets, $1)",
+                f"ROW ({races})::send_races, ROW ({tickets})::send_tickets, $1, $2)",
                 open_max,
+                HOLD_MS,
                 *given,
             )
         return None if row is None else _race(row)

@@ -134,9 +134,7 @@ def test_what_cannot_land_is_told_before_it_is_sent(product: Product, sender: Se
 def test_a_long_v1_transaction_is_raced(product: Product, sender: Sender) -> None:
     """Of more than 1,232 bytes, over every leg that takes it."""
     blockhash = Hash.from_string(node(product, "getLatestBlockhash")["value"]["blockhash"])
-    payment = VersionedTransaction.from_bytes(
-        long_v1(sender.keypair, [Pubkey.new_unique() for _ in range(30)], blockhash)
-    )
+    payment = long_v1(sender.keypair, [Pubkey.new_unique() for _ in range(30)], blockhash, 1_000_000)
     result = sender.race(payment).body["result"]
     assert result["status"] == "confirmed" and set(result["legs_attempted"]) >= {"local_rpc"}, result
     assert on_chain(product, payment) and len(bytes(payment)) > 1_232

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.sends.core import LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
+from actors.sends.core import HOLD_MS, LEGS_ROWS_MAX, LOOK_OFTEN_MS, Race, RaceState, Ticket
 from actors.sends.store import KeptRace, LegReport
 
 
@@ -22,6 +22,10 @@ class MemoryRaceStore:
             self.races[race.signature] = race
             self._look_at[race.signature] = look_at_ms
         if ticket.operation not in self.tickets:
+            for each in self._tickets_of(race.signature):
+                is_late = ticket.opened_at_ms - each.opened_at_ms >= HOLD_MS
+                if each.first and is_late and self.races[race.signature].state.open:
+                    self.tickets[each.operation] = replace(each, first=False)
             first = not any(each.first for each in self._tickets_of(race.signature))
             self.tickets[ticket.operation] = replace(ticket, first=first, charged=None)
         return self.races[race.signature]

@@ -108,6 +108,22 @@ async def test_the_same_bytes_after_the_window_are_sent_again() -> None:
     audit(world)
 
 
+async def test_an_account_without_credits_takes_no_landing_over() -> None:
+    """A durable nonce may wait until the hold of the first caller has expired. Then the second caller pays."""
+    world = World()
+    world.drop_share, world.ledger.poor = 1.0, True
+    sent = world.make()
+    sent.last_valid = 10_000
+    await world.call(sent, account=1)
+    await world.pass_time(70, recover=False)
+    world.drop_share = 0.0
+    await world.call(sent, account=2)
+    await world.pass_time(5)
+    assert list(world.ledger.posted.values()) == [LANDING]
+    (payer,) = [ticket for ticket in world.store.tickets.values() if ticket.charged == LANDING]
+    assert payer.pubkey == bytes([2]) * 32
+
+
 async def test_a_send_without_a_node_is_refused_and_leaves_nothing() -> None:
     world = World()
     world.node_away = True

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from actors.sends.core import (
+    HOLD_MS,
     LEGS_ROWS_MAX,
     LOOK_OFTEN_MS,
     Race,
@@ -111,6 +112,20 @@ async def test_a_call_that_is_opened_again_changes_nothing(store: RaceStore) -> 
     await store.end_ticket(a_ticket().operation, 2)
     await store.open(a_race(started_slot=7), a_ticket(landing=70), 0, MANY)
     assert await kept(store) == KeptRace(a_race(), a_ticket(first=True, charged=2))
+
+
+async def test_a_call_after_the_hold_of_the_first_one_pays_for_the_landing(store: RaceStore) -> None:
+    """Else an account whose credits are gone by then would take over the landing of another one, which pays base."""
+    race = await opened(store, a_race(), a_ticket(1), 0)
+    for number, later_ms in ((2, HOLD_MS - 1), (3, HOLD_MS), (4, HOLD_MS + 1)):
+        await opened(store, race, a_ticket(number, opened_at_ms=NOW + later_ms), 0)
+    await opened(store, race, a_ticket(1, opened_at_ms=NOW + 5 * HOLD_MS), 0)  # The same call again.
+    firsts = [ticket.operation[0] for ticket in await store.waiting(race.signature, b"", MANY) if ticket.first]
+    assert firsts == [3]
+    await store.end(ended(race, RaceStep.CONFIRM, CONFIRMED, NOW + HOLD_MS + 2))
+    await store.open(race, a_ticket(5, opened_at_ms=NOW + 9 * HOLD_MS), 0, MANY)
+    firsts = [ticket.operation[0] for ticket in await store.waiting(race.signature, b"", MANY) if ticket.first]
+    assert firsts == [3]  # What has ended costs what it cost.
 
 
 async def test_a_broadcast_begins_once(store: RaceStore) -> None:
