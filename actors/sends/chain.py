@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from actors.sends.core import Proof, SendStatus
@@ -38,6 +39,7 @@ class SendChain:
     def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
         self.node = node
         self._singly = [SendChain(each) for each in singly] if singly else [self]
+        self._present: dict[bytes, asyncio.Task[Present | None]] = {}
 
     @property
     def nodes(self) -> int:
@@ -51,7 +53,16 @@ class SendChain:
 
     async def present(self, blockhash: bytes) -> Present | None:
         """Ask where the chain is, and whether it knows a blockhash; a node that lags may not. The answers may be of two
-        nodes: a blockhash that one of them knows may be newer than the block of the other, by a block for each slot."""
+        nodes: a blockhash that one of them knows may be newer than the block of the other, by a block for each slot.
+        Callers with the same blockhash share the questions that are under way: many are signed with the newest one.
+        """
+        asking = self._present.get(blockhash)
+        if asking is None:
+            asking = self._present[blockhash] = asyncio.create_task(self._ask_present(blockhash))
+            asking.add_done_callback(lambda _: self._present.pop(blockhash, None))
+        return await asyncio.shield(asking)
+
+    async def _ask_present(self, blockhash: bytes) -> Present | None:
         processed = {"commitment": "processed"}
         known = self._ask("isBlockhashValid", [base58_text(blockhash), processed])
         info, validity = await asyncio.gather(self._ask("getEpochInfo", [processed]), known)
@@ -126,7 +137,7 @@ def value_of(answer: NodeAnswer) -> Any:
         return None
     try:
         return orjson.loads(answer.value())
-    except orjson.JSONDecodeError:
+    except (orjson.JSONDecodeError, msgspec.DecodeError):  # Of a large answer only the ends were checked.
         return None
 
 

@@ -100,6 +100,7 @@ class SendRacerActor(hosting.StartingActor):
             reached=pass_by if fault_file is None else KillFile(fault_file).reached,
         )
         metrics.watch("send_races_under_way", lambda: self._racer.under_way)
+        metrics.watch("send_notices_complete", lambda: float(notices.complete))
         for leg in self._legs:  # Now that there is a racer, which tells them the slot.
             if isinstance(leg, TpuQuicLeg):
                 leg.start()

@@ -19,6 +19,7 @@ from solders.transaction import VersionedTransaction
 from actors.addresses import TIP_ACCOUNTS
 from actors.sends.fault_switch import STEPS
 from bench.product import Product
+from tests.cluster.test_metrics import Page
 from tests.cluster.test_restart import node
 from tests.customers import Answer, Customer, request
 from tests.long_transactions import long_v1
@@ -198,6 +199,18 @@ def test_sends_land_and_are_charged_by_their_outcome_under_losses(product: Produ
     assert {answer.body["result"]["status"] for answer in answers} == {"confirmed"}, answers
     assert all(on_chain(product, payment) for payment in payments)
     assert sorted(sender.debits()) == sorted(before + [50] * _LOSSY_SENDS)
+
+
+def test_legs_and_races_are_on_the_metrics_page(product: Product, sender: Sender) -> None:
+    """With labels from fixed lists; and the racer hears of landings over the chain's WebSocket."""
+    before = Page(product)
+    assert sender.race(sender.payment(tip=True)).body["result"]["status"] == "confirmed"
+    after = Page(product)
+    races = after.sums("send_races_total", "outcome") - before.sums("send_races_total", "outcome")
+    legs = after.sums("send_legs_total", "leg") - before.sums("send_legs_total", "leg")
+    assert races == {"confirmed": 1} and legs["local_rpc"] >= 1 and set(legs) <= {"local_rpc", "jito", "tpu_quic"}
+    now = after.sums("now", "of")
+    assert now["send_races_under_way"] == 0 and now["send_notices_complete"] == 1
 
 
 def test_the_page_of_landings_is_public(product: Product) -> None:

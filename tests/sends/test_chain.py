@@ -1,9 +1,13 @@
 """What races learn from nodes, over a chain that executes: presence, statuses, and the proof of an expiry."""
 
+import asyncio
 import base64
+import json
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
@@ -24,7 +28,9 @@ class Scripted:
     async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
         del params, timeout_ms
         self.asked.append(method)
-        return replies.made(orjson.dumps(self.results[method])) if method in self.results else replies.TIMED_OUT
+        if method not in self.results:
+            return replies.TIMED_OUT
+        return replies.made(json.dumps(self.results[method]).encode())  # orjson refuses large integers.
 
 
 async def test_where_the_chain_is_and_whether_it_knows_a_blockhash(here: Here) -> None:
@@ -34,6 +40,19 @@ async def test_where_the_chain_is_and_whether_it_knows_a_blockhash(here: Here) -
     assert found.slot == await chain.slot() and found.height <= found.slot
     unknown = await chain.present(bytes(Hash.new_unique()))
     assert unknown is not None and not unknown.knows
+
+
+async def test_calls_with_one_blockhash_share_the_questions_under_way() -> None:
+    """A burst of sends would otherwise ask the node twice each, before its first byte leaves."""
+    node = Scripted(
+        getEpochInfo={"absoluteSlot": 1_000, "blockHeight": 900},
+        isBlockhashValid={"context": {"slot": 1_000}, "value": True},
+    )
+    chain = SendChain(node)
+    found = await asyncio.gather(*(chain.present(b"h" * 32) for _ in range(9)), chain.present(b"i" * 32))
+    assert set(found) == {Present(1_000, 900, True)} and len(node.asked) == 4
+    await chain.present(b"h" * 32)
+    assert len(node.asked) == 6
 
 
 async def test_a_status_says_how_far_it_is(here: Here) -> None:
@@ -161,3 +180,33 @@ async def test_a_node_that_lags_does_not_shorten_the_life_of_a_blockhash() -> No
     assert await SendChain(node).present(b"h" * 32) == Present(1_000, 1_000, True)
     node.results["isBlockhashValid"] = {"context": {"slot": 990}, "value": True}
     assert await SendChain(node).present(b"h" * 32) == Present(1_000, 900, True)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ("value", "context", "slot", "err", "absoluteSlot", "blockHeight", "data", "confirmations")
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+_METHODS = ("getSlot", "getEpochInfo", "isBlockhashValid", "getSignatureStatuses", "getBlockHeight", "getAccountInfo")
+
+
+@given(st.dictionaries(st.sampled_from((*_METHODS, "getFirstAvailableBlock")), _JSON))
+async def test_whatever_a_node_answers_is_a_value(results: dict[str, object]) -> None:
+    """A node that lies, or a proxy in its place, must stop no race: no method raises, and numbers fit the store."""
+    chain = SendChain(Scripted(**results))
+    slot, present = await chain.slot(), await chain.present(b"h" * 32)
+    seen, proofs = await chain.search(b"s" * 64, "account")
+    statuses = await chain.statuses([b"s" * 64])
+    numbers = [slot or 0, *(proof.height for proof in proofs), *(proof.first_slot for proof in proofs)]
+    numbers += [] if present is None else [present.slot, present.height]
+    numbers += [one.slot for one in (seen, *(statuses or [])) if one is not None]
+    assert all(type(number) is int and 0 <= number < 1 << 63 for number in numbers)

@@ -1,6 +1,8 @@
 """Which leaders get a transaction: the present one and the next, each once, and those with a port alone."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.sends.leaders import Schedule, is_private_host, next_leaders, ports_of
 
@@ -75,3 +77,21 @@ def test_a_stranger_cannot_send_packets_into_a_private_network(host: str) -> Non
 )
 def test_a_node_at_a_private_address_is_told_from_its_url(host: str, private: bool) -> None:
     assert is_private_host(host) is private
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(("pubkey", "tpuQuic", "tpu")),
+            st.none()
+            | st.integers()
+            | st.text()
+            | st.lists(st.text())
+            | st.sampled_from(("[::]:1", ":", "1.2.3.4:-1")),
+        )
+    )
+)
+def test_whatever_nodes_announce_is_read(rows: list[dict[str, object]]) -> None:
+    """One row that cannot be read must not cost the leg all leaders."""
+    for host, port in ports_of([*rows, {"pubkey": "good", "tpuQuic": "8.8.8.8:8009"}]).values():
+        assert is_private_host(host) is False and 1_024 <= port < 65_536
