@@ -20,6 +20,7 @@ from actors.upstream.replies import AnswerKind, Node, NodeAnswer
 
 STATUSES_MAX = 256  # Of one getSignatureStatuses.
 _QUICK_MS, _WORK_MS = 1_500, 5_000
+_TRIES = 3
 _ERROR_TEXT_MAX = 500
 _NONCE_FROM, _NONCE_TO = 40, 72  # The stored nonce in the data of a nonce account: version, state, authority, nonce.
 
@@ -64,8 +65,8 @@ class SendChain:
 
     async def _ask_present(self, blockhash: bytes) -> Present | None:
         processed = {"commitment": "processed"}
-        known = self._ask("isBlockhashValid", [base58_text(blockhash), processed])
-        info, validity = await asyncio.gather(self._ask("getEpochInfo", [processed]), known)
+        known = self._insist("isBlockhashValid", [base58_text(blockhash), processed])
+        info, validity = await asyncio.gather(self._insist("getEpochInfo", [processed]), known)
         try:
             slot, height, asked_slot = info["absoluteSlot"], info["blockHeight"], validity["context"]["slot"]
             knows = validity["value"] is True
@@ -126,6 +127,13 @@ class SendChain:
 
     async def _call(self, method: str, params: list[Any], timeout_ms: int = _QUICK_MS) -> NodeAnswer:
         return await self.node.call(method, orjson.dumps(params), timeout_ms)
+
+    async def _insist(self, method: str, params: list[Any]) -> Any:
+        """Ask up to three times: a send that is refused because its node was busy for a moment may be late for good."""
+        for _ in range(_TRIES - 1):
+            if (found := await self._ask(method, params)) is not None:
+                return found
+        return await self._ask(method, params)
 
     async def _ask(self, method: str, params: list[Any]) -> Any:
         """Ask, and return the result as Python values; None when the call failed."""

@@ -55,6 +55,22 @@ async def test_calls_with_one_blockhash_share_the_questions_under_way() -> None:
     assert len(node.asked) == 6
 
 
+async def test_a_node_that_is_busy_for_a_moment_is_asked_again() -> None:
+    """Nothing has been sent yet, and a refusal would cost the sender a slot. A dead node is not asked for ever."""
+    node = Scripted(isBlockhashValid={"context": {"slot": 1_000}, "value": True})
+    right, answers = node.call, iter([False, False, True])
+
+    async def call(method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        if method == "getEpochInfo" and next(answers):
+            node.results["getEpochInfo"] = {"absoluteSlot": 1_000, "blockHeight": 900}
+        return await right(method, params, timeout_ms)
+
+    node.call = call  # type: ignore[method-assign]
+    assert await SendChain(node).present(b"h" * 32) == Present(1_000, 900, True)
+    dead = Scripted()
+    assert await SendChain(dead).present(b"h" * 32) is None and len(dead.asked) == 6
+
+
 async def test_a_status_says_how_far_it_is(here: Here) -> None:
     """Landed, then confirmed, then final; one that failed has the chain's own error."""
     chain, payer = SendChain(here), here.local.wallet()
