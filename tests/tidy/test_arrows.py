@@ -23,6 +23,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 OPEN = {
     # Tools without rules of their own: each module is used as it is.
     "local_servers": {
+        "certificates",
         "child_processes",
         "datadir",
         "embedded_postgres",
@@ -53,7 +54,8 @@ OPEN = {
 }
 WIRING = "launch"
 # devnode stands for a node of the network: it may know formats and the server, and nothing of the gateway's own.
-DEVNODE_IMPORTS = {"units", "clock", "hosting", "http_server", "local_servers.ports", "geyser_proto", "launch_programs"}
+DEVNODE_IMPORTS = {"units", "clock", "hosting", "http_server", "geyser_proto", "launch_programs"}
+DEVNODE_IMPORTS |= {"local_servers.ports", "local_servers.certificates"}
 
 
 def level_of(context: str) -> int:
