@@ -40,10 +40,22 @@ class ServeConfig(Branch):
         default_factory=lambda values: values.get("http_port", 8080) + 2,
         description="port of gRPC, by default http_port + 2; nothing listens there yet",
     )
+    tls: bool = Field(
+        False, description="also serve HTTPS, WSS and gRPC over TLS; the other ports are then on loopback"
+    )
+    tls_port: _Port = Field(8443, description="port of HTTPS, WSS and gRPC over TLS")
+    tls_certificate_file: Path | None = Field(
+        None, description="PEM file with certificate chain and private key; without one a local run makes its own"
+    )
     internal_port_first: int = Field(21_000, ge=1024, le=60_000, description="first of 1,000 ports behind the front")
     public_url: str | None = Field(None, description="origin that clients see, where a proxy stands in front")
     connections_max: int = Field(8_192, ge=256, le=1_000_000, description="client connections to one machine at once")
     request_seconds_max: int = Field(5, ge=1, le=60, description="time limit for a request's head and first 15 kB")
+
+    @property
+    def plain_host(self) -> str:
+        """Return the address of the ports without TLS: where TLS is served, nothing else leaves this machine."""
+        return "127.0.0.1" if self.tls else self.host
 
 
 class StorageConfig(Branch):

@@ -48,11 +48,16 @@ def make_cli(parts: Parts) -> typer.Typer:
             Path | None, typer.Option("--ready-file", help="Write URLs, keys and process ids here as JSON once ready.")
         ] = None,
         http_port: Annotated[int | None, typer.Option("--http-port", min=1, max=65535, help="Port of HTTP.")] = None,
+        tls: Annotated[
+            bool, typer.Option("--tls", help="Also serve HTTPS, WSS and gRPC over TLS, on port 8443.")
+        ] = False,
     ) -> None:
         """Start the whole product; Ctrl-C stops it."""
         if context.invoked_subcommand is not None:
             return
         overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
+        if tls:
+            overrides["LEDGER_SERVE__TLS"] = "true"
         supervisor_process.supervised(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
     _add_config(cli)

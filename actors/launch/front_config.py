@@ -33,13 +33,14 @@ PAGE_CODES = (
     504,
 )  # HAProxy's pages.
 CONNECTIONS_MIN = 256
+EDGE_HTTP_SOCKET, EDGE_GRPC_SOCKET = "edge-http.sock", "edge-grpc.sock"  # edge_config.py connects there.
 
-_IDLE_SECONDS = 75  # Between two requests of a connection, and while a client reads nothing of an answer.
+IDLE_SECONDS = 75  # Between two requests of a connection, and while a client reads nothing of an answer.
 # The longest call takes 5 s for its hold, 30 s at the node and 15 s to settle; a longer one means a replica that hangs.
 _ANSWER_SECONDS = 60
 _FILES_APART = 500  # Listeners, health checks, logs, and inherited files.
 _FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
-_BUSY_SHARE, _HOG_SHARE = 0.75, 0.125
+BUSY_SHARE, HOG_SHARE = 0.75, 0.125
 _LOOPBACK = "127.0.0.1"
 _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
@@ -57,6 +58,7 @@ class FrontSettings:
     token: str  # Proves to a replica that a request came through the front.
     host: str | None  # Address that clients connect to; None: the one in Serve's configuration.
     websocket_port: int | None  # A second port, with the rules of the HTTP port; None: there is none.
+    edge_folder: str | None  # Folder of the sockets on which the edge connects; None: there is no edge.
     connections_max: int
     request_seconds_max: int
 
@@ -138,7 +140,10 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
             "frontend grpc_frontend",
             r"bind (\S*):(\d+) proto h2",
             _ANY,
-            lambda match: [f"    bind {_bound(settings.host or match[1])}:{match[2]}{_both(settings.host)} proto h2"],
+            lambda match: [
+                f"    bind {bracketed(settings.host or match[1])}:{match[2]}{both_families(settings.host)} proto h2",
+                *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
+            ],
         ),
         # Serve's own answer for "not ready" is plain text.
         _Rule(
@@ -166,8 +171,8 @@ def _put(*lines: str) -> Callable[[re.Match[str]], Sequence[str]]:
 
 
 def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
-    yield f"    timeout client {_IDLE_SECONDS}s"
-    yield f"    timeout http-keep-alive {_IDLE_SECONDS}s"
+    yield f"    timeout client {IDLE_SECONDS}s"
+    yield f"    timeout http-keep-alive {IDLE_SECONDS}s"
     yield f"    timeout server {_ANSWER_SECONDS}s"
     # For all headers and the first 15 kB of the body together (option http-buffer-request).
     yield f"    timeout http-request {settings.request_seconds_max}s"
@@ -180,11 +185,19 @@ def _http_binds(settings: FrontSettings, host_of_serve: str, http_port: str) -> 
     ports = [http_port] if settings.websocket_port is None else [http_port, str(settings.websocket_port)]
     for port in ports:
         # "proto h1": otherwise HAProxy also accepts HTTP/2, and these limits do not apply to its streams.
-        yield f"    bind {_bound(settings.host or host_of_serve)}:{port}{_both(settings.host)} proto h1"
+        yield f"    bind {bracketed(settings.host or host_of_serve)}:{port}{both_families(settings.host)} proto h1"
+    yield from _edge_bind(settings, EDGE_HTTP_SOCKET, "h1")
+
+
+def _edge_bind(settings: FrontSettings, socket: str, protocol: str) -> Iterator[str]:
+    """Yield the socket for the edge. Only this user can open it, so the address that the edge tells is believed."""
+    if settings.edge_folder is not None:
+        path = PurePath(settings.edge_folder) / socket
+        yield f"    bind unix@{path} mode 600 accept-proxy proto {protocol}"
 
 
 def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
-    busy, hog = int(connections_max * _BUSY_SHARE), int(connections_max * _HOG_SHARE)
+    busy, hog = int(connections_max * BUSY_SHARE), int(connections_max * HOG_SHARE)
     # A replica gets a request only after its head and the first 15 kB of its body have arrived.
     yield "    option http-buffer-request"
     # When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more.
@@ -203,11 +216,11 @@ def _backend(pages: PurePath) -> Iterator[str]:
         yield f"    http-response return status {code} errorfile {page} if {{ status {statuses} }} !said_by_the_gateway"
 
 
-def _bound(host: str) -> str:
+def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _both(host: str | None) -> str:
+def both_families(host: str | None) -> str:
     """Make the unspecified IPv6 address stand for all IPv4 and IPv6 addresses, as in other servers."""
     return " v4v6" if host == "::" else ""
 

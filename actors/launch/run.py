@@ -22,7 +22,18 @@ from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError, shown_url
 from actors.config_loader import Loaded, load
-from actors.launch import cluster, demo, front, leftovers, operator, sponsor_setup, stores, supervisor_process, wallets
+from actors.launch import (
+    cluster,
+    demo,
+    edge,
+    front,
+    leftovers,
+    operator,
+    sponsor_setup,
+    stores,
+    supervisor_process,
+    wallets,
+)
 from actors.launch.deadlines import Stop
 from actors.launch.screen import Ready, Screen
 from actors.local_servers import ports
@@ -105,13 +116,15 @@ def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
 
 def _check_ports(config: Config) -> None:
     serve = config.serve
-    ports.require_free_port(serve.host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    ports.require_free_port(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    if serve.tls:
+        ports.require_free_port(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
     if serve.http_port == _PORT_MAX:
         raise ConfigError(f"serve.http_port: {_PORT_MAX}, wanted less: WebSockets use the next port")
     if serve.grpc_port == serve.http_port + 1:
         raise ConfigError(f"serve.grpc_port: {serve.grpc_port} is the port after HTTP, which WebSockets use")
     ports.require_free_port(
-        serve.host, serve.http_port + 1, "WebSockets", "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
+        serve.plain_host, serve.http_port + 1, "WebSockets", "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
     )
     first = serve.internal_port_first
     for port in (first, first + 1, first + 2, first + 3):
@@ -144,7 +157,9 @@ class _Run:
         self._application_runs = False
         self._secrets = wallets.load_or_make(data.folder("secrets"))
         self._embedded_chain = config.upstream.node_url is None
-        host = "127.0.0.1" if config.serve.host in ("0.0.0.0", "::") else config.serve.host  # noqa: S104
+        self._edge: edge.Edge | None = None
+        host = config.serve.plain_host
+        host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
         self._http_url = f"http://{host}:{config.serve.http_port}"
 
     def go(self) -> int:
@@ -184,11 +199,16 @@ class _Run:
         if config.telemetry.log_dir is None:
             telemetry = config.telemetry.model_copy(update={"log_dir": self._data.logs})
             config = config.model_copy(update={"telemetry": telemetry})
+        if config.serve.tls and config.serve.public_url is None:
+            serve = config.serve.model_copy(update={"public_url": edge.https_url(config.serve)})
+            config = config.model_copy(update={"serve": serve})
         with ThreadPoolExecutor(1) as pool:
             # Ray takes longest and must be started by the main thread; the stores start meanwhile.
             stores_started = pool.submit(self._start_stores, config)
             with self._screen.step("starting Ray"):
-                front_program = front.install(run_folder, config, config.serve.host, config.serve.http_port + 1)
+                front_program = front.install(run_folder, config, config.serve.plain_host, config.serve.http_port + 1)
+                if config.serve.tls:
+                    self._edge = edge.install(run_folder, config, self._data.folder("tls"))
                 environment = cluster.ray_environment(config.serve, run_folder)
                 try:
                     head = cluster.start_ray(environment | cluster.token_environment(self._secrets.ray_token))
@@ -213,6 +233,9 @@ class _Run:
             self._application_runs = True
             head.during(lambda: cluster.run_application(self._parts.application(config)))
             head.during(lambda: asyncio.run(_until_healthy(self._http_url, self._stop)))
+        if self._edge is not None:
+            with self._screen.step("starting TLS"):
+                self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
         if self._stop.is_set():
             return False
         instance = operator.Instance(head.address, config.accounts.shard_actors, self._http_url, os.getpid())
@@ -255,6 +278,7 @@ class _Run:
                 "http_url": self._http_url,
                 "ws_url": f"{self._http_url.replace('http', 'ws', 1)}/ws",
                 "grpc_target": f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}",
+                **_tls_addresses(self._edge),
                 "node_url": node_url,
                 "node_ws_url": config.upstream.node_ws_url,
                 "metrics_url": metrics_url(config),
@@ -267,7 +291,22 @@ class _Run:
             write_private(self._options.ready_file, json.dumps(content, indent=2))
         seconds = self._clock.monotonic() - self._began
         nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.settled_nodes)
-        self._screen.ready(Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds))
+        url, ca_file = (None, None) if self._edge is None else (self._edge.url, self._edge.ca_file)
+        self._screen.ready(
+            Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds, url, ca_file)
+        )
+
+
+def _tls_addresses(tls: edge.Edge | None) -> dict[str, str | None]:
+    """Return what the ready file says of TLS: nothing without it."""
+    if tls is None:
+        return {}
+    return {
+        "https_url": tls.url,
+        "wss_url": f"{tls.url.replace('https', 'wss', 1)}/ws",
+        "grpc_tls_target": tls.url.removeprefix("https://"),
+        "tls_ca_file": None if tls.ca_file is None else str(tls.ca_file),
+    }
 
 
 async def _until_healthy(http_url: str, stop: Stop) -> None:

@@ -33,6 +33,8 @@ class Ready:
     credits: int
     data_dir: Path
     seconds: float
+    https_url: str | None = None  # Of HTTPS, WSS and gRPC over TLS.
+    ca_file: Path | None = None  # What clients must trust; None: a given certificate.
 
 
 class Screen:
@@ -66,6 +68,7 @@ class Screen:
         for name, value in (
             ("JSON-RPC", ready.http_url),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
+            *_tls_rows(ready),
             ("Node behind it", ready.node_url),
             ("Demo wallet", ready.pubkey),
             ("Its API key", ready.api_key),
@@ -81,6 +84,16 @@ class Screen:
         self.console.print(
             "\nStop with Ctrl-C; the next start keeps accounts, ledger and chain (--fresh starts anew).\n"
         )
+
+
+def _tls_rows(ready: Ready) -> list[tuple[str, str]]:
+    """Return the address for TLS, and how to trust a certificate that this run made."""
+    if ready.https_url is None:
+        return []
+    rows = [("HTTPS, WSS, gRPC", ready.https_url)]
+    if ready.ca_file is not None:
+        rows.append(("Trust it with", f"curl --cacert {shlex.quote(str(ready.ca_file))} {ready.https_url}/health"))
+    return rows
 
 
 def print_rows(rows: dict[str, Any]) -> None:

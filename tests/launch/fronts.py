@@ -8,10 +8,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
+from ray.serve._private.common import RequestProtocol
 from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
-from ray.serve.config import HTTPOptions
+from ray.serve.config import HTTPOptions, gRPCOptions
 
 from actors.config import Config, ServeConfig, StorageConfig
 from actors.launch import front
@@ -23,7 +25,7 @@ _START_SECONDS = 60.0
 Behave = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
 
 
-def settled(**serve: int) -> Config:
+def settled(**serve: Any) -> Config:
     return Config(serve=ServeConfig(**serve), storage=StorageConfig(cluster_secret=SecretStr(SECRET)))
 
 
@@ -92,10 +94,14 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, by
     return int(head.split()[1]), found, body
 
 
-def rendered(folder: Path, port: int, replica_port: int, stats_port: int, metrics_port: int) -> Path:
-    """What Serve writes for one application with one replica, or with none (0)."""
+def rendered(
+    folder: Path, port: int, replica_port: int, stats_port: int, metrics_port: int, grpc_replica_port: int = 0
+) -> Path:
+    """What Serve writes for one application with one replica, or with none (0). grpc_replica_port 0: without gRPC."""
+    functions = ["grpc_health.v1.health_pb2_grpc.add_HealthServicer_to_server"] if grpc_replica_port else []
     settings = HAProxyConfig(
         http_options=HTTPOptions(host="127.0.0.1", port=port),
+        grpc_options=gRPCOptions(port=free_port(), grpc_servicer_functions=functions),
         socket_path=str(folder / "admin.sock"),
         server_state_base=str(folder),
         server_state_file=str(folder / "server-state"),
@@ -111,14 +117,20 @@ def rendered(folder: Path, port: int, replica_port: int, stats_port: int, metric
     servers = [ServerConfig("replica-1", "127.0.0.1", replica_port)] if replica_port else []
     fallback = ServerConfig("proxy", "127.0.0.1", 1)
     backend = BackendConfig("http-app", "/", app_name="app", servers=servers, fallback_server=fallback)
+    backends = {backend.name: backend}
+    if grpc_replica_port:
+        server = ServerConfig("grpc-1", "127.0.0.1", grpc_replica_port)
+        backends["grpc-app"] = BackendConfig(
+            "grpc-app", "/", app_name="app", servers=[server], protocol=RequestProtocol.GRPC
+        )
     path = folder / "haproxy.cfg"
-    HAProxyApi(settings, {backend.name: backend}, str(path))._generate_config_file_internal()
+    HAProxyApi(settings, backends, str(path))._generate_config_file_internal()
     return path
 
 
 @contextlib.asynccontextmanager
 async def running(
-    replica: Replica | None = None, websocket_port: int | None = None, **serve: int
+    replica: Replica | None = None, websocket_port: int | None = None, grpc_replica_port: int = 0, **serve: Any
 ) -> AsyncIterator[Front]:
     """HAProxy as Serve would start it. replica: None: there is none. serve: settings of that branch."""
     # Not below pytest's own folder: the path of a socket has room for a short one only.
@@ -131,14 +143,15 @@ async def running(
             server = await asyncio.start_server(replica.serve, "127.0.0.1")
             replica.port = server.sockets[0].getsockname()[1]
         ports = free_ports()
-        path = rendered(folder / "node", ports[0], replica.port if replica else 0, *ports[1:])
+        path = rendered(folder / "node", ports[0], replica.port if replica else 0, *ports[1:], grpc_replica_port)
         process = await asyncio.create_subprocess_exec(program, "-db", "-f", path, "-dR", stderr=subprocess.PIPE)
         try:
             found = Front(ports[0], folder, replica or Replica(), process)
             await _until_up(found, replica is not None)
             yield found
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await process.communicate()
             if server is not None:
                 server.close()

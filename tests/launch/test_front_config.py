@@ -13,13 +13,16 @@ from .fronts import rendered
 _FILES_MAX = 1 << 20
 
 
-def told(host: str | None = None, websocket_port: int | None = None, **settings: int) -> FrontSettings:
+def told(
+    host: str | None = None, websocket_port: int | None = None, edge_folder: str | None = None, **settings: int
+) -> FrontSettings:
     return FrontSettings(
         haproxy="/haproxy",
         pages="/run/pages",
         token="t" * 32,
         host=host,
         websocket_port=websocket_port,
+        edge_folder=edge_folder,
         connections_max=settings.get("connections_max", 8_192),
         request_seconds_max=settings.get("request_seconds_max", 5),
     )
@@ -77,6 +80,20 @@ def test_the_port_for_websockets_is_a_second_door_of_the_same_front(by_serve: st
     two = section(rewrite(by_serve, told("::", websocket_port=8081), _FILES_MAX), "frontend http_frontend")
     assert [line for line in two if line not in one] == ["bind [::]:8081 v4v6 proto h1"]
     assert [line for line in one if line not in two] == []
+
+
+def test_the_edge_connects_on_a_socket_of_this_user(tmp_path: Path) -> None:
+    """Hostile input 49: only there is an address believed that the other side tells; no port takes one."""
+    by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_replica_port=9001).read_text(encoding="utf-8")
+    text = rewrite(by_serve, told("0.0.0.0", edge_folder="/run/f"), _FILES_MAX)
+    takes_addresses = [line for line in binds(text) if "accept-proxy" in line]
+    assert takes_addresses == [
+        "bind unix@/run/f/edge-http.sock mode 600 accept-proxy proto h1",
+        "bind unix@/run/f/edge-grpc.sock mode 600 accept-proxy proto h2",
+    ]
+    assert takes_addresses[0] in section(text, "frontend http_frontend")
+    assert takes_addresses[1] in section(text, "frontend grpc_frontend")
+    assert "accept-proxy" not in rewrite(by_serve, told("0.0.0.0"), _FILES_MAX)
 
 
 def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
