@@ -28,14 +28,20 @@ class Slot:
     writable: bool = False
     signer: bool = False
 
+    @classmethod
+    def list_of(cls, text: str) -> "tuple[Slot, ...]":
+        """Parse a list of names with flags: `name`, `name:w` (writable), `name:ws` (writable signer)."""
+        found = []
+        for word in text.split():
+            name, _, flags = word.partition(":")
+            found.append(cls(name, "w" in flags, "s" in flags))
+        return tuple(found)
 
-def _slots(text: str) -> tuple[Slot, ...]:
-    """Parse a list of names with flags: `name`, `name:w` (writable), `name:ws` (writable signer)."""
-    found = []
-    for word in text.split():
-        name, _, flags = word.partition(":")
-        found.append(Slot(name, "w" in flags, "s" in flags))
-    return tuple(found)
+    def meta(self, keys: "Keys") -> AccountMeta:
+        return AccountMeta(keys[self.name], self.signer, self.writable)
+
+
+_slots = Slot.list_of
 
 
 _LEGACY_START = "global fee_recipient:w mint bonding_curve:w curve_base:w user_base:w user:ws system_program"

@@ -7,12 +7,13 @@ Pure. Not here: the meaning of an event for a subscriber.
 
 import base64
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import ZERO_KEY
 from actors.launch_programs.borsh import Fields, decode, encode
+from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
 
 SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's prefix of an event in an instruction.
 LOG_PREFIX = "Program data: "
@@ -205,7 +206,9 @@ class InitUserVolumeAccumulatorEvent:
 
 
 Event = (
-    CreateEvent
+    PoolBuyEvent
+    | PoolSellEvent
+    | CreateEvent
     | TradeEvent
     | CompleteEvent
     | CompletePumpAmmMigrationEvent
@@ -214,6 +217,8 @@ Event = (
     | InitUserVolumeAccumulatorEvent
 )
 _TYPES: tuple[type[Event], ...] = (
+    PoolBuyEvent,
+    PoolSellEvent,
     CreateEvent,
     TradeEvent,
     CompleteEvent,
@@ -225,9 +230,17 @@ _TYPES: tuple[type[Event], ...] = (
 _BY_DISCRIMINATOR: dict[bytes, type[Event]] = {event.DISCRIMINATOR: event for event in _TYPES}
 # The number of fields in the first version of an event; shorter data is not an event.
 _FIELDS_MIN = {CreateEvent: 6, TradeEvent: 8, CompleteEvent: 4, CompletePumpAmmMigrationEvent: 8, CreatePoolEvent: 19}
+_FIELDS_MIN |= {PoolBuyEvent: 20, PoolSellEvent: 20}
 
 
-def encode_event(event: Event) -> bytes:
+class EventRecord(Protocol):
+    """Any event that Anchor would encode."""
+
+    DISCRIMINATOR: ClassVar[bytes]
+    FIELDS: ClassVar[Fields]
+
+
+def encode_event(event: EventRecord) -> bytes:
     """Discriminator and fields, without the self-CPI prefix."""
     values: dict[str, Any] = {name: getattr(event, name) for name, _ in event.FIELDS}
     return event.DISCRIMINATOR + encode(event.FIELDS, values)
@@ -246,9 +259,9 @@ def decode_event(data: bytes) -> Event | None:
     return kind(**values)
 
 
-def self_cpi_data(event: Event) -> bytes:
+def self_cpi_data(event: EventRecord) -> bytes:
     return SELF_CPI_PREFIX + encode_event(event)
 
 
-def log_line(event: Event) -> str:
+def log_line(event: EventRecord) -> str:
     return LOG_PREFIX + base64.b64encode(encode_event(event)).decode()

@@ -62,6 +62,23 @@ def pool_lp_mint(pool: Pubkey) -> Pubkey:
     return _derived(PUMP_AMM, b"pool_lp_mint", bytes(pool))
 
 
+def pool_v2(mint: Pubkey) -> Pubkey:
+    """A trailing account of trades in pools; the account need not exist."""
+    return _derived(PUMP_AMM, b"pool-v2", bytes(mint))
+
+
+def amm_creator_vault(coin_creator: Pubkey) -> Pubkey:
+    return _derived(PUMP_AMM, b"creator_vault", bytes(coin_creator))
+
+
+def amm_global_volume_accumulator() -> Pubkey:
+    return _derived(PUMP_AMM, b"global_volume_accumulator")
+
+
+def amm_user_volume_accumulator(user: Pubkey) -> Pubkey:
+    return _derived(PUMP_AMM, b"user_volume_accumulator", bytes(user))
+
+
 def sharing_config(mint: Pubkey) -> Pubkey:
     return _derived(PUMP_FEES, b"sharing-config", bytes(mint))
 

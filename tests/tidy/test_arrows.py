@@ -50,6 +50,7 @@ OPEN = {
     "launch_programs": {
         *("accounts", "addresses", "borsh", "configs", "curve_account", "curve_math", "events"),
         *("fee_schedule", "instructions", "pdas", "pools"),
+        *("cpmm", "pool_events", "pool_trades"),
     },
 }
 WIRING = "launch"

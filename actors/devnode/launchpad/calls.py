@@ -57,6 +57,10 @@ def initialize_mint(program: Pubkey, mint: Pubkey, decimals: int, authority: Pub
     return Instruction(program, data, [_writable(mint)])
 
 
+def initialize_account(program: Pubkey, account: Pubkey, mint: Pubkey, owner: Pubkey) -> Instruction:
+    return Instruction(program, bytes((18,)) + bytes(owner), [_writable(account), _readonly(mint)])
+
+
 def initialize_metadata_pointer(program: Pubkey, mint: Pubkey) -> Instruction:
     """The mint has its own metadata, and no authority can change the pointer."""
     return Instruction(program, bytes((39, 0)) + bytes(32) + bytes(mint), [_writable(mint)])

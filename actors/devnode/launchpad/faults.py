@@ -5,6 +5,7 @@ line of each. Pure.
 A Fault is raised inside the imitation and caught where the instruction ends (imitation.py).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 _PROGRAM = {
@@ -64,6 +65,23 @@ _ANCHOR = {
     3012: ("AccountNotInitialized", "The program expected this account to be already initialized"),
 }
 NAMES = _PROGRAM | _ANCHOR
+# Of the platform's AMM, and of Raydium's constant-product program.
+POOL_NAMES = _ANCHOR | {
+    6001: ("ZeroBaseAmount", "ZeroBaseAmount"),
+    6002: ("ZeroQuoteAmount", "ZeroQuoteAmount"),
+    6004: ("ExceededSlippage", "ExceededSlippage"),
+    6013: ("InvalidProtocolFeeRecipient", "InvalidProtocolFeeRecipient"),
+    6016: ("BuyMoreBaseAmountThanPoolReserves", "BuyMoreBaseAmountThanPoolReserves"),
+    6040: (
+        "BuySlippageBelowMinBaseAmountOut",
+        "buy: slippage - would buy less tokens than expected min_base_amount_out",
+    ),
+}
+CPMM_NAMES = _ANCHOR | {
+    6000: ("NotApproved", "Not approved"),
+    6005: ("ExceededSlippage", "Exceeds desired slippage limit"),
+    6006: ("ZeroTradingTokens", "Given pool token amount results in zero trading tokens"),
+}
 
 
 class Fault(Exception):
@@ -75,9 +93,9 @@ class Fault(Exception):
         self.whole = whole  # The transaction's error, if it is not an instruction error (missing rent).
 
     @classmethod
-    def number(cls, code: int, account: str = "") -> "Fault":
+    def number(cls, code: int, account: str = "", table: Mapping[int, tuple[str, str]] = NAMES) -> "Fault":
         """The fault with a known number. account: the wrong account, by its name in the instruction."""
-        name, text = NAMES[code]
+        name, text = table[code]
         caused = f"caused by account: {account}" if account else "occurred"
         line = f"Program log: AnchorError {caused}. Error Code: {name}. Error Number: {code}. Error Message: {text}."
         return cls({"Custom": code}, (line,))

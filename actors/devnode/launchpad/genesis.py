@@ -14,6 +14,7 @@ from solders.pubkey import Pubkey
 
 from actors.devnode.encoding.addresses import RENT_EPOCH_EXEMPT, SYSTEM_PROGRAM, UPGRADEABLE_LOADER
 from actors.devnode.encoding.addresses import USDC_MINT as DEVNET_USDC_MINT
+from actors.devnode.launchpad.routing import ROUTER
 from actors.launch_programs import addresses
 from actors.launch_programs.configs import (
     FEE_CONFIG_BYTES,
@@ -27,6 +28,7 @@ from actors.launch_programs.configs import (
     encode_quote_control,
     global_volume_accumulator_bytes,
 )
+from actors.launch_programs.cpmm import AMM_CONFIG, AMM_CONFIG_BUMP, CPMM, CpmmConfig, encode_cpmm_config
 
 IMITATED = (
     addresses.PUMP,
@@ -34,9 +36,12 @@ IMITATED = (
     addresses.PUMP_AMM,
     addresses.MAYHEM,
     addresses.TOKEN_METADATA_PROGRAM,
+    CPMM,
+    ROUTER,
 )
 # Initial virtual reserves of a token quote, in base units: Global's value for its listed mint, and for devnet's USDC.
 INITIAL_VIRTUAL_USDC = 4_292_000_000
+CPMM_FEE_RATE = 2_500  # 0.25 %, the rate of mainnet's first configuration.
 _PROGRAM_TAG = (2).to_bytes(4, "little")  # The state "program" of the upgradeable loader.
 _WALLET_LAMPORTS = 1_000_000_000
 _RENT_PER_BYTE, _RENT_BASE_BYTES = 6_960, 128
@@ -111,6 +116,7 @@ def launch_accounts() -> list[tuple[Pubkey, Account]]:
         (addresses.AMM_FEE_CONFIG, _data(schedule, fees)),
         (addresses.QUOTE_CONTROL, _data(encode_quote_control(control), pump)),
         (addresses.GLOBAL_VOLUME_ACCUMULATOR, _data(global_volume_accumulator_bytes(), pump)),
+        (AMM_CONFIG, _data(encode_cpmm_config(CpmmConfig(AMM_CONFIG_BUMP, False, 0, CPMM_FEE_RATE)), CPMM)),
         *((wallet, Account(_WALLET_LAMPORTS, b"", SYSTEM_PROGRAM, False, RENT_EPOCH_EXEMPT)) for wallet in wallets),
     ]
 
@@ -124,9 +130,9 @@ def program_account(program: Pubkey) -> Account:
     return Account(_rent(len(data)), data, UPGRADEABLE_LOADER, True, RENT_EPOCH_EXEMPT)
 
 
-def is_imitated(chain: ReadsAccounts) -> bool:
-    """Whether the platform's program is the one of `launch_accounts`: executable, and without code."""
-    account = chain.account(addresses.PUMP)
+def is_imitated(chain: ReadsAccounts, program: Pubkey = addresses.PUMP) -> bool:
+    """Whether the program is the one of `launch_accounts`: executable, and without code."""
+    account = chain.account(program)
     if account is None or not account.executable or account.owner != UPGRADEABLE_LOADER:
         return False
     return chain.account(Pubkey.from_bytes(account.data[4:36])) is None

@@ -1,15 +1,15 @@
-"""Runs transactions that call the imitated launch program, from their fee to their outcome.
+"""Runs transactions that call imitated programs, from their fee to their outcome.
 
 Implements: a transaction with real and imitated instructions, executed in order, all or nothing. The VM charges the fee
 for the transaction without these instructions; real instructions run on the VM in pieces; this package applies the
 imitated ones; after a failure every account is restored and only the fee stays charged.
-The VM cannot run programs written in Python, and the program's binary may not be shipped here. A real program at its
-address ends the imitation.
-Changes the VM only. Not here: the imitated instructions (creating.py, trading.py, migrating.py).
+The VM cannot run programs written in Python, and the programs' binaries may not be shipped here. A real program at its
+address ends its imitation.
+Changes the VM only. Not here: the imitated programs and their instructions (programs.py).
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,51 +21,34 @@ from solders.transaction import VersionedTransaction
 
 from actors.devnode.chain.records import InnerInstructions, ReturnData
 from actors.devnode.encoding.addresses import COMPUTE_BUDGET_PROGRAM, PRECOMPILES
-from actors.devnode.encoding.transaction_errors import instruction_error_text
 from actors.devnode.encoding.wire import AnyMessage, Decoded
 from actors.devnode.execution.execution import LoadedKeys, load_keys
 from actors.devnode.execution.fees import compute_budget
 from actors.devnode.execution.vm import Outcome, Vm
-from actors.devnode.launchpad.creating import create, extend_account, init_user_volume_accumulator
-from actors.devnode.launchpad.faults import Fault
-from actors.devnode.launchpad.genesis import is_imitated
-from actors.devnode.launchpad.migrating import migrate
 from actors.devnode.launchpad.pieces import Whole, run_piece
+from actors.devnode.launchpad.programs import PERFORMED_BYTES, is_performed, lines_of, perform
 from actors.devnode.launchpad.stage import Ref, Stage
-from actors.devnode.launchpad.trading import trade
-from actors.launch_programs.addresses import PUMP
-from actors.launch_programs.instructions import TRADES, Kind, kind_of
 
-NOTICE = "devnode: the effects of this program are imitated"
-_PUMP_BYTES = bytes(PUMP)
 # Instructions that determine the fee: signature checks cost a fee each, and the compute budget sets limits and price.
 _CHARGED = PRECOMPILES | {COMPUTE_BUDGET_PROGRAM}
 _COMPUTE_BUDGET_UNITS = 150  # The compute units of one compute-budget instruction.
-_HANDLERS: dict[Kind, Callable[[Stage, Kind], None]] = {
-    Kind.CREATE: create,
-    Kind.CREATE_V2: create,
-    Kind.EXTEND_ACCOUNT: extend_account,
-    Kind.INIT_USER_VOLUME_ACCUMULATOR: init_user_volume_accumulator,
-    Kind.MIGRATE: migrate,
-    Kind.MIGRATE_V2: migrate,
-    **dict.fromkeys(TRADES, trade),
-}
 
 
 class LaunchImitation:
-    """Runs transactions that call the imitated program; the VM calls it first (`Vm.imitation`)."""
+    """Runs transactions that call an imitated program; the VM calls it first (`Vm.imitation`)."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
 
     def handles(self, transaction: VersionedTransaction) -> bool:
-        """Whether the transaction calls the program, and no real program is loaded at its address."""
-        if _PUMP_BYTES not in bytes(transaction):
+        """Whether the transaction calls an imitated program; a real program at its address ends the imitation."""
+        raw = bytes(transaction)
+        if not any(program in raw for program in PERFORMED_BYTES):
             return False
         message = transaction.message
         keys = message.account_keys
-        calls = (instruction.program_id_index for instruction in message.instructions)
-        return any(keys[index] == PUMP for index in calls) and is_imitated(self._vm)
+        called = {keys[instruction.program_id_index] for instruction in message.instructions}
+        return any(is_performed(self._vm, program) for program in called)
 
     def run(self, transaction: VersionedTransaction, verify_signatures: bool, keep: bool) -> Outcome:
         """Run a transaction. keep: keep its changes; otherwise undo all of them."""
@@ -98,6 +81,7 @@ class _Run:
         self._keys: LoadedKeys = load_keys(decoded, vm.account)
         self._writable = frozenset(self._keys.writable)
         self._instructions = decoded.instructions()
+        self._imitated = {program for program in self._keys.all if is_performed(vm, program)}
         self._whole = Whole(
             keys=self._keys.all,
             positions={pubkey: index for index, pubkey in reversed(list(enumerate(self._keys.all)))},
@@ -152,7 +136,8 @@ class _Run:
             if program in _CHARGED:
                 self._note(program)
                 continue
-            err, landed = self._imitate(first, group[0]) if program == PUMP else self._run_real(first, group)
+            imitated = program in self._imitated
+            err, landed = self._imitate(first, group[0]) if imitated else self._run_real(first, group)
             if err is not None:
                 return err, landed
         return None, True
@@ -161,7 +146,7 @@ class _Run:
         """Groups of instructions, each with the number of its first. Consecutive real instructions are one group."""
         group: list[CompiledInstruction] = []
         for index, instruction in enumerate(self._instructions):
-            if self._program(instruction) == PUMP or self._program(instruction) in _CHARGED:
+            if self._program(instruction) in self._imitated or self._program(instruction) in _CHARGED:
                 if group:
                     yield index - len(group), group
                     group = []
@@ -192,22 +177,10 @@ class _Run:
     def _imitate(self, index: int, instruction: CompiledInstruction) -> tuple[Any, bool]:
         done = self._progress
         refs = tuple(self._ref(position) for position in instruction.accounts)
-        stage = Stage(self._vm, self._whole, refs, bytes(instruction.data), done.units_left)
-        kind = kind_of(stage.data)
-        handler = None if kind is None else _HANDLERS.get(kind)
-        fault: Fault | None = None
-        try:
-            if kind is None or handler is None:
-                raise _unknown(kind)
-            stage.log(f"Instruction: {kind.title}")
-            stage.log(NOTICE)
-            handler(stage, kind)
-            stage.finish()
-        except Fault as found:
-            fault = found
-        except OverflowError:  # The real program checks its arithmetic too, and fails with this error.
-            fault = Fault.number(6024)
-        done.logs += self._wrapped(stage, fault)
+        program = self._program(instruction)
+        stage = Stage(self._vm, self._whole, refs, bytes(instruction.data), done.units_left, program)
+        fault = perform(stage)
+        done.logs += lines_of(stage, fault)
         done.spend(stage.units)
         if stage.calls:
             done.inner.append(InnerInstructions(index, tuple(stage.calls)))
@@ -215,15 +188,6 @@ class _Run:
         if fault is None:
             return None, True
         return (fault.whole or {"InstructionError": [index, fault.cause]}), True
-
-    def _wrapped(self, stage: Stage, fault: Fault | None) -> list[str]:
-        lines = [f"Program {PUMP} invoke [1]", *stage.logs]
-        if fault is not None:
-            lines += fault.lines
-        lines.append(f"Program {PUMP} consumed {stage.units} of {stage.units_max} compute units")
-        if fault is None or fault.whole is not None:
-            return [*lines, f"Program {PUMP} success"]
-        return [*lines, f"Program {PUMP} failed: {instruction_error_text(fault.cause)}"]
 
     # Accounts.
 
@@ -247,14 +211,6 @@ class _Run:
         for pubkey, account in accounts:
             if account is None or not account.executable:
                 self._vm.put(pubkey, account)
-
-
-def _unknown(kind: Kind | None) -> Fault:
-    if kind is None:
-        return Fault.number(101)
-    code = Fault.number(101)
-    line = f"Program log: devnode does not imitate {kind.title}; run it against the real program (--program)"
-    return Fault(code.cause, (line, *code.lines))
 
 
 def _decoded(transaction: VersionedTransaction, message: AnyMessage) -> Decoded:

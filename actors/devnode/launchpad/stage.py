@@ -23,7 +23,6 @@ from actors.launch_programs.addresses import EVENT_AUTHORITY, PUMP
 from actors.launch_programs.events import Event, log_line, self_cpi_data
 
 EVENT_UNITS = 2_125  # The compute units of the self-CPI with an event, from samples of the chain.
-_CALL_DEPTH = 1  # Calls of the program have depth 1, calls of a program that it calls have depth 2.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ class Stage:
     refs: tuple[Ref, ...]
     data: bytes
     units_max: int
+    program: Pubkey = PUMP
+    depth: int = 1  # Of the instruction in the transaction; above 1 inside a router.
     units: int = 0
     logs: list[str] = field(default_factory=list)
     calls: list[InnerInstruction] = field(default_factory=list)
@@ -75,11 +76,12 @@ class Stage:
     def log(self, text: str) -> None:
         self.logs.append(f"Program log: {text}")
 
-    def call(self, *instructions: Instruction, depth: int = _CALL_DEPTH) -> None:
+    def call(self, *instructions: Instruction, depth: int | None = None) -> None:
         """Run real instructions on the VM, in one piece. Signatures are not checked: the program signs for its own
-        addresses."""
+        addresses. depth: of the caller; None: this instruction's."""
         if not instructions:
             return
+        depth = depth or self.depth
         for instruction in instructions:
             self._check_privileges(instruction)
         piece = run_piece(self.vm, self.whole, instructions, self.units_max - self.units, depth)
@@ -108,14 +110,15 @@ class Stage:
         emits, with its event authority."""
         self._check_privileges(instruction)
         name = instruction.program_id
-        self.calls.append(self._inner(instruction, _CALL_DEPTH + 1))
-        self.logs.append(f"Program {name} invoke [{_CALL_DEPTH + 1}]")
+        depth = self.depth + 1
+        self.calls.append(self._inner(instruction, depth))
+        self.logs.append(f"Program {name} invoke [{depth}]")
         self.logs += [f"Program log: {line}" for line in lines]
         left = self.units_max - self.units
         if children:
-            self.call(*children, depth=_CALL_DEPTH + 1)
+            self.call(*children, depth=depth)
         if event is not None:
-            self.emit(event[0], name, event[1], _CALL_DEPTH + 1)
+            self.emit(event[0], name, event[1], depth)
         self.spend(units)
         self.logs.append(f"Program {name} consumed {left - (self.units_max - self.units)} of {left} compute units")
         if returned:
@@ -124,9 +127,10 @@ class Stage:
         self.logs.append(f"Program {name} success")
 
     def emit(
-        self, event: Event, program: Pubkey = PUMP, authority: Pubkey = EVENT_AUTHORITY, depth: int = _CALL_DEPTH
+        self, event: Event, program: Pubkey = PUMP, authority: Pubkey = EVENT_AUTHORITY, depth: int | None = None
     ) -> None:
         """Emit an event as Anchor does: a log line, and a call of the program to itself."""
+        depth = depth or self.depth
         call = Instruction(program, self_cpi_data(event), [AccountMeta(authority, False, False)])
         self._check_privileges(call)
         self.logs.append(log_line(event))
@@ -136,6 +140,20 @@ class Stage:
         self.spend(EVENT_UNITS)
         self.logs.append(f"Program {program} consumed {EVENT_UNITS} of {left} compute units")
         self.logs.append(f"Program {program} success")
+
+    def inner_stage(self, instruction: Instruction, refs: tuple[Ref, ...]) -> "Stage":
+        """Call another imitated program, and return the environment of its instruction. `take` ends the call."""
+        self._check_privileges(instruction)
+        self.calls.append(self._inner(instruction, self.depth + 1))
+        left = self.units_max - self.units
+        return Stage(self.vm, self.whole, refs, bytes(instruction.data), left, instruction.program_id, self.depth + 1)
+
+    def take(self, inner: "Stage", lines: Sequence[str]) -> None:
+        """End a call of `inner_stage`. lines: its log, as the runtime wraps it."""
+        self.calls += inner.calls
+        self.logs += lines
+        self.return_data = inner.return_data
+        self.spend(inner.units)
 
     def write(self, pubkey: Pubkey, data: bytes) -> None:
         """Set the data of an account that the program owns, and keep its lamports."""

@@ -20,7 +20,7 @@ from actors.devnode.execution.execution import Refused
 from actors.devnode.execution.simulation import preflight, simulate
 from actors.devnode.launchpad import calls
 from actors.devnode.launchpad.genesis import program_account
-from actors.devnode.launchpad.imitation import NOTICE
+from actors.devnode.launchpad.programs import NOTICE
 from actors.launch_programs import addresses, pdas
 from actors.launch_programs.events import CreateEvent, TradeEvent, decode_event, encode_event
 from actors.launch_programs.instructions import Kind
