@@ -1,4 +1,4 @@
-"""The admin door: POST /admin/fund and /admin/launch, and the control of faults.
+"""The admin door: POST /admin/fund, /admin/launch and /admin/market, and the control of faults.
 
 Implements, for callers on this machine:
 - GET /admin/faults: shows the plan in force; POST changes it by a JSON merge patch; DELETE resets it;
@@ -22,7 +22,7 @@ from actors.devnode.chain.crowd import CrowdError, with_changes
 from actors.devnode.chain.faucet import AIRDROP_LAMPORTS_MAX, USDC_BASE_UNITS_MAX, FaucetError
 from actors.devnode.faults.door import refuse_unknown_methods
 from actors.devnode.faults.plan import FaultPlan, PlanError, changed, read_once
-from actors.devnode.launchpad.endpoints import launch
+from actors.devnode.launchpad.endpoints import launch, market
 from actors.devnode.rpc.asgi import Reply, Route, Scope
 from actors.devnode.rpc.node import Node
 
@@ -151,6 +151,7 @@ def _refusal(status: int, text: str) -> Reply:
 _ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "/admin/fund"): _fund,
     ("POST", "/admin/launch"): launch,
+    ("POST", "/admin/market"): market,
     ("GET", "/admin/faults"): _show_faults,
     ("POST", "/admin/faults"): _change_faults,
     ("DELETE", "/admin/faults"): _clear_faults,

@@ -1,17 +1,24 @@
-"""POST /admin/launch: launches a sample coin.
+"""POST /admin/launch launches a sample coin; POST /admin/market performs actions of a labelled market.
 
-Implements: the request `{kind, quote, name, symbol, uri, trades}`, and the answer with addresses and signatures.
-Not here: launching (coins.py).
+Implements: the request `{kind, quote, name, symbol, uri, trades}`, and the answer with addresses and signatures; the
+request `{seed, actions}`, and the answer with each transaction and the events that it must be read as. A market goes on
+with the next call of the same seed.
+Not here: launching (coins.py), the market (market.py).
 """
 
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from actors.devnode.launchpad.coins import Launched, LaunchError, Wanted, launch_coin
+from actors.devnode.launchpad.market import Market, MarketError
 from actors.devnode.rpc.asgi import Reply
 from actors.devnode.rpc.node import Node
 
+ACTIONS_MAX = 200  # About half a second, in which the node does nothing else.
+MARKETS_MAX = 8  # In memory; the oldest is forgotten first.
+SEED_MAX = 2**63 - 1
 _FIELDS = {"kind": str, "quote": str, "name": str, "symbol": str, "uri": str, "trades": int}
 
 
@@ -31,6 +38,28 @@ def launch(node: Node, fields: dict[str, Any]) -> Reply:
     except LaunchError as error:
         return _refusal(500, str(error))
     return Reply(200, orjson.dumps(_shown(launched)))
+
+
+def market(node: Node, fields: dict[str, Any]) -> Reply:
+    seed, actions = fields.get("seed"), fields.get("actions", 20)
+    for name, value, least, most in (("seed", seed, 0, SEED_MAX), ("actions", actions, 1, ACTIONS_MAX)):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            return _refusal(400, f"{name}: wanted a whole number from {least} to {most}")
+    if unknown := fields.keys() - {"seed", "actions"}:
+        return _refusal(400, f"{min(unknown)}: unknown; wanted seed, actions")
+    assert isinstance(seed, int)
+    found = node.markets.get(seed)
+    try:
+        if found is None:
+            found = Market(node.chain, node.faucet, seed)
+            if len(node.markets) >= MARKETS_MAX:
+                del node.markets[next(iter(node.markets))]
+            node.markets[seed] = found
+        transactions = found.perform(actions)
+    except MarketError as error:
+        return _refusal(500, str(error))
+    shown = [asdict(transaction) for transaction in transactions]
+    return Reply(200, orjson.dumps({"ok": True, "seed": seed, "transactions": shown}))
 
 
 def _shown(launched: Launched) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from actors.devnode.chain.intake import Intake
 from actors.devnode.chain.leaders import LeaderSchedule
 from actors.devnode.faults.faults import Faults
 from actors.devnode.journal.archive import Archive
+from actors.devnode.launchpad.market import Market
 from actors.devnode.rpc import params as read
 from actors.devnode.rpc.errors import min_context_slot_not_reached, node_unhealthy
 
@@ -53,6 +54,7 @@ class Node:
         default_factory=dict
     )  # By leader; each TPU door adds its own when it listens.
     pubsub_address: str | None = None  # Set by the WebSocket door once it listens.
+    markets: dict[int, Market] = field(default_factory=dict)  # By seed.
     leaders: LeaderSchedule = field(init=False)
     faults: Faults = field(init=False)
     crowd: Crowd = field(init=False)
