@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.config import Config, ConfigError, load
+from actors.config import Config, ConfigError
+from actors.config_loader import load
 from actors.launch import stores, wallets
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
