@@ -35,6 +35,7 @@ from actors.lookups.fan_out import Asker
 from actors.pages import Page
 from actors.sends.api import SendsClient
 from actors.sends.endpoints import SendMethods
+from actors.sends.once import RedisSendMarks
 from actors.sends.relay import RelayMethods
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services
@@ -76,7 +77,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     await pages.look()
     nodes.start()
     deposits = await watch_deposits(config)
-    sends, methods = await assemble_sends(config, nodes, accounts)
+    sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
     pages.start()

@@ -19,6 +19,7 @@ from actors.sends.chain import SendChain
 from actors.sends.endpoints import SendMethods
 from actors.sends.hold_endings import Settles
 from actors.sends.host import place_racer
+from actors.sends.once import SendMarks
 from actors.upstream.api import Nodes
 from actors.upstream.replies import Node
 
@@ -40,11 +41,15 @@ async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
 
 
 async def assemble_sends(
-    config: Config, nodes: Nodes, accounts: AccountsClient, place: Callable[..., Any] = place_racer
+    config: Config,
+    nodes: Nodes,
+    accounts: AccountsClient,
+    marks: SendMarks | None,
+    place: Callable[..., Any] = place_racer,
 ) -> tuple[SendsClient, SendMethods]:
     """The racer as a replica holds it, placed where there is none, and the methods that need it."""
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
     client.start()
     chain = SendChain(nodes, nodes.singly)
-    return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock())
+    return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock(), marks)

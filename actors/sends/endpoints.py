@@ -27,7 +27,7 @@ from actors.sends.api import (
     unheard_body,
 )
 from actors.sends.chain import SendChain, value_of
-from actors.sends.once import SentOnce
+from actors.sends.once import SendMarks, SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
@@ -49,7 +49,7 @@ class Racer(Protocol):
 
 
 class SendMethods:
-    """base_credits: what a send costs that does not land."""
+    """base_credits: what a send costs that does not land. marks: of all replicas; None: there is one."""
 
     def __init__(
         self,
@@ -57,9 +57,10 @@ class SendMethods:
         chain: SendChain,
         base_credits: int,
         clock: Clock,
+        marks: SendMarks | None = None,
     ) -> None:
         self._racer, self._chain, self._base = racer, chain, base_credits
-        self._clock, self._once = clock, SentOnce()
+        self._clock, self._once = clock, SentOnce(marks)
 
     def handlers(self) -> dict[str, replies.MethodHandler]:
         return {"sendTransaction": self._send, "sendSmartTransaction": self._smart_send}
@@ -78,15 +79,18 @@ class SendMethods:
                 return refused
         base = min(self._base, hold.ceiling)
         wanted = WantedRace(raw, hold.operation, hold.pubkey, hold.epoch, hold.method, hold.ceiling, base)
+        signature = signed_transaction(raw).signature
+        self._once.race_begins(signature)
         try:
             found = await self._racer.race(wanted)
         except RacerUnreachable as error:
             # It may have the call, and then it ends the hold; if it has not, the hold expires.
             logger.warning("the racer did not answer: %s", error)
-            body = unheard_body(base58_text(signed_transaction(raw).signature), hold.ceiling)
+            body = unheard_body(base58_text(signature), hold.ceiling)
             return replies.made_deferred(orjson.dumps(body))
         if isinstance(found, RaceRefused):
             logger.warning("a send was refused: %s", found.reason)
+            self._once.race_refused(signature)
             if found.crowded:
                 return replies.refused(Refusal(Err.CONCURRENCY_LIMITED, found.reason))
             return replies.UNREACHABLE

@@ -1,25 +1,89 @@
-"""The same signed bytes sent twice are one send: within a window the node gets them once.
+"""The same signed bytes sent twice are one send: within a window the node gets them once, whichever replica is asked.
 
-Implements: decisions, "same bytes sent again". Of one replica, in memory; each call is paid for, as its answer is the
-signature. A send that the node refused, or did not answer, is no send: the next call tries again.
+Implements: decisions, "same bytes sent again". Each call is paid for, as its answer is the signature. A send that the
+node refused, or did not answer, is no send: the next call tries again.
+
+In a replica, callers share one task. Between replicas a mark in Redis says that a signature is on its way, or was sent;
+it costs each send one round trip to Redis before the node is asked. A race marks its signature too, and waits for
+nothing. While Redis does not answer within a moment, each replica knows of its own sends alone: a chain takes the same
+bytes twice without harm.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+import orjson
+import redis.asyncio
+import redis.exceptions
 
 from actors.sends.core import WINDOW_SLOTS
+from actors.units import base58_text
+from actors.upstream import replies
 from actors.upstream.replies import AnswerKind, NodeAnswer
 
+logger = logging.getLogger(__name__)
+
 WINDOW_SECONDS = WINDOW_SLOTS * 0.4
-_KEPT_MAX = 20_000  # The oldest are forgotten; a chain takes the same bytes twice without harm.
+_KEPT_MAX = 20_000  # The oldest are forgotten.
+_REDIS_SECONDS = 0.1
+_LOOK_AGAIN_SECONDS = 0.05
+_LOOKS_MAX = 40  # Two seconds. The replica that sends may be dead, so its mark is ignored then.
+_SENDING, _SENT = b"sending", b"sent"
+
+
+class SendMarks(Protocol):
+    """Signatures of the last WINDOW_SECONDS, for all replicas. Raises nothing: a mark that cannot be read is absent."""
+
+    async def claim(self, signature: bytes) -> bytes | None:
+        """Mark a signature as on its way. None: it was not marked, and the caller sends it; else its mark."""
+        ...
+
+    async def sent(self, signature: bytes) -> None:
+        """It was sent, or is by a race: whoever is asked next answers with the signature."""
+        ...
+
+    async def failed(self, signature: bytes) -> None:
+        """It was not sent."""
+        ...
+
+
+class RedisSendMarks:
+    def __init__(self, client: "redis.asyncio.Redis") -> None:
+        self._client = client
+
+    async def claim(self, signature: bytes) -> bytes | None:
+        name = _name(signature)
+        if await self._ask(self._client.set(name, _SENDING, nx=True, px=_window_ms())):
+            return None
+        found: bytes | None = await self._ask(self._client.get(name))
+        return found
+
+    async def sent(self, signature: bytes) -> None:
+        await self._ask(self._client.set(_name(signature), _SENT, px=_window_ms()))
+
+    async def failed(self, signature: bytes) -> None:
+        await self._ask(self._client.delete(_name(signature)))
+
+    async def _ask(self, command: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(_REDIS_SECONDS):
+                return await command
+        except (redis.exceptions.RedisError, OSError, TimeoutError) as error:
+            logger.info("the marks of sends cannot be read: %s", type(error).__name__)
+            return None
 
 
 class SentOnce:
-    """Belongs to one event loop."""
+    """Belongs to one event loop. marks: None where there is one replica."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, marks: SendMarks | None = None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._marks, self._sleep = marks, sleep
         self._sends: dict[bytes, tuple[float, asyncio.Task[NodeAnswer]]] = {}  # Oldest first.
+        self._marking: set[asyncio.Task[None]] = set()
 
     async def send(
         self, signature: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]], now: float
@@ -28,12 +92,41 @@ class SentOnce:
         self._forget(now)
         found = self._sends.get(signature)
         if found is None:
-            task = asyncio.create_task(send())
+            task = asyncio.create_task(send() if self._marks is None else self._send_marked(signature, send))
             self._sends[signature] = (now, task)
             task.add_done_callback(lambda done: self._ended(signature, done))
         else:
             task = found[1]
         return await asyncio.shield(task)
+
+    def race_begins(self, signature: bytes) -> None:
+        """A race broadcasts this transaction: sends of the same bytes need not."""
+        if self._marks is not None:
+            self._mark(self._marks.sent(signature))
+
+    def race_refused(self, signature: bytes) -> None:
+        if self._marks is not None:
+            self._mark(self._marks.failed(signature))
+
+    async def _send_marked(self, signature: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]]) -> NodeAnswer:
+        assert self._marks is not None
+        for _ in range(_LOOKS_MAX):
+            mark = await self._marks.claim(signature)
+            if mark == _SENT:
+                return replies.made(orjson.dumps(base58_text(signature)))
+            if mark is None:
+                break
+            await self._sleep(_LOOK_AGAIN_SECONDS)
+        answer = await send()
+        was_sent = answer.kind is AnswerKind.RESULT
+        self._mark(self._marks.sent(signature) if was_sent else self._marks.failed(signature))
+        return answer
+
+    def _mark(self, change: Coroutine[Any, Any, None]) -> None:
+        """In the background: no answer waits for it."""
+        task = asyncio.create_task(change)
+        self._marking.add(task)
+        task.add_done_callback(self._marking.discard)
 
     def _ended(self, signature: bytes, task: "asyncio.Task[NodeAnswer]") -> None:
         if task.cancelled() or task.exception() is not None or task.result().kind is not AnswerKind.RESULT:
@@ -47,3 +140,11 @@ class SentOnce:
             if len(self._sends) < _KEPT_MAX and (now - at < WINDOW_SECONDS or not task.done()):
                 return
             del self._sends[signature]
+
+
+def _name(signature: bytes) -> bytes:
+    return b"sends:once:" + signature
+
+
+def _window_ms() -> int:
+    return round(WINDOW_SECONDS * 1000)

@@ -1,10 +1,16 @@
-"""The same bytes twice are one send, and what was no send may be tried again."""
+"""The same bytes twice are one send, at one replica or two, and what was no send may be tried again."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
-from actors.sends.once import WINDOW_SECONDS, SentOnce
+import pytest
+import redis.asyncio
+
+from actors.sends.once import WINDOW_SECONDS, RedisSendMarks, SendMarks, SentOnce
+from actors.units import base58_text
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from tests.sends.world import turns
 
 RESULT = replies.made(b'"signature"')
 ERROR = replies.made_error(-32002, "Transaction simulation failed", b"{}")
@@ -60,3 +66,112 @@ async def test_memory_is_bounded_by_the_window() -> None:
         await once.send(bytes([number]), node.call, 10.0)
     await once.send(b"late", node.call, 10.0 + WINDOW_SECONDS)
     assert len(once._sends) == 1
+
+
+class MemoryMarks:
+    def __init__(self) -> None:
+        self.marks: dict[bytes, bytes] = {}
+
+    async def claim(self, signature: bytes) -> bytes | None:
+        found = self.marks.get(signature)
+        if found is None:
+            self.marks[signature] = b"sending"
+        return found
+
+    async def sent(self, signature: bytes) -> None:
+        self.marks[signature] = b"sent"
+
+    async def failed(self, signature: bytes) -> None:
+        self.marks.pop(signature, None)
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def marks(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[SendMarks]:
+    if request.param == "memory":
+        yield MemoryMarks()
+        return
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        await client.flushall()
+        yield RedisSendMarks(client)
+
+
+async def test_a_mark_is_claimed_once_until_its_send_fails(marks: SendMarks) -> None:
+    """Both kinds of marks, by the same rules."""
+    claims = await asyncio.gather(*(marks.claim(b"s") for _ in range(9)))
+    assert sorted(map(str, claims)) == sorted(["None"] + ["b'sending'"] * 8)
+    await marks.sent(b"s")
+    assert await marks.claim(b"s") == b"sent"
+    await marks.failed(b"s")
+    assert await marks.claim(b"s") is None
+    assert await marks.claim(b"other") is None
+
+
+async def test_a_mark_lasts_for_a_window(redis_url: str) -> None:
+    """Each step sets its end anew, and nothing stays for ever."""
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        await client.flushall()
+        marks = RedisSendMarks(client)
+        for step in (marks.claim, marks.sent):
+            await step(b"s")
+            (name,) = await client.keys("*")
+            assert 0 < await client.pttl(name) <= WINDOW_SECONDS * 1000
+
+
+async def test_two_replicas_send_once() -> None:
+    """Decisions, "same bytes sent again": the second caller waits for the first one's end, and gets the signature."""
+    marks, node, looks = MemoryMarks(), Node(), asyncio.Event()
+    node.gate.clear()
+
+    async def sleep(seconds: float) -> None:
+        looks.set()
+        await asyncio.sleep(0)
+
+    replicas = [SentOnce(marks, sleep) for _ in range(2)]
+    first = asyncio.create_task(replicas[0].send(b"s", node.call, 10.0))
+    await turns()
+    second = asyncio.create_task(replicas[1].send(b"s", node.call, 10.0))
+    await looks.wait()
+    node.gate.set()
+    assert await first == RESULT
+    assert (await second).value() == b'"%b"' % base58_text(b"s").encode()
+    assert node.calls == 1
+
+
+async def test_what_one_replica_could_not_send_another_may() -> None:
+    marks, node = MemoryMarks(), Node()
+    for node.answer in (ERROR, replies.TIMED_OUT, RESULT):
+        assert await SentOnce(marks).send(b"s", node.call, 10.0) == node.answer
+        await turns()
+    assert node.calls == 3 and marks.marks == {b"s": b"sent"}
+
+
+async def test_a_replica_that_died_while_it_sent_holds_up_nobody_for_long() -> None:
+    """Its mark is ignored after two seconds: a chain takes the same bytes twice without harm."""
+    marks, node, slept = MemoryMarks(), Node(), list[float]()
+    marks.marks[b"s"] = b"sending"
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    assert await SentOnce(marks, sleep).send(b"s", node.call, 10.0) == RESULT
+    assert node.calls == 1 and sum(slept) == pytest.approx(2)
+
+
+async def test_a_race_sends_for_all_and_a_refused_one_for_nobody() -> None:
+    marks, node = MemoryMarks(), Node()
+    racing, sending = SentOnce(marks), SentOnce(marks)
+    racing.race_begins(b"s")
+    await turns()
+    assert (await sending.send(b"s", node.call, 10.0)).value() == b'"%b"' % base58_text(b"s").encode()
+    racing.race_refused(b"t")
+    await turns()
+    assert await sending.send(b"t", node.call, 10.0) == RESULT and node.calls == 1
+
+
+async def test_without_redis_each_replica_knows_of_its_own_sends(unused_tcp_port: int) -> None:
+    """Nothing waits for it, and nothing fails."""
+    async with redis.asyncio.Redis.from_url(f"redis://127.0.0.1:{unused_tcp_port}") as client:
+        node, replicas = Node(), [SentOnce(RedisSendMarks(client)) for _ in range(2)]
+        for replica in (*replicas, *replicas):
+            assert await replica.send(b"s", node.call, 10.0) == RESULT
+        assert node.calls == 2
