@@ -12,7 +12,7 @@ bytes twice without harm.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 import redis.asyncio
@@ -54,11 +54,14 @@ class RedisSendMarks:
         self._client = client
 
     async def claim(self, signature: bytes) -> bytes | None:
-        name = _name(signature)
-        if await self._ask(self._client.set(name, _SENDING, nx=True, px=_window_ms())):
-            return None
-        found: bytes | None = await self._ask(self._client.get(name))
-        return found
+        async def claim() -> bytes | None:
+            name = _name(signature)
+            if await self._client.set(name, _SENDING, nx=True, px=_window_ms()):
+                return None
+            return cast("bytes | None", await self._client.get(name))  # The client does not decode.
+
+        marked: bytes | None = await self._ask(claim())
+        return marked
 
     async def sent(self, signature: bytes) -> None:
         await self._ask(self._client.set(_name(signature), _SENT, px=_window_ms()))
