@@ -107,6 +107,9 @@ class GatewayConfig(Branch):
     mcp_origins: tuple[str, ...] = Field((), description="origins of web pages that may use /mcp, beside our own")
     mcp_refusals_as_200: bool = Field(False, description="/mcp refuses with HTTP 200, for clients that need it")
     settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="time limit for the settle of a call")
+    socket_messages_per_second_max: int = Field(
+        200, ge=10, le=100_000, description="messages of one WebSocket in a second; more close it with 4003"
+    )
 
     def replicas_on(self, cores: int) -> int:
         """Return the number of replicas on a machine with this many cores.
@@ -255,6 +258,22 @@ class SendsConfig(Branch):
     fault_file: Path | None = Field(None, description="for tests: names the step at which the racer kills itself")
 
 
+class StreamsConfig(Branch):
+    subscriptions_max: int = Field(100, ge=1, le=100_000, description="subscriptions of one WebSocket")
+    sockets_max: int = Field(20_000, ge=1, description="open WebSockets of a replica; further ones get 503")
+    sockets_per_account_max: int = Field(5_000, ge=1, description="the same for one account")
+    waiting_bytes_max: int = Field(
+        1 << 20, ge=1 << 16, description="notifications that wait for a client; more close its WebSocket with 1013"
+    )
+    hub_waiting_bytes_max: int = Field(
+        64 << 20, ge=1 << 20, description="notifications that wait for a replica; more are dropped and told as a gap"
+    )
+    topics_max: int = Field(200_000, ge=100, description="different subscriptions at the nodes at the same time")
+    silent_seconds_max: float = Field(
+        10.0, gt=0, le=300, description="a node's WebSocket without a new slot for so long is given up"
+    )
+
+
 class PricingConfig(Branch):
     landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
     base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
@@ -283,6 +302,7 @@ class Config(Branch):
     lookups: LookupsConfig = LookupsConfig()
     payments: PaymentsConfig = PaymentsConfig()
     sends: SendsConfig = SendsConfig()
+    streams: StreamsConfig = StreamsConfig()
     pricing: PricingConfig = PricingConfig()
     devnode: DevnodeConfig = DevnodeConfig()
     telemetry: TelemetryConfig = TelemetryConfig()

@@ -86,6 +86,14 @@ class Identity(msgspec.Struct, frozen=True):
     balance: int | None
 
 
+class AccountStanding(msgspec.Struct, frozen=True):
+    """Whether an account may go on with what it has open. balance: with everything that is held."""
+
+    pubkey: bytes
+    balance: int
+    is_active: bool
+
+
 class Adjustment(msgspec.Struct, frozen=True):
     """amount: credits that were really moved; a removal may move fewer than were asked for."""
 
@@ -165,6 +173,16 @@ class ReadLedger(ByProof[tuple[LedgerLine, ...]], frozen=True):
 
 class Identify(ByProof[Identity], frozen=True):
     """Name the account of a credential, for requests that are not calls."""
+
+
+class ReadStanding(ByProof[AccountStanding], frozen=True):
+    """Ask whether a credential is good, and how its account stands. Refused with AUTH_FAILED or PAYMENT_REQUIRED.
+
+    uses: as a request does: a wallet's nonce is taken, a session's life slides. Else nothing changes, so an open socket
+    that is checked every second prolongs no session; the proof is then no wallet's.
+    """
+
+    uses: bool = False
 
 
 class IssueKey(ByProof[str], frozen=True):

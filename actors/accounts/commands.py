@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.accounts import api
-from actors.accounts.account import Account, MarkKind, ProfileSet
+from actors.accounts.account import ACTIVE, Account, MarkKind, ProfileSet
 from actors.accounts.activations import Activations
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import (
@@ -31,7 +31,7 @@ from actors.accounts.ledger import Entry, EntryType, describe
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.calls import OPERATION_BYTES, Proof, SessionProof, WalletProof
+from actors.calls import OPERATION_BYTES, Proof, ProvenProof, SessionProof, WalletProof
 from actors.errors import Err
 from actors.events import ApiKeyRotated, EventSink
 from actors.identity import keys
@@ -87,6 +87,8 @@ class Commands:
                 return await self._read_ledger(command)
             case api.Identify(proof):
                 return await self._identify(proof)
+            case api.ReadStanding():
+                return await self._read_standing(command)
             case api.IssueKey(proof, ref_code):
                 return await self._issue_key(proof, ref_code)
             case api.OpenSession():
@@ -135,6 +137,19 @@ class Commands:
             refusal = await self._refused_nonce(None, proof)
             return refusal or api.OwnerReply(api.Identity(proof.pubkey, None))
         return account
+
+    async def _read_standing(self, command: api.ReadStanding) -> Reply:
+        proof = command.proof
+        if isinstance(proof, SessionProof) and not command.uses:
+            pubkey = await self._credentials.sessions.owner_of(proof.token_hash)
+            if pubkey is None:
+                return api.refused(Err.AUTH_FAILED)
+            proof = ProvenProof(pubkey)
+        account = await self._reader(proof)
+        if isinstance(account, Account):
+            is_active = account.profile.status == ACTIVE
+            return self._reply(account, api.AccountStanding(account.pubkey, account.purse.balance, is_active))
+        return api.refused(Err.PAYMENT_REQUIRED) if account.refusal == Err.ACCOUNT_NOT_FOUND.name else account
 
     async def _issue_key(self, proof: Proof, ref_code: str | None) -> Reply:
         if not isinstance(proof, WalletProof):

@@ -56,14 +56,25 @@ class Sessions:
         pubkey = self.use(token_hash)
         if pubkey is not None or self._unknown.get(token_hash):
             return pubkey
+        return self.use(token_hash) if await self._load(token_hash) else None
+
+    async def owner_of(self, token_hash: bytes) -> bytes | None:
+        """Public key of a live session, without sliding its life. Raises IdentityStoreUnavailable."""
+        if token_hash not in self._live and (self._unknown.get(token_hash) or not await self._load(token_hash)):
+            return None
+        session = self._live[token_hash]
+        return session.pubkey if session.expires_at > self._clock.now() else None
+
+    async def _load(self, token_hash: bytes) -> bool:
+        """Whether the store has this session, alive; it is then in memory."""
         found = await self._store.load_session(token_hash)
         now = self._clock.now()
         if found is None or found[1] <= now or self._ended.get(token_hash) or token_hash in self._drops:
             if len(self._unknown) < _UNKNOWN_MAX:
                 self._unknown.put(token_hash, True, int(self._clock.monotonic()))
-            return None
+            return False
         self._keep(token_hash, _Session(found[0], found[1], found[1] - self._session_seconds))
-        return self.use(token_hash)
+        return True
 
     async def open(self, token_hash: bytes, pubkey: bytes) -> None:
         now = self._clock.now()

@@ -13,13 +13,24 @@ from functools import partial
 from typing import TypeAlias
 
 from actors.errors import Err, Refusal
-from actors.gateway import door_bulk, door_mcp, door_relay, door_rpc, headers, payment_terms, replies, routes
+from actors.gateway import (
+    door_bulk,
+    door_mcp,
+    door_relay,
+    door_rpc,
+    door_websocket,
+    headers,
+    payment_terms,
+    replies,
+    routes,
+)
 from actors.gateway.address_limits import is_limited
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
 from actors.gateway.door_parts import Dependencies, shared_parts
 from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
+from actors.gateway.door_websocket import WebSocketDoor
 from actors.gateway.late_answers import LateAnswers
 from actors.gateway.page_table import PageTable
 from actors.gateway.pages import PageDoor
@@ -42,7 +53,7 @@ from actors.gateway.requests import (
 )
 from actors.gateway.routes import PUBLIC_PAGES, Routes
 from actors.gateway.streamed_answers import StreamedAnswers
-from actors.http_server.exchange import HttpRequest
+from actors.http_server.exchange import HttpRequest, Upgrade
 from actors.identity.proofs import uses_url_key
 from actors.pages import Page
 
@@ -114,6 +125,13 @@ class HttpDoor:
         )
         self._streams = StreamedAnswers()
         self.late = LateAnswers(dependencies.accounts, self._complete)
+        self._sockets: WebSocketDoor | None = None
+        if dependencies.streams is not None:
+            self._sockets = WebSocketDoor(
+                *(gateway, authenticator, dependencies.accounts, self._pipeline, self.late, errors),
+                *(dependencies.streams, self._next_id),
+            )
+        self.websocket_paths = frozenset(door_websocket.PATHS if self._sockets else ())
         self.body_bytes_max = gateway.body_bytes_max
         self._ids_from_edge, self._metrics = dependencies.ids_from_edge, dependencies.metrics
         self._request_prefix = parts.edge.hex()[:10] + "-"
@@ -223,6 +241,21 @@ class HttpDoor:
             response = replies.internal(request.id)
         self._complete(response, request.id, posted.notes)
         return response
+
+    async def upgrade(self, handshake: HttpRequest) -> Response | Upgrade:
+        """Answer a WebSocket handshake. Raises nothing but the cancellation of a request whose client left."""
+        path, _, query = handshake.target.partition(b"?")
+        request = Request("GET", path, query, handshake.headers, b"", self._next_id(), handshake)
+        facts = HeaderFacts(browser=b"origin" in handshake.by_name)
+        assert self._sockets is not None, "no path takes a WebSocket"
+        try:
+            answer = await self._sockets.answer(request)
+        except Exception:
+            logger.exception("request %s failed", request.id)
+            answer = replies.internal(request.id)
+        if isinstance(answer, Response):
+            self._complete(answer, request.id, facts)
+        return answer
 
     def too_long(self, posted: HttpRequest) -> Response:
         return self._cut_short(too_long(self.body_bytes_max), posted.notes)

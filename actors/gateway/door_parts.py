@@ -14,6 +14,7 @@ from actors.config import Config
 from actors.gateway.address_limits import AddressLimits
 from actors.gateway.admission import Plan, plans
 from actors.gateway.authentication import Authenticator
+from actors.gateway.door_websocket import StreamService
 from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.payments import RequestPayments
@@ -52,6 +53,7 @@ class Dependencies:
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
     callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
+    streams: StreamService | None = None  # None: no WebSocket is offered.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
     relay: bool = False  # Whether the node answers the methods of catalog.RELAY.
 

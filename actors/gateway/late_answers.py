@@ -40,6 +40,10 @@ class LateAnswers:
             return self._accounts.may_leave(charges[0])
         return all(self._accounts.may_leave(charge) for charge in charges)
 
+    async def stand(self, charges: Sequence[SettleRequest]) -> bool:
+        """Whether an answer with these charges may leave now. False: they are void, and it must not."""
+        return self.may_leave(charges) or await self._confirm(charges)
+
     async def confirmed(self, response: Response, facts: HeaderFacts) -> Response:
         """Confirm a response that may not leave yet. Gives it back, or a 503 in its place, to be written at once."""
         if await self._confirm(response.charges):

@@ -40,6 +40,7 @@ doorway = Doorway(arrival_seconds_max=_ARRIVAL_SECONDS_MAX)
 def open_to(door: Any) -> None:
     """Send this process's calls straight to this door, an HttpDoor; None: through Serve again."""
     doorway.door = door
+    doorway.websocket_paths = frozenset() if door is None else door.websocket_paths
 
 
 class ServeEdge:

@@ -14,7 +14,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, HttpRequest
+from actors.http_server.exchange import Answer, AnswerWithdrawn, Charges, HttpRequest, SocketDoor, Upgrade
 from actors.http_server.responses import CLOSE, HeaderList, HttpResponse
 
 logger = logging.getLogger(__name__)
@@ -22,13 +22,14 @@ logger = logging.getLogger(__name__)
 # A client that takes nothing for so long loses its connection: what is meant for it holds room that others wait for.
 _TAKES_NOTHING_SECONDS_MAX = 30.0
 _BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\n"
 _UNANSWERED = "a request could not be answered"
 
 
 class AnsweringHttp(HttpToolsProtocol):
     """uvicorn's protocol, which can also write an answer that a door made."""
 
-    __slots__ = ("_answering", "_idle_since", "_last_words", "_reading", "_sealed", "_taking")
+    __slots__ = ("_answering", "_arrival", "_idle_since", "_last_words", "_reading", "_sealed", "_taking")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class AnsweringHttp(HttpToolsProtocol):
         self._answering: HttpRequest | None = None  # A request that came after it may be `cycle` by now.
         self._last_words: bytes | None = None  # A refusal that waits until earlier requests are answered.
         self._idle_since: float | None = None
+        self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
         self._taking: asyncio.TimerHandle | None = None  # While more is written than the client has taken.
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -128,6 +130,49 @@ class AnsweringHttp(HttpToolsProtocol):
             self.transport.close()
         finally:
             self.tasks.discard(task)
+
+    # --- WebSocket handshakes
+
+    def _begin_upgrade(self, request: HttpRequest, behind: bytes) -> None:
+        """Let the door decide. behind: bytes that came after the handshake, of which the door must see none before."""
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+        self.flow.pause_reading()
+        self.cycle = cast(Any, request)  # So that the connection's loss is told to it.
+        self._answering = request
+        request.waiting = task = self.loop.create_task(self._upgrade(request, behind))
+        self.tasks.add(task)
+
+    async def _upgrade(self, request: HttpRequest, behind: bytes) -> None:
+        task = cast(Any, request.waiting)
+        try:
+            answer = await cast(SocketDoor, request.door).upgrade(request)
+            request.waiting = None
+            if request.disconnected or self.transport.is_closing():
+                return
+            if isinstance(answer, Upgrade):
+                self._switch(answer, behind)
+            else:
+                self._answer(request, answer)
+        except Exception:
+            logger.exception("a WebSocket handshake could not be answered")
+            self._break_off()
+        finally:
+            self.tasks.discard(task)
+
+    def _switch(self, upgrade: Upgrade, behind: bytes) -> None:
+        """Go on as a WebSocket: from here on this object has nothing to do with the connection."""
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+        self.connections.discard(self)
+        protocol = upgrade.protocol(self.connections)
+        self.transport.write(_SWITCHING + b"\r\n".join((*map(b": ".join, upgrade.headers), b"\r\n")))
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        if behind:
+            protocol.data_received(behind)
+        self.flow.resume_reading()
 
     def _answer(self, request: HttpRequest, answer: bytes | HttpResponse) -> None:
         if not request.disconnected:

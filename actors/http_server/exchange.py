@@ -63,6 +63,16 @@ class HttpRequest(msgspec.Struct, eq=False):
             waiting.cancel()
 
 
+class Upgrade(msgspec.Struct):
+    """A WebSocket handshake that a door accepts. headers: of the answer.
+
+    protocol: makes the protocol of the connection from then on, given the set of the server's connections.
+    """
+
+    headers: HeaderList
+    protocol: Callable[[set[Any]], asyncio.Protocol]
+
+
 class AnswerWithdrawn(Exception):
     """Raised while an answer is sent: it must not reach its end. The text names the request."""
 
@@ -106,6 +116,14 @@ class Door(Protocol):
 
     def refused(self, reason: str, status: int) -> HttpResponse:
         """To a request of which not everything is read; its connection is closed."""
+        ...
+
+
+class SocketDoor(Door, Protocol):
+    """A door that also takes WebSocket handshakes, on Doorway.websocket_paths."""
+
+    async def upgrade(self, request: HttpRequest) -> "HttpResponse | Upgrade":
+        """Accept the handshake, or refuse it with an ordinary answer. Raises nothing."""
         ...
 
 

@@ -31,7 +31,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from actors.http_server.answering import AnsweringHttp, whole_head
-from actors.http_server.exchange import Doorway, HttpRequest
+from actors.http_server.exchange import Doorway, HttpRequest, SocketDoor
 from actors.http_server.responses import HeaderList, refusal
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class FramingFault(Exception):
 class HttpServer(AnsweringHttp):
     """uvicorn's protocol with a short way to a door, and with every request refused whose end is in doubt."""
 
-    __slots__ = ("_arrival", "_data_bytes", "_doorway", "_keeps", "_stage", "_unproductive_bytes")
+    __slots__ = ("_data_bytes", "_doorway", "_handshake", "_keeps", "_stage", "_unproductive_bytes")
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class HttpServer(AnsweringHttp):
         self._data_bytes = 0  # Of what the parser is reading now.
         self._unproductive_bytes = 0  # Of what it read since the last piece of a body, or since a head began.
         self._keeps = False  # Whether the connection outlives the request that is being read by way of ASGI.
-        self._arrival: asyncio.TimerHandle | None = None  # Set only for requests that come in more than one piece.
+        self._handshake: HttpRequest | None = None  # Of a WebSocket, which the door takes without ASGI.
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._arrival is not None:
@@ -91,9 +91,12 @@ class HttpServer(AnsweringHttp):
         self._unproductive_bytes += size
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             self._sealed = True
-            self.handle_websocket_upgrade()
+            if self._handshake is None:
+                self.handle_websocket_upgrade()
+            else:
+                self._begin_upgrade(self._handshake, data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._parsing_ended(error)
         else:
@@ -159,6 +162,11 @@ class HttpServer(AnsweringHttp):
             if door.takes(request):
                 self.cycle = self._reading = request  # type: ignore[assignment]
                 return
+        if parser.should_upgrade() and hasattr(door, "upgrade"):
+            if cycle is not None and not cycle.response_complete:
+                raise FramingFault(UPGRADE)  # The connection is still needed for an answer.
+            self._handshake = HttpRequest(cast(SocketDoor, door), self.url, headers, found, self.client, False)
+            return
         self._reading = self._by_asgi()
 
     def _framing_fault(self, version: str, found: dict[bytes, bytes]) -> str | None:

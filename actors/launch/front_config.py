@@ -174,6 +174,8 @@ def _defaults(settings: FrontSettings, pages: PurePath) -> Iterator[str]:
     yield f"    timeout client {IDLE_SECONDS}s"
     yield f"    timeout http-keep-alive {IDLE_SECONDS}s"
     yield f"    timeout server {_ANSWER_SECONDS}s"
+    # A WebSocket on which neither side says anything. The replica pings every 25 s.
+    yield f"    timeout tunnel {IDLE_SECONDS}s"
     # For all headers and the first 15 kB of the body together (option http-buffer-request).
     yield f"    timeout http-request {settings.request_seconds_max}s"
     for code in PAGE_CODES:

@@ -29,6 +29,7 @@ from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
+from actors.launch.streaming import assemble_streams, offers_streams
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
@@ -80,6 +81,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
+    streaming = await assemble_streams(config, accounts, clock, edge)
     pages.start()
     # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
     # that a client sent.
@@ -101,18 +103,27 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         pages=served,
         idempotency=keys,
         relay=config.sends.block_engine_url is not None,
+        streams=streaming.sockets,
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
     door = HttpDoor(parts)
-    accounts.on_start_over = door.start_over
+    accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
-    closers: list[Close] = [door.close, *optional, close_keys, sends.stop, nodes.close, *last]
+    closers: list[Close] = [door.close, *streaming.closers, *optional, close_keys, sends.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
+
+
+def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    def tell(edge: bytes) -> None:
+        for one in told:
+            one(edge)
+
+    return tell
 
 
 async def _open_keys(config: Config, clock: Clock) -> tuple[IdempotencyStore, Close]:
@@ -162,7 +173,8 @@ class LivePages:
         self._started_at = clock.now()
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
-        self._doors = doors = Doors(relay=config.sends.block_engine_url is not None)
+        relay = config.sends.block_engine_url is not None
+        self._doors = doors = Doors(websocket=offers_streams(config), relay=relay)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
         paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
         self._capabilities = endpoints.capabilities_document(doors, paths)

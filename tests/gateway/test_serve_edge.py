@@ -20,6 +20,8 @@ def closed() -> Iterator[None]:
 class App:
     """An ASGI application that keeps what reaches it."""
 
+    websocket_paths = frozenset((b"/ws",))
+
     def __init__(self) -> None:
         self.scopes: list[Any] = []
 
@@ -56,6 +58,7 @@ async def test_calls_go_straight_to_the_door_and_serves_own_paths_do_not() -> No
     edge = ServeEdge(inner)
     await edge(request(b"/rpc", []), None, None)
     serve_edge.open_to(door)
+    assert serve_edge.doorway.websocket_paths == door.websocket_paths
     await edge(request(b"/rpc", []), None, None)
     await edge(request(b"/-/healthz", []), None, None)
     assert [scope["raw_path"] for scope in inner.scopes] == [b"/rpc", b"/-/healthz"], "closed, calls go through Serve"

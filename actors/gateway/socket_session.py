@@ -1,0 +1,223 @@
+"""The messages of one open socket: JSON-RPC calls, billed as over HTTP, and subscriptions.
+
+Implements: interface specification, "WebSocket /ws"; decisions, "batch replies"; hostile inputs 10, 11 and 30.
+Replies come in the order in which they are ready; the id tells which call they answer. A message without an id gets an
+error, except `ping`, which clients of the chain send to keep their connection: it gets nothing.
+
+When full: while CALLS_MAX messages are worked on, or the client takes nothing, no more is read of the client.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+import orjson
+
+from actors.calls import Proof, SettleRequest
+from actors.errors import Err, Refusal
+from actors.gateway import answers, jsonrpc, replies
+from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.late_answers import LateAnswers
+from actors.gateway.pipeline import Pipeline, Reply
+from actors.http_server.websocket import WebSocket
+
+logger = logging.getLogger(__name__)
+
+CALLS_MAX = 64
+_WITHDRAWN = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger has withdrawn the charge; nothing is charged for this call"
+)
+_TAKES_NOTHING_SECONDS_MAX = 30.0
+_POLICY = 1008
+
+
+class StreamReply(Protocol):
+    """The answer to a call that is about a subscription. body: `"result":...` or `"error":...`, as JSON.
+
+    sent: to be called once the answer is written; the first notification follows it.
+    """
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def sent(self) -> Callable[[], None] | None: ...
+
+
+class OpenStreams(Protocol):
+    """The subscriptions of one socket."""
+
+    def serves(self, method: str) -> bool:
+        """Whether this method subscribes or unsubscribes."""
+        ...
+
+    async def call(self, method: str, arguments: Sequence[Any]) -> StreamReply | Refusal: ...
+
+    def writable(self) -> None: ...
+
+    def closed(self) -> None: ...
+
+
+class SocketSession:
+    """A SocketHandler. deposit: where to deposit, for calls that lack credits."""
+
+    def __init__(
+        self,
+        proof: Proof,
+        pipeline: Pipeline,
+        late: LateAnswers,
+        deposit: dict[str, str],
+        next_id: Callable[[], str],
+        open_streams: Callable[[WebSocket], OpenStreams],
+    ) -> None:
+        self._proof, self._pipeline, self._late = proof, pipeline, late
+        self._deposit, self._next_id, self._open_streams = deposit, next_id, open_streams
+        self._work: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()  # Of it, what is cancelled when the socket ends.
+        self._drained = asyncio.Event()
+        self._drained.set()
+
+    # --- told by the connection
+
+    def opened(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._streams = self._open_streams(socket)
+
+    def message(self, text: bytes) -> None:
+        calls = jsonrpc.parse(text)
+        if isinstance(calls, BadCall):
+            if not _is_ping(text):
+                self._say(replies.error_object(calls.refusal, calls.id, self._next_id(), {}))
+            return
+        if isinstance(calls, Call):
+            self._begin_call(calls)
+        elif any(isinstance(call, Call) and self._streams.serves(call.method) for call in calls):
+            # Each for itself, so that one slow call of the node does not hold up the ids of subscriptions.
+            for call in calls:
+                self._begin_call(call)
+        else:
+            self._calls.add(self._begin(self._batch(calls)))
+
+    def writable(self) -> None:
+        self._drained.set()
+        self._look_at_reading()
+        self._streams.writable()
+
+    def closed(self) -> None:
+        for task in self._calls:
+            task.cancel()
+        self._drained.set()
+        self._streams.closed()
+
+    # --- calls
+
+    def _begin_call(self, call: Call | BadCall) -> None:
+        """A call ends with its socket, by the rules of requests whose client left. A subscription ends by itself."""
+        if isinstance(call, BadCall):
+            self._say(replies.error_object(call.refusal, call.id, self._next_id(), {}))
+        elif self._streams.serves(call.method):
+            self._begin(self._stream(call))
+        else:
+            self._calls.add(self._begin(self._single(call)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._done)
+        self._look_at_reading()
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._work.discard(task)
+        self._calls.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a message on a socket could not be answered", exc_info=task.exception())
+            self._socket.close(1011, "internal error")
+        if self._socket.is_open:
+            self._look_at_reading()
+
+    def _look_at_reading(self) -> None:
+        if self._socket.is_full or len(self._work) >= CALLS_MAX:
+            self._socket.pause_reading()
+        else:
+            self._socket.resume_reading()
+
+    async def _stream(self, call: Call) -> None:
+        reply = await self._streams.call(call.method, call.arguments)
+        if isinstance(reply, Refusal):
+            self._say(replies.error_object(reply, call.id, self._next_id(), self._deposit))
+            self._look_at_credential(reply)
+            return
+        self._say(b'{"jsonrpc":"2.0",%b,"id":%b}' % (reply.body, call.id))
+        if reply.sent is not None:
+            reply.sent()
+
+    async def _single(self, call: Call) -> None:
+        done = await self._pipeline.single(self._proof, call)
+        reply = Reply(call.id, None, done.refusal) if done.refusal is not None else done.items[0]
+        await self._reply([reply], is_batch=False)
+        if done.refusal is not None:
+            self._look_at_credential(done.refusal)
+
+    async def _batch(self, calls: list[Call | BadCall]) -> None:
+        done = await self._pipeline.batch(self._proof, calls)
+        if done.refusal is None:
+            await self._reply(done.items, is_batch=True)
+            return
+        await self._reply([Reply(call.id, None, done.refusal) for call in calls], is_batch=True)
+        self._look_at_credential(done.refusal)
+
+    # --- answers
+
+    async def _reply(self, items: Sequence[Reply], is_batch: bool) -> None:
+        """Send what was paid for, once its charges stand; then say that it has left."""
+        request_id = self._next_id()
+        charges = [item.charge for item in items if item.charge is not None]
+        if charges and not await self._late.stand(charges):
+            body = [replies.error_object(_WITHDRAWN, item.id, request_id, {}) for item in items]
+            self._say(b"[%b]" % b",".join(body) if is_batch else body[0])
+            return
+        if is_batch:
+            response = answers.batch(items, request_id, self._deposit)
+            self._say(*(response.parts or (response.body,)))
+        elif items[0].refusal is not None:
+            self._say(replies.error_object(items[0].refusal, items[0].id, request_id, self._deposit))
+        else:
+            response = answers.single(items[0], items[0].id)
+            self._say(*(response.parts or (response.body,)))
+        self._say_delivered(charges)
+        await self._until_taken()
+
+    def _say(self, *parts: bytes | memoryview) -> None:
+        self._socket.send_text(*map(bytes, parts))
+        if self._socket.is_full:
+            self._drained.clear()
+            self._look_at_reading()
+
+    def _say_delivered(self, charges: Sequence[SettleRequest]) -> None:
+        if self._socket.is_open:
+            self._late.delivered(charges)
+
+    async def _until_taken(self) -> None:
+        """A client that takes nothing of an answer holds room that others wait for."""
+        try:
+            async with asyncio.timeout(_TAKES_NOTHING_SECONDS_MAX):
+                await self._drained.wait()
+        except TimeoutError:
+            self._socket.close(1013, "the client takes nothing of its answers")
+
+    def _look_at_credential(self, refusal: Refusal) -> None:
+        if refusal.err is Err.AUTH_FAILED:
+            self._socket.close(_POLICY, "policy_violation: the credential is not valid any more")
+
+
+def _is_ping(text: bytes) -> bool:
+    """Whether a message that is no call is a ping: `{"jsonrpc":"2.0","method":"ping"}`, with or without params."""
+    if len(text) > 256:
+        return False
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and value.get("method") == "ping" and "id" not in value

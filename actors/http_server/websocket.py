@@ -1,0 +1,205 @@
+"""One WebSocket connection of a server: frames, pings, limits, closing. A shell around websockets' sans-I/O protocol.
+
+Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The handshake is over when this begins
+(server.py). Not here: what messages mean.
+
+- A message above the limit is closed with 1009, a frame without a mask with 1002, text that is not UTF-8 with 1007.
+- A client that answers no ping is closed after the second one.
+- After a close frame the connection is still read for LINGER_SECONDS: unread bytes would turn the end of the connection
+  into a reset, and the client would not see the close code.
+- Writing never waits. A handler looks at `is_full` before it writes more, and keeps what it has in a bounded queue.
+"""
+
+import asyncio
+import logging
+from typing import Any, Protocol, cast
+
+from websockets.frames import Frame, Opcode
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+logger = logging.getLogger(__name__)
+_frames_logger = logging.getLogger(f"{__name__}.frames")  # websockets logs each connection at INFO.
+_frames_logger.setLevel(logging.WARNING)
+
+PING_SECONDS = 25.0
+LINGER_SECONDS = 2.0
+BUFFERED_BYTES_MAX = 64 << 10  # Written and not taken by the client; above it the connection is full.
+GOING_AWAY, INVALID_TEXT, TOO_SLOW, NO_PONG = 1001, 1007, 1013, 1011
+RATE_LIMITED = 4003  # The interface's own code.
+_UNANSWERED_PINGS_MAX = 2
+_DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+
+
+class SocketHandler(Protocol):
+    """Works on the messages of one connection. Nothing is called after `closed`."""
+
+    def opened(self, socket: "WebSocket") -> None: ...
+
+    def message(self, text: bytes) -> None:
+        """One whole message, in UTF-8."""
+
+    def writable(self) -> None:
+        """The connection is not full any more."""
+
+    def closed(self) -> None:
+        """The connection ends: called once, when either side begins to close it."""
+
+
+def text_frame(*parts: bytes) -> bytes:
+    """Encode one text message made of these parts. A server's frames have no mask."""
+    size = sum(map(len, parts))
+    if size < 126:
+        head = b"\x81" + size.to_bytes(1, "big")
+    elif size < 1 << 16:
+        head = b"\x81\x7e" + size.to_bytes(2, "big")
+    else:
+        head = b"\x81\x7f" + size.to_bytes(8, "big")
+    return b"".join((head, *parts))
+
+
+class WebSocket(asyncio.Protocol):
+    """connections: of the server, which calls `shutdown` of each when it ends. per_second_max: frames of a client."""
+
+    __slots__ = (
+        *("_connections", "_fragments", "_handler", "_is_over", "_loop", "_protocol", "_seen", "_second"),
+        *("_timer", "_transport", "_unanswered_pings", "_per_second_max", "is_full"),
+    )
+
+    def __init__(
+        self, handler: SocketHandler, message_bytes_max: int, per_second_max: int, connections: set[Any] | None = None
+    ) -> None:
+        self._handler, self._per_second_max, self._connections = handler, per_second_max, connections
+        self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
+        self._fragments: list[bytes] = []
+        self._unanswered_pings = self._seen = self._second = 0
+        self._is_over = False  # The handler was told.
+        self.is_full = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- for the handler
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_over
+
+    def send_text(self, *parts: bytes) -> None:
+        if not self._is_over:
+            self._transport.write(text_frame(*parts))
+
+    def close(self, code: int, reason: str) -> None:
+        """Begin to close. A second call changes nothing."""
+        if self._protocol.state is OPEN and not self._transport.is_closing():
+            self._protocol.send_close(code, reason)
+            self._write_protocols()
+        self._end()
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # --- for the server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
+        self._transport.set_write_buffer_limits(high=BUFFERED_BYTES_MAX)
+        if self._connections is not None:
+            self._connections.add(self)
+        self._timer = self._loop.call_later(PING_SECONDS, self._ping)
+        self._handler.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._protocol.eof_sent:
+            return  # Both sides have said all; read so that the client's last bytes cause no reset.
+        self._protocol.receive_data(data)
+        for frame in self._protocol.events_received():
+            if not self._is_over:
+                self._take(frame)  # type: ignore[arg-type]
+        self._write_protocols()
+        if self._protocol.state is not OPEN:
+            self._end()
+
+    def eof_received(self) -> None:
+        """The transport closes itself after this."""
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connections is not None:
+            self._connections.discard(self)
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        if not self._is_over:
+            self._handler.writable()
+
+    def shutdown(self) -> None:
+        """The server ends."""
+        self.close(GOING_AWAY, "the service restarts; connect again")
+
+    # --- inside
+
+    def _take(self, frame: Frame) -> None:
+        second = int(self._loop.time())
+        if second != self._second:
+            self._second, self._seen = second, 0
+        self._seen += 1
+        if self._seen > self._per_second_max:
+            self.close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
+        elif frame.opcode in _DATA:
+            self._fragments.append(bytes(frame.data))
+            if frame.fin:
+                text = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
+                self._fragments.clear()
+                if _is_utf8(text):
+                    self._handler.message(text)
+                else:
+                    self.close(INVALID_TEXT, "the message is not valid UTF-8")
+        elif frame.opcode is Opcode.PONG:
+            self._unanswered_pings = 0
+
+    def _write_protocols(self) -> None:
+        for data in self._protocol.data_to_send():
+            if self._transport.is_closing():
+                return
+            if data:
+                self._transport.write(data)
+            elif self._transport.can_write_eof():
+                self._transport.write_eof()
+
+    def _ping(self) -> None:
+        if self._unanswered_pings >= _UNANSWERED_PINGS_MAX:
+            self.close(NO_PONG, "no pong came for two pings")
+            return
+        self._unanswered_pings += 1
+        self._protocol.send_ping(b"")
+        self._write_protocols()
+        self._timer = self._loop.call_later(PING_SECONDS, self._ping)
+
+    def _end(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.resume_reading()  # The client's close frame has to come.
+        self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+        self._handler.closed()
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

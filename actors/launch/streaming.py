@@ -1,0 +1,75 @@
+"""How replicas reach the stream hub, how the hub reaches the nodes, and which subscriptions sockets offer.
+
+Implements: design, section 3 (contexts on one level do not import each other; they are joined here). Wiring only: every
+rule is in streams/.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors import hosting
+from actors.accounts.api import AccountsClient
+from actors.accounts.host import fingerprint
+from actors.clock import Clock
+from actors.config import Config
+from actors.hotlink.edge import Link
+from actors.launch.deposit_watcher import open_node
+from actors.streams.api import LINK_KINDS, SubscriptionKind
+from actors.streams.feed import TopicFeed
+from actors.streams.hub.host import place_hub, stream_urls
+from actors.streams.meters import Meters
+from actors.streams.native_kinds import native_kinds
+from actors.streams.sockets import StreamSockets
+
+Close = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """The streams of one replica. meters: of all its doors. sockets: None: no node has a WebSocket, so none is offered.
+
+    closers: to be called in this order, once the doors are closed.
+    """
+
+    meters: Meters
+    sockets: StreamSockets | None
+    closers: Sequence[Close]
+
+
+async def assemble_streams(
+    config: Config,
+    accounts: AccountsClient,
+    clock: Clock,
+    edge: bytes,
+    kinds: Sequence[SubscriptionKind] = (),
+    place: Callable[..., Any] = place_hub,
+) -> Streaming:
+    """kinds: subscriptions of other contexts."""
+    meters = Meters(accounts, clock, edge)
+    meters.start()
+    if not offers_streams(config):
+        return Streaming(meters, None, [meters.stop])
+    # In a thread: it blocks while a new process starts, and the replica's loop must not.
+    handle = await asyncio.to_thread(place, config, fingerprint(config), open_node)
+
+    async def resolve() -> tuple[str, int]:
+        try:
+            host, port = await hosting.ask(handle, "address", wait_seconds=5)
+        except hosting.ActorUnreachable as error:
+            raise OSError(str(error)) from error
+        return host, port
+
+    assert config.storage.cluster_secret is not None
+    link = Link(config.storage.cluster_secret.get_secret_value().encode(), LINK_KINDS, resolve, edge)
+    link.start()
+    feed = TopicFeed(link, edge)
+    feed.start()
+    sockets = StreamSockets(config.streams, accounts, meters, [*native_kinds(feed), *kinds])
+    sockets.start()
+    return Streaming(meters, sockets, [sockets.stop, feed.stop, link.stop, meters.stop])
+
+
+def offers_streams(config: Config) -> bool:
+    return bool(stream_urls(config))

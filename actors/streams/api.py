@@ -1,0 +1,125 @@
+"""What travels between the stream hub and replicas, and the ports of subscriptions that others bring.
+
+Implements: design, section 2 (never one actor call for one item: everything that waits goes in one message). The
+messages go over a hot link: a replica opens and closes topics, and always has one poll open, which the hub answers when
+there are events. A poll names the last batch that arrived, so nothing is lost or repeated when the link breaks.
+No rules live here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.errors import Refusal
+from actors.hotlink.messages import MessageKind
+
+HUB_ACTOR_NAME = "stream-hub"
+
+# Flags of an event.
+ENDS = 1  # The last one of its topic.
+GAP = 2  # Events may be missing; the payload tells from where to where.
+MORE = 4  # The next event of this topic has the rest of the payload.
+
+
+class OpenTopic(msgspec.Struct, frozen=True, array_like=True, tag="o"):
+    """Subscribe. handle: the replica's number for it, never used twice; asking again with it changes nothing.
+
+    from_slot: events were delivered up to here before, so the hub fills or tells the gap. None: a new subscription.
+    """
+
+    replica: bytes
+    handle: int
+    method: str
+    params: bytes
+    from_slot: int | None = None
+
+
+class CloseTopic(msgspec.Struct, frozen=True, array_like=True, tag="c"):
+    """Unsubscribe. An unknown handle changes nothing."""
+
+    replica: bytes
+    handle: int
+
+
+class TopicReply(msgspec.Struct, frozen=True, array_like=True):
+    """error: the node's JSON-RPC error object, or empty. session: as in TopicEvents."""
+
+    session: int
+    error: bytes = b""
+
+
+class PollEvents(msgspec.Struct, frozen=True, array_like=True):
+    """acked: number of the last batch that arrived in this session; 0: none."""
+
+    replica: bytes
+    session: int
+    acked: int
+
+
+class TopicEvent(msgspec.Struct, frozen=True, array_like=True):
+    handle: int
+    flags: int
+    payload: bytes
+
+
+class TopicEvents(msgspec.Struct, frozen=True, array_like=True):
+    """session: the hub's number for all that it knows of this replica; another one than before means that it knows no
+    topics any more. batch: 0 where there is nothing new. slot: newest slot that the hub has seen. overran: events were
+    dropped, because this replica took too few."""
+
+    session: int
+    batch: int
+    slot: int
+    events: Sequence[TopicEvent]
+    overran: bool = False
+
+
+CHANGE = MessageKind(20, OpenTopic | CloseTopic, TopicReply)
+POLL = MessageKind(21, PollEvents, TopicEvents)
+LINK_KINDS = (CHANGE, POLL)
+
+
+# --- ports --------------------------------------------------------------------------------------------------------
+
+
+class StreamEvent(msgspec.Struct, frozen=True, eq=False):
+    """One event for any number of subscribers. head: the notification's JSON up to the number of the subscription.
+
+    units: its price in tenths of a credit. ends: the subscription is over with it.
+    """
+
+    head: bytes
+    units: int
+    ends: bool = False
+
+
+Sink = Callable[[StreamEvent], None]
+
+
+class OpenSubscription(Protocol):
+    def close(self) -> None:
+        """No further event comes. A second call changes nothing."""
+        ...
+
+
+class SubscriptionKind(Protocol):
+    """One subscribe method and its unsubscribe method. Other contexts bring theirs by way of the wiring.
+
+    id_prefix: of string ids (`sig_sub_`); None: ids are numbers. connect_credits: for each subscription.
+    meter_name: the method that the ledger shows for events.
+    """
+
+    subscribe: str
+    unsubscribe: str
+    id_prefix: str | None
+    connect_credits: int
+    meter_name: str
+
+    def check(self, arguments: Sequence[Any]) -> Any | Refusal:
+        """Read the parameters, before anything is charged. The value goes to `open`."""
+        ...
+
+    async def open(self, wanted: Any, sink: Sink) -> OpenSubscription | Refusal | bytes:
+        """Subscribe. bytes: a JSON-RPC error object of the node, which is passed on."""
+        ...

@@ -1,0 +1,91 @@
+"""The stream hub as a Ray actor: one for the whole service, placed, restarted and found by name.
+
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py. Its state
+is what replicas want; a hub that is restarted is told by them again, and they tell their clients the gap.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from actors import hosting
+from actors.config import Config
+from actors.hotlink.owner import LinkServer, each
+from actors.streams.api import CHANGE, HUB_ACTOR_NAME, POLL
+from actors.streams.hub.actor import StreamHub, StreamUrl
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
+from actors.upstream.replies import Node
+
+logger = logging.getLogger(__name__)
+
+OpenNode = Callable[[Config], Awaitable[Node]]
+
+
+class StreamHubActor:
+    """Starts with its first call. open_node: given by the wiring."""
+
+    def __init__(self, config: Config, fingerprint: str, open_node: OpenNode) -> None:
+        self._config, self._fingerprint, self._open_node = config, fingerprint, open_node
+        self._starting: asyncio.Task[None] | None = None
+        self._address: tuple[str, int] | None = None
+
+    async def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def address(self) -> tuple[str, int]:
+        """Host and port of the hot link."""
+        await self._ready()
+        assert self._address is not None
+        return self._address
+
+    async def health(self) -> dict[str, Any]:
+        await self._ready()
+        return self._hub.health()
+
+    async def _ready(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            logger.exception("the stream hub cannot start")
+            os._exit(1)  # Ray starts another one.
+
+    async def _open(self) -> None:
+        config = self._config
+        assert config.storage.cluster_secret is not None
+        logs.set_up(config.telemetry, HUB_ACTOR_NAME, config.telemetry.log_dir)
+        self._hub = hub = StreamHub(
+            config.streams, stream_urls(config), await self._open_node(config), int.from_bytes(os.urandom(6), "big")
+        )
+        self._server = serve_links(hub, config.storage.cluster_secret.get_secret_value().encode())
+        host = hosting.this_address()
+        self._address = (host, await self._server.start(host))
+        self._reporting = asyncio.create_task(report_for_ever(config, HUB_ACTOR_NAME, Metrics()))
+        hosting.tune_gc()
+
+
+def serve_links(hub: StreamHub, secret: bytes) -> LinkServer:
+    """The hub's side of the hot links, over TCP."""
+    return LinkServer(secret, {CHANGE: each(hub.change), POLL: each(hub.poll)}, hub.gone)
+
+
+def stream_urls(config: Config) -> list[StreamUrl]:
+    """The nodes that have a WebSocket URL."""
+    return [
+        StreamUrl(str(node.name), node.ws_url.get_secret_value(), is_spare=node.weight == 0)
+        for node in config.upstream.settled_nodes
+        if node.ws_url is not None
+    ]
+
+
+def place_hub(config: Config, fingerprint: str, open_node: OpenNode) -> Any:
+    """The handle of the one hub, which is started where there is none. Needs a connected Ray."""
+    return hosting.place(StreamHubActor, HUB_ACTOR_NAME, fingerprint, config, fingerprint, open_node)

@@ -1,0 +1,87 @@
+"""Calls and subscriptions on an open socket, through the real door."""
+
+import orjson
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from actors.errors import Err
+from tests.streams.world import ACCOUNT, account_value, ask, hear, open_sockets
+
+
+async def test_a_call_on_a_socket_costs_what_it_costs_over_http() -> None:
+    """Interface: plain calls on the same socket, billed as over HTTP; batches too, each item with its own verdict."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=1_000)
+        async with sockets.connect(wallet) as socket:
+            answer = await ask(socket, "getSlot", id="a")
+            assert answer["id"] == "a" and "result" in answer
+            await socket.send(
+                orjson.dumps(
+                    [
+                        {"jsonrpc": "2.0", "id": 1, "method": "getSlot"},
+                        {"jsonrpc": "2.0", "id": 2, "method": "getNothing"},
+                        {"jsonrpc": "2.0", "method": "getSlot"},
+                    ]
+                )
+            )
+            one, two, three = await hear(socket)
+            assert "result" in one and two["error"]["code"] == -32601 and three["error"]["code"] == -32600
+        assert await sockets.world.debits(wallet) == [("getSlot", 1), ("getSlot", 1)]
+        assert len(sockets.world.accounts.delivered_operations) == 2
+
+
+async def test_what_is_no_call_gets_an_error_and_costs_nothing() -> None:
+    """Hostile input 10 on a socket. Clients of the chain send `ping` without an id, which gets no answer."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        async with sockets.connect(wallet) as socket:
+            for text in ("{", "[]", '{"jsonrpc":"2.0","method":"getSlot"}', '{"id":1,"method":"getSlot"}'):
+                await socket.send(text)
+                assert (await hear(socket))["error"]["code"] == -32600, text
+            await socket.send('{"jsonrpc":"2.0","method":"ping"}')
+            assert "result" in await ask(socket, "getSlot")
+            answer = await ask(socket, "accountSubscribe", "nobody")
+            assert answer["error"]["code"] == -32602
+            assert (await ask(socket, "accountUnsubscribe", 7))["error"]["code"] == -32602
+        assert await sockets.world.balance(wallet) == 99
+
+
+async def test_a_batch_with_subscriptions_is_answered_item_by_item() -> None:
+    """A client that subscribes in a batch gets every id."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        async with sockets.connect(wallet) as socket:
+            calls = [
+                {"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [ACCOUNT]},
+                {"jsonrpc": "2.0", "id": 2, "method": "getSlot"},
+            ]
+            await socket.send(orjson.dumps(calls).decode())
+            answers = {answer["id"]: answer for answer in (await hear(socket), await hear(socket))}
+            assert answers[1]["result"] == 1 and "result" in answers[2]
+            await sockets.node.notify("accountSubscribe", account_value(5, 101))
+            assert (await hear(socket))["params"]["subscription"] == 1
+
+
+async def test_an_answer_whose_charge_was_withdrawn_does_not_leave() -> None:
+    """Money rule 2: as over HTTP, the error says that nothing is charged."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        sockets.world.accounts.in_touch, sockets.world.accounts.gives_up = False, True
+        async with sockets.connect(wallet) as socket:
+            answer = await ask(socket, "getSlot")
+            assert answer["error"]["data"]["constant"] == Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
+        assert sockets.world.accounts.delivered_operations == []
+
+
+async def test_a_replaced_key_ends_the_socket_at_its_next_call() -> None:
+    """Hostile input 31: no further billing, whenever the checks come."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        async with sockets.connect(wallet) as socket:
+            await sockets.world.http.post(
+                "/account/api-key", content=b"{}", headers=wallet.headers("POST", "/account/api-key", b"{}")
+            )
+            assert "error" in await ask(socket, "getSlot")
+            with pytest.raises(ConnectionClosed) as closed:
+                await hear(socket)
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008

@@ -1,0 +1,163 @@
+"""One WebSocket connection, spoken to in bytes: limits, pings, closing."""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from actors.http_server import websocket
+from actors.http_server.websocket import WebSocket, text_frame
+from tests.raw_sockets import Line
+
+MASK = b"\x00\x00\x00\x00"
+
+
+class Handler:
+    """Answers each text with its length."""
+
+    def __init__(self) -> None:
+        self.texts: list[bytes] = []
+        self.ends = 0
+        self.socket: Any = None
+        self.over = asyncio.Event()
+
+    def opened(self, socket: WebSocket) -> None:
+        self.socket = socket
+
+    def message(self, text: bytes) -> None:
+        self.texts.append(text)
+        self.socket.send_text(b"%d" % len(text))
+
+    def writable(self) -> None: ...
+
+    def closed(self) -> None:
+        self.ends += 1
+        self.over.set()
+
+
+class Connections(set[Any]):
+    """Of a server; `gone` once one has left it."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+
+    def discard(self, connection: Any) -> None:
+        super().discard(connection)
+        self.gone.set()
+
+
+@contextlib.asynccontextmanager
+async def connected(per_second_max: int = 1_000_000) -> AsyncIterator[tuple[Line, Handler, Connections]]:
+    handler, connections = Handler(), Connections()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: WebSocket(handler, 1_000, per_second_max, connections), "127.0.0.1", 0
+    )
+    line = Line(server.sockets[0].getsockname()[1])
+    yield line, handler, connections
+    line.close()
+    server.close()
+
+
+def frame(opcode: int, data: bytes = b"", fin: bool = True, masked: bool = True) -> bytes:
+    head = bytes([(0x80 if fin else 0) | opcode])
+    flag, size = 0x80 if masked else 0, len(data)
+    length = bytes([flag | size]) if size < 126 else bytes([flag | 126]) + struct.pack(">H", size)
+    return head + length + (MASK if masked else b"") + data
+
+
+def close_code(said: bytes) -> int:
+    """Of the close frame that ends what was said."""
+    at = said.rindex(b"\x88")
+    return int.from_bytes(said[at + 2 : at + 4], "big")
+
+
+@pytest.mark.parametrize(
+    ("bytes_sent", "code"),
+    [
+        (frame(1, b"hi", masked=False), 1002),
+        (b"\xc1\x80" + MASK, 1002),  # A reserved bit.
+        (frame(0, b"x"), 1002),  # A continuation of nothing.
+        (b"\x81\xff" + struct.pack(">Q", 64 << 20) + MASK, 1009),  # Refused at its head: 64 MB are never read.
+        (frame(1, b"x" * 600, fin=False) + frame(0, b"x" * 600), 1009),
+        (frame(1, b"\xff\xfe"), 1007),
+        (frame(8, struct.pack(">H", 1000)), 1000),
+    ],
+)
+async def test_row_30_every_breach_has_its_close_code(bytes_sent: bytes, code: int) -> None:
+    """And what follows is still read, so that the client sees the code and no reset."""
+    async with connected() as (line, handler, connections):
+        await line.says(bytes_sent, *[frame(1, b"x" * 900) * 10] * 20, pause_seconds=0)
+        assert close_code(await line.hears()) == code
+        assert handler.ends == 1
+        line.close()
+        async with asyncio.timeout(5):
+            await connections.gone.wait()
+
+
+async def test_messages_and_fragments_arrive_whole() -> None:
+    """Text and binary are messages alike; a ping gets its pong."""
+    async with connected() as (line, handler, _):
+        await line.says(frame(1, b"ab"), frame(1, b"c", fin=False), frame(9, b"p"), frame(0, b"de"), frame(2, b"fghi"))
+        said = await line.hears(until=b"\x8a\x01p")
+        if text_frame(b"4") not in said:
+            said += await line.hears(until=text_frame(b"4"))
+        assert handler.texts == [b"ab", b"cde", b"fghi"]
+        assert said.replace(b"\x8a\x01p", b"") == text_frame(b"2") + text_frame(b"3") + text_frame(b"4")
+
+
+async def test_row_30_a_flood_of_messages_is_closed_with_4003() -> None:
+    """Control frames count too."""
+    async with connected(per_second_max=50) as (line, handler, _):
+        await line.says(*[frame(1, b"x") * 40 + frame(9) * 40] * 3, pause_seconds=0)
+        assert close_code(await line.hears()) == 4003
+        assert len(handler.texts) <= 100 and handler.ends == 1
+
+
+async def test_row_30_a_client_that_answers_no_ping_is_closed_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half-open connections end; one that answers stays."""
+    monkeypatch.setattr(websocket, "PING_SECONDS", 0.02)
+    async with connected() as (line, handler, _):
+        said = await line.hears()
+        assert said.count(b"\x89\x00") == 2 and close_code(said) == 1011 and handler.ends == 1
+    async with connected() as (line, handler, _):
+        for _ in range(6):
+            await line.hears(until=b"\x89\x00")
+            await line.says(frame(10))
+        assert handler.ends == 0
+
+
+async def test_row_30_a_client_that_never_reads_costs_little_and_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler sees that it is full; after the close nothing waits for the client for ever."""
+    monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
+    async with connected() as (line, handler, connections):
+        await line.says(frame(1, b"x"))
+        written = 0
+        while not handler.socket.is_full:
+            handler.socket.send_text(b"x" * 10_000)
+            written += 1
+            await asyncio.sleep(0)
+        assert written < 2_000
+        handler.socket.close(1013, "too slow")
+        async with asyncio.timeout(5):
+            await connections.gone.wait()
+
+
+async def test_what_is_written_after_the_end_goes_nowhere() -> None:
+    """A close is the last word."""
+    async with connected() as (line, handler, _):
+        await line.says(frame(1, b"x"))
+        handler.socket.close(1000, "done")
+        handler.socket.close(1011, "again")
+        handler.socket.send_text(b"late")
+        await line.says(frame(8, struct.pack(">H", 1000)))
+        assert close_code(await line.hears()) == 1000
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+def test_frames_are_those_of_the_standard(size: int) -> None:
+    """A client's library reads what is encoded here."""
+    assert text_frame(b"x" * size) == Frame(Opcode.TEXT, b"x" * size).serialize(mask=False)

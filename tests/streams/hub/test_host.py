@@ -1,0 +1,64 @@
+"""The hub as an actor: an ordinary class here, as Ray runs it."""
+
+import logging
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from actors import hosting
+from actors.config import Config, NodeConfig, StorageConfig, UpstreamConfig
+from actors.hotlink.edge import Link
+from actors.streams.api import LINK_KINDS
+from actors.streams.feed import FeedSubscription, TopicFeed
+from actors.streams.hub.actor import StreamUrl
+from actors.streams.hub.host import StreamHubActor, stream_urls
+from actors.streams.native import TopicKey
+from tests.streams.fake_node import FakeNode
+from tests.streams.world import ONE, Answers
+
+
+def _config(*nodes: NodeConfig) -> Config:
+    return Config(storage=StorageConfig(cluster_secret=SecretStr("s" * 32)), upstream=UpstreamConfig(nodes=nodes))
+
+
+def _node(number: int, ws_port: int | None, weight: int = 1) -> NodeConfig:
+    ws_url = None if ws_port is None else SecretStr(f"ws://127.0.0.1:{ws_port}")
+    return NodeConfig(url=SecretStr(f"http://127.0.0.1:{number}"), ws_url=ws_url, weight=weight)
+
+
+def test_every_node_with_a_websocket_is_used() -> None:
+    """Nodes of weight 0 only serve when no other one is connected. URLs may hold keys, and are not shown."""
+    urls = stream_urls(_config(_node(1, 11), _node(2, None), _node(3, 13, weight=0)))
+    assert urls == [StreamUrl("node-1", "ws://127.0.0.1:11"), StreamUrl("node-3", "ws://127.0.0.1:13", is_spare=True)]
+    assert "127" not in repr(urls)
+
+
+async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts with its first call, and proves the secret of the cluster."""
+    fake = FakeNode()
+    await fake.start()
+    monkeypatch.setattr(hosting, "this_address", lambda: "127.0.0.1")
+    monkeypatch.setattr(hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr("actors.telemetry.logs.set_up", lambda *_: None)
+
+    async def answers(config: Config) -> Any:
+        return Answers()
+
+    async def no_report(*_: Any) -> None:
+        logging.getLogger(__name__)
+
+    monkeypatch.setattr("actors.streams.hub.host.report_for_ever", no_report)
+    actor = StreamHubActor(_config(_node(1, fake.port)), "this version", answers)
+    assert await actor.fingerprint() == "this version"
+    link = Link(b"s" * 32, LINK_KINDS, actor.address, ONE)
+    link.start()
+    feed = TopicFeed(link, ONE)
+    feed.start()
+    assert isinstance(await feed.subscribe(TopicKey("slotSubscribe", b"[]"), lambda _: None), FeedSubscription)
+    assert await actor.health() == {"topics": 1, "up": ["node-1"]}
+    await feed.stop()
+    await link.stop()
+    await actor._server.stop()
+    await actor._hub.stop()
+    await fake.stop()

@@ -1,0 +1,110 @@
+"""Open sockets end within a second of their reason, with its code."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from actors.accounts.api import AdjustCredits, OwnerUnavailable, SetStatus
+from actors.config import StreamsConfig
+from tests.streams.world import Sockets, ask, hear, open_sockets
+
+
+async def _code(socket: Any) -> int:
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            await hear(socket)
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code
+
+
+async def _session(sockets: Sockets, wallet: Any) -> str:
+    http = sockets.world.http
+    challenge = (await http.post("/auth/challenge", json={"pubkey": wallet.text})).json()["challenge"]
+    signed = {"pubkey": wallet.text, "challenge": challenge, "signature": wallet.sign(challenge)}
+    body = (await http.post("/auth/verify", json=signed)).json()
+    return str(body.get("session_token") or body["token"])
+
+
+async def test_every_reason_has_its_code() -> None:
+    """Row 31: key replaced 4001, session over 1008, suspended 1008, balance below 10: 4002; others go on."""
+    async with open_sockets() as sockets:
+        world = sockets.world
+        kept, rotated, ended, suspended, poor = [await world.customer(credits=100) for _ in range(5)]
+        token = await _session(sockets, ended)
+        bearer = {"additional_headers": {"authorization": f"Bearer {token}"}}
+        async with (
+            sockets.connect(kept) as one,
+            sockets.connect(rotated) as two,
+            sockets.connect(None, **bearer) as three,
+            sockets.connect(suspended) as four,
+            sockets.connect(poor) as five,
+            sockets.connect(rotated, additional_headers=rotated.headers("GET", "/ws", b"")) as six,
+        ):
+            await sockets.sockets.check()
+            await world.http.post(
+                "/account/api-key", content=b"{}", headers=rotated.headers("POST", "/account/api-key", b"{}")
+            )
+            await world.http.post("/auth/logout", headers={"authorization": f"Bearer {token}"})
+            await world.shard.ask(SetStatus(suspended.pubkey, "suspended", "test"))
+            await world.shard.ask(AdjustCredits(poor.pubkey, -91, "test", "less"))
+            await sockets.sockets.check()
+            assert [await _code(socket) for socket in (two, three, four, five)] == [4001, 1008, 1008, 4002]
+            for socket in (one, six):  # A wallet's own signature does not depend on the key.
+                assert "result" in await ask(socket, "getSlot")
+        assert len(sockets.sockets) == 0
+
+
+async def test_checks_do_not_prolong_a_session() -> None:
+    """A socket that stays open must not keep its session alive for ever."""
+    async with open_sockets(identity={"session_seconds": 100}) as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        token = await _session(sockets, wallet)
+        async with sockets.connect(None, additional_headers={"authorization": f"Bearer {token}"}) as socket:
+            for _ in range(3):
+                sockets.world.clock.advance(30)
+                await sockets.sockets.check()
+            assert "result" in await ask(socket, "getSlot")  # Use prolongs it.
+            sockets.world.clock.advance(60)
+            await sockets.sockets.check()
+            assert "result" in await ask(socket, "getSlot")
+            sockets.world.clock.advance(101)
+            await sockets.sockets.check()
+            assert await _code(socket) == 1008
+
+
+async def test_all_sockets_of_a_credential_are_asked_for_once() -> None:
+    """Never one question for each socket; an owner that is away ends nobody."""
+    async with open_sockets() as sockets:
+        wallet = await sockets.world.customer(credits=100)
+        asked: list[int] = []
+        ask_many = sockets.world.accounts.ask_many
+
+        async def counted(commands: Any) -> Any:
+            asked.append(len(commands))
+            return await ask_many(commands)
+
+        sockets.world.accounts.ask_many = counted  # type: ignore[method-assign]
+        opened = await asyncio.gather(*(sockets.connect(wallet) for _ in range(20)))
+        await sockets.sockets.check()
+        assert asked == [1] and len(sockets.sockets) == 20
+        sockets.world.accounts.down = True
+        with pytest.raises(OwnerUnavailable):
+            await sockets.sockets.check()
+        sockets.world.accounts.down = False
+        assert "result" in await ask(opened[0], "getSlot")
+        for socket in opened:
+            await socket.close()
+
+
+async def test_sockets_have_a_limit_for_each_account() -> None:
+    """When full: 503, and room again once one has closed."""
+    async with open_sockets(streams=StreamsConfig(sockets_per_account_max=1)) as sockets:
+        wallet, other = [await sockets.world.customer(credits=100) for _ in range(2)]
+        async with sockets.connect(wallet), sockets.connect(other):
+            with pytest.raises(InvalidStatus) as refused:
+                await sockets.connect(wallet)
+            assert refused.value.response.status_code == 503
+        async with sockets.connect(wallet) as socket:
+            assert "result" in await ask(socket, "getSlot")
