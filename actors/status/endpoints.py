@@ -67,7 +67,7 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
     """served: HTTP method and path of everything that the doors serve."""
     flags = products.services(doors)
     not_callable = [row for row in METHODS.values() if not products.is_offered(row, doors)]
-    subscriptions = list(products.SUBSCRIPTIONS)
+    served_kinds, other_kinds = products.subscriptions(doors)
     return {
         "ok": True,
         "service_profile": {"auth": dict(_AUTH), "services": flags},
@@ -82,10 +82,8 @@ def capabilities_document(doors: Doors, served: Sequence[str]) -> dict[str, Any]
             ],
         },
         "subscriptions": {
-            "available": subscriptions if doors.websocket else [],
-            "not_enabled": []
-            if doors.websocket
-            else [{"method": name, "reason": products.service_reason("websocket")} for name in subscriptions],
+            "available": served_kinds,
+            "not_enabled": [{"method": name, "reason": reason} for name, reason in other_kinds.items()],
         },
         "endpoints": {
             "available": list(served),
@@ -129,7 +127,7 @@ def pricing_document(
         "streams": {
             name: {**prices, "available": offered}
             for (name, prices), offered in zip(
-                products.STREAMS.items(), (doors.websocket, False, doors.grpc), strict=True
+                products.STREAMS.items(), (doors.websocket, doors.signals, doors.grpc), strict=True
             )
         },
         "webhooks": _unit_prices(products.WEBHOOKS),

@@ -20,6 +20,7 @@ class Doors:
     websocket: bool = False
     grpc: bool = False
     relay: bool = False  # Whether a block engine is configured.
+    signals: bool = False  # Among the subscriptions of a WebSocket.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(
     }
 )
 
+SIGNALS = "subscribeSignal"
 SUBSCRIPTIONS = (
     "accountSubscribe",
     "logsSubscribe",
@@ -60,7 +62,7 @@ SUBSCRIPTIONS = (
     "blockSubscribe",
     "slotsUpdatesSubscribe",
     "voteSubscribe",
-    "subscribeSignal",
+    SIGNALS,
 )
 # Of the interface; each leaves this list by itself when a door serves it.
 ENDPOINTS_NOT_BUILT = (
@@ -92,7 +94,7 @@ _SERVICE_REASONS = MappingProxyType(
     {
         "hot_rpc": NOT_BUILT,
         "send": NOT_BUILT,
-        "websocket": "the WebSocket door is not part of this version",
+        "websocket": "no node with a WebSocket URL is configured (upstream.nodes, ws_url)",
         "yellowstone_grpc": "the gRPC door is not part of this version",
         "heavy_indexed_rpc": f"needs {' and '.join(_INDEXED_METHODS)}",
         "archive_history": "only the node's own retention of several hours is served",
@@ -120,6 +122,14 @@ def services(doors: Doors) -> dict[str, bool]:
 def is_offered(row: MethodRow, doors: Doors) -> bool:
     """Return whether a method can be called here."""
     return row.callable and (doors.relay or row.availability is not Availability.RELAY)
+
+
+def subscriptions(doors: Doors) -> tuple[list[str], dict[str, str]]:
+    """Return the subscribe methods that are served, and those that are not with the reason."""
+    if not doors.websocket:
+        return [], dict.fromkeys(SUBSCRIPTIONS, service_reason("websocket"))
+    served = [name for name in SUBSCRIPTIONS if doors.signals or name != SIGNALS]
+    return served, {name: NOT_BUILT for name in SUBSCRIPTIONS if name not in served}
 
 
 def service_reason(name: str) -> str:

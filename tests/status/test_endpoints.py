@@ -247,7 +247,9 @@ def test_subscriptions_follow_the_door() -> None:
     assert {"blockSubscribe", "voteSubscribe"} <= {entry["method"] for entry in closed["not_enabled"]}
     opened = capabilities_document(Doors(websocket=True, grpc=True), SERVED)
     assert "voteSubscribe" in opened["subscriptions"]["available"]
-    assert opened["subscriptions"]["not_enabled"] == []
+    assert [entry["method"] for entry in opened["subscriptions"]["not_enabled"]] == ["subscribeSignal"]
+    complete = capabilities_document(Doors(websocket=True, signals=True), SERVED)["subscriptions"]
+    assert complete["not_enabled"] == [] and "subscribeSignal" in complete["available"]
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True
 
 

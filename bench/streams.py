@@ -1,0 +1,206 @@
+"""`python -m bench.streams`: measures WebSockets: sharing, idle memory, and notifications fanned out to many clients.
+
+The replica's side runs in a process of its own: the real HTTP server and door, the real hub, its link and meters; its
+accounts are kept in memory, so that only streams are measured. A node in this process says what it is told, and the
+clients are in this process too: on two cores, one each. Not here: the product around it (bench.calls).
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import orjson
+import psutil
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from bench.streams_side import ACCOUNT, Told
+
+_CLIENTS_AT_ONCE = 200
+
+
+class Goal:
+    """How many notifications are still to come, of all clients together."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.reached = asyncio.Event()
+
+    def came(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            self.reached.set()
+
+
+@dataclass
+class Reader(asyncio.Protocol):
+    """One client: it reads frames of notifications, and notes how late each was. Ends when the node says so."""
+
+    path: str
+    key: str
+    delays: list[float]
+    opened: asyncio.Future[None]
+    subscribe: bytes | None
+    goal: Goal
+    _rest: bytes = b""
+    _is_open: bool = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment,misc]
+        nonce = base64.b64encode(os.urandom(16)).decode()
+        head = (
+            f"GET {self.path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {nonce}\r\nSec-WebSocket-Version: 13\r\nX-Api-Key: {self.key}\r\n\r\n"
+        )
+        self.transport.write(head.encode())
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic()
+        rest = self._rest + data
+        if not self._is_open:
+            head, found, rest = rest.partition(b"\r\n\r\n")
+            if not found:
+                self._rest = head
+                return
+            assert head.startswith(b"HTTP/1.1 101"), head[:300]
+            self._is_open = True
+            if self.subscribe is None:
+                self.opened.set_result(None)
+            else:
+                self.transport.write(_masked(self.subscribe))
+        self._rest = self._frames(rest, now)
+
+    def _frames(self, rest: bytes, now: float) -> bytes:
+        while len(rest) >= 4:
+            size, start = rest[1], 2
+            if size == 126:
+                size, start = int.from_bytes(rest[2:4], "big"), 4
+            if len(rest) < start + size:
+                break
+            if rest[0] == 0x81:
+                self._take(rest[start : start + size], now)
+            elif rest[0] == 0x89:
+                self.transport.write(b"\x8a\x80\0\0\0\0")
+            rest = rest[start + size :]
+        return rest
+
+    def _take(self, text: bytes, now: float) -> None:
+        at = text.find(b'"lamports":')
+        if at < 0:
+            if not self.opened.done():
+                self.opened.set_result(None)
+            return
+        end = text.find(b",", at)
+        self.delays.append(now - int(text[at + 11 : end]) / 1e6)
+        self.goal.came()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(exc or ConnectionResetError())
+
+
+def _masked(text: bytes) -> bytes:
+    return b"\x81\xfe" + len(text).to_bytes(2, "big") + b"\0\0\0\0" + text
+
+
+async def connect(count: int, told: Told, goal: Goal, subscribe: bool) -> list[Reader]:
+    loop = asyncio.get_running_loop()
+    call = {"jsonrpc": "2.0", "id": 1, "method": "accountSubscribe", "params": [ACCOUNT, {"encoding": "base64"}]}
+    # A frame's length has its longer form here.
+    text = orjson.dumps(call | {"padding": "x" * 64}) if subscribe else None
+    readers: list[Reader] = []
+    while len(readers) < count:
+        part = []
+        for _ in range(min(_CLIENTS_AT_ONCE, count - len(readers))):
+            reader = Reader("/ws", told.api_key, [], loop.create_future(), text, goal)
+            await loop.create_connection(lambda made=reader: made, "127.0.0.1", told.port)  # type: ignore[misc]
+            part.append(reader)
+        await asyncio.gather(*(reader.opened for reader in part))
+        readers += part
+    return readers
+
+
+async def fan_out(told: Told, readers: list[Reader], per_second: int, seconds: float) -> dict[str, float]:
+    """So many notifications a second to all clients together."""
+    for reader in readers:
+        reader.delays.clear()
+    goal = readers[0].goal
+    goal.left = wanted = int(per_second * seconds / len(readers)) * len(readers)
+    goal.reached.clear()
+    process = psutil.Process(told.pid)
+    before, began = sum(process.cpu_times()[:2]), time.monotonic()
+    told.say(b"%d %d %f\n" % (per_second, len(readers), seconds))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds * 3 + 5):
+            await goal.reached.wait()
+    took = time.monotonic() - began
+    delays = sorted(delay for reader in readers for delay in reader.delays)
+    return {
+        "wanted": wanted,
+        "delivered": len(delays),
+        "per second": len(delays) / took,
+        "p50 ms": delays[len(delays) // 2] * 1e3,
+        "p99 ms": delays[int(len(delays) * 0.99)] * 1e3,
+        "cpu": (sum(process.cpu_times()[:2]) - before) / took,
+    }
+
+
+@contextlib.contextmanager
+def side() -> Iterator[Told]:
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.streams_side", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
+    )
+    theirs.close()
+    with ours:
+        try:
+            line = ours.makefile("rb").readline()
+            yield Told(ours, process.pid, **orjson.loads(line))
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+async def measure(clients: int, idle: int, rates: list[int], seconds: float) -> Table:
+    table = Table("step", "result")
+    with side() as told:
+        memory = psutil.Process(told.pid).memory_full_info().pss
+        waiting = await connect(idle, told, Goal(), subscribe=False)
+        grown = psutil.Process(told.pid).memory_full_info().pss
+        table.add_row(f"{idle} idle sockets", f"{grown / 1e6:.0f} MB, of which {(grown - memory) / 1e6:.0f} for them")
+        for reader in waiting:
+            reader.transport.abort()
+        readers = await connect(clients, told, Goal(), subscribe=True)
+        told.say(b"count\n")
+        table.add_row(f"{clients} clients on one account", f"{told.hear()} subscription(s) at the node")
+        for rate in rates:
+            found = await fan_out(told, readers, rate, seconds)
+            row = ", ".join(f"{name} {value:,.2f}" for name, value in found.items())
+            table.add_row(f"{rate:,} notifications/s", row)
+    return table
+
+
+def main(
+    clients: Annotated[int, typer.Option(min=1, help="Clients of one account.")] = 1_000,
+    idle: Annotated[int, typer.Option(min=1, help="Sockets that say nothing.")] = 2_000,
+    rates: Annotated[str, typer.Option(help="Notifications a second, of all clients together.")] = "10000,20000",
+    seconds: Annotated[float, typer.Option(min=1, help="Length of each step.")] = 10.0,
+) -> None:
+    """Measure sharing, idle memory and fan-out of WebSocket subscriptions."""
+    Console(highlight=False).print(
+        uvloop.run(measure(clients, idle, [int(rate) for rate in rates.split(",")], seconds))
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,120 @@
+"""WebSockets on the real product: through the front, over the hub, and when a replica is killed."""
+
+import asyncio
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from bench.product import Product
+from tests.customers import Customer, request
+
+_STREAMS = 40
+_ALLOWANCE_CREDITS = 50  # Decisions, money rule 10.
+_ANSWER_SECONDS = 30
+
+
+def _url(product: Product, path: str = "/ws") -> str:
+    return product.http_url.replace("http", "ws", 1) + path
+
+
+def _socket(product: Product, customer: Customer) -> Any:
+    return connect(_url(product), additional_headers={"X-Api-Key": customer.api_key}, compression=None)
+
+
+async def _ask(socket: ClientConnection, method: str, *params: Any) -> Any:
+    await socket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    while True:
+        said = await _hear(socket)
+        if said.get("id") == 1:
+            return said
+
+
+async def _hear(socket: ClientConnection) -> Any:
+    async with asyncio.timeout(_ANSWER_SECONDS):
+        return json.loads(await socket.recv())
+
+
+async def _close_code(socket: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            await _hear(socket)
+    return None if closed.value.rcvd is None else closed.value.rcvd.code
+
+
+async def test_a_socket_through_the_front(product: Product) -> None:
+    """Handshake, subscription, notifications, plain calls; the capabilities say so, and refusals keep their status."""
+    customer = Customer(product)
+    customer.grant(1_000)
+    capabilities = request(f"{product.http_url}/capabilities", {}).body
+    assert capabilities["service_profile"]["services"]["websocket"] is True
+    for path in ("/ws", "/", "/rpc"):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(_url(product, path))
+        assert refused.value.response.status_code == 402
+        assert json.loads(refused.value.response.body)["error"]["data"]["deposit_address"]
+    async with _socket(product, customer) as socket:
+        number = (await _ask(socket, "slotSubscribe"))["result"]
+        slots = []
+        while len(slots) < 3:
+            said = await _hear(socket)
+            assert said["params"]["subscription"] == number
+            slots.append(said["params"]["result"]["slot"])
+        assert slots == sorted(set(slots))
+        assert "result" in await _ask(socket, "getSlot")
+        customer.new_api_key()
+        assert await _close_code(socket) == 4001
+
+
+async def test_a_balance_below_ten_ends_the_socket(product: Product) -> None:
+    """Row 31, within about a second."""
+    customer = Customer(product)
+    customer.grant(16)
+    async with _socket(product, customer) as socket:
+        assert "result" in await _ask(socket, "voteSubscribe")
+        assert "result" in await _ask(socket, "getSlot")  # 10 credits are left.
+        assert "result" in await _ask(socket, "getSlot")
+        assert await _close_code(socket) == 4002
+
+
+@pytest.mark.kills
+async def test_row_43_a_killed_replica_loses_one_allowance_of_an_account(product: Product) -> None:
+    """Clients connect and subscribe again by themselves; what was delivered and not posted is at most 50 credits, and
+    nobody pays for what was not delivered."""
+    customer = Customer(product)
+    customer.grant(100_000)
+    customer.limits(10_000, 1_000)
+    pids = product.running("ray::ServeReplica")
+    heard, subscriptions = 0, 0
+    over = asyncio.Event()
+
+    async def client() -> None:
+        nonlocal heard, subscriptions
+        while not over.is_set():
+            try:
+                async with _socket(product, customer) as socket:
+                    if "result" not in await _ask(socket, "slotSubscribe"):
+                        continue
+                    subscriptions += 1
+                    while not over.is_set():
+                        heard += "params" in await _hear(socket)
+            except (OSError, ConnectionClosed, InvalidStatus, TimeoutError):
+                await asyncio.sleep(0.2)
+
+    clients = [asyncio.create_task(client()) for _ in range(_STREAMS)]
+    await asyncio.sleep(4)
+    assert subscriptions == _STREAMS
+    os.kill(pids[0], signal.SIGKILL)
+    await asyncio.sleep(8)
+    assert subscriptions > _STREAMS, "no client came back"
+    over.set()
+    await asyncio.gather(*clients)
+    await asyncio.sleep(2)
+    charged = -sum(entry["amount"] for entry in customer.entries() if entry["type"] in ("debit", "refund"))
+    spent = subscriptions * 5 + heard / 10
+    replicas = len(pids)
+    assert spent - _ALLOWANCE_CREDITS - replicas <= charged <= spent + 5 * _STREAMS
