@@ -10,7 +10,7 @@ DEAD = Sent("b", 1_000.0, 1_900.0, "failed", 2)
 
 def test_answers_and_charges_that_agree_with_the_chain_are_good() -> None:
     found = audited([GOOD, DEAD], {"a"}, 52)
-    assert (found.pop("sends"), found.pop("landed"), found.pop("debited")) == (2, 1, 52)
+    assert (found.pop("sends"), found.pop("landed"), found.pop("debited"), found.pop("never_taken")) == (2, 1, 52, 0)
     assert set(found.values()) == {0}
 
 
