@@ -16,6 +16,10 @@ WRAPPED_SOL_MINT = "So11111111111111111111111111111111111111112"
 USDC_MAINNET_MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 USDC_DEVNET_MINT = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU"
 
+# Pyth's receiver program, and the account in which its sponsors keep the newest SOL/USD price on mainnet.
+PYTH_RECEIVER_PROGRAM = "rec5EKMGg6MxZYaMdyBfgwp4d5rB9T1VQH5pJv5LtFJ"
+PYTH_SOL_USD_ACCOUNT = "7UVimffxr9ow1uXYxsr4LHAcV58mLzhmwaeKvJ1pjLiE"
+
 # Accounts that tips to block engines are paid to, on mainnet. The engine tells its own when it is asked.
 TIP_ACCOUNTS = (
     "96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5",

@@ -105,7 +105,7 @@ _TABLE: tuple[MethodRow, ...] = (
     *_rows("sendAndConfirm", MethodClass.SEND_AND_CONFIRM, Availability.COMPOSED),
     *_rows("getSendStatus", MethodClass.SEND_STATUS, Availability.COMPOSED),
     *_rows("sendBundle", MethodClass.SEND_BUNDLE, Availability.RELAY),
-    *_rows("executeSnipe executeSell", MethodClass.TRADE_BUILD, Availability.NOT_BUILT),
+    *_rows("executeSnipe executeSell", MethodClass.TRADE_BUILD, Availability.COMPOSED),
     *_rows(_ARCHIVE, MethodClass.ARCHIVE_HISTORY, Availability.ARCHIVE),
     *_rows(_DENIED, MethodClass.DENIED, Availability.DENIED),
     *_rows("requestAirdrop", MethodClass.DENIED, Availability.FORBIDDEN),
@@ -155,7 +155,7 @@ RELAY: tuple[RelayRow, ...] = (
 
 
 # By the settings' pricing branch; and the status of a send, which is free on purpose.
-_PRICED_ELSEWHERE = (MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_STATUS)
+_PRICED_ELSEWHERE = (MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_STATUS, MethodClass.TRADE_BUILD)
 
 
 def check() -> None:

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from actors import addresses
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -277,6 +278,26 @@ class StreamsConfig(Branch):
 class PricingConfig(Branch):
     landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
     base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
+    build_credits: int = Field(25, ge=1, le=10**9, description="fixed part of the price of a built trade")
+    trade_bps: int = Field(
+        50, ge=0, le=10_000, description="part of a trade's SOL that is added, in 1/100 of a percent"
+    )
+
+
+class TradesConfig(Branch):
+    sol_usd_micro: int | None = Field(
+        None, ge=1, le=10**12, description="fixed price of one SOL in millionths of a US dollar; else the account's"
+    )
+    sol_usd_account: str = Field(addresses.PYTH_SOL_USD_ACCOUNT, description="Pyth account with the SOL/USD price")
+    sol_usd_age_seconds_max: int = Field(120, ge=1, le=86_400, description="an older price is refused")
+    sol_usd_poll_seconds: float = Field(5.0, gt=0, le=300, description="time between two looks at the price")
+
+    @field_validator("sol_usd_account")
+    @classmethod
+    def _is_address(cls, text: str) -> str:
+        if parse_pubkey(text) is None:
+            raise ValueError("wanted a base58 public key of 32 bytes")
+        return text
 
 
 class DevnodeConfig(Branch):
@@ -304,6 +325,7 @@ class Config(Branch):
     sends: SendsConfig = SendsConfig()
     streams: StreamsConfig = StreamsConfig()
     pricing: PricingConfig = PricingConfig()
+    trades: TradesConfig = TradesConfig()
     devnode: DevnodeConfig = DevnodeConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
 

@@ -1,7 +1,8 @@
 """The parameters of the methods that the product itself answers, after they have been checked.
 
-Implements: interface specification, "getTransactionHistory", "suggestPriorityFee", getAssetsByOwner and "Bulk
-endpoints". Clients may write a request in several forms; here it has one form, with every default filled in.
+Implements: interface specification, "getTransactionHistory", "suggestPriorityFee", "executeSnipe", "executeSell",
+getAssetsByOwner and "Bulk endpoints". Clients may write a request in several forms; here it has one form, with every
+default filled in.
 Pure vocabulary. The gateway encodes a request (params_own.py, door_bulk.py) and the context that answers decodes
 it, so neither imports the other.
 """
@@ -85,6 +86,24 @@ class BundleStatusQuestion(msgspec.Struct, frozen=True):
     bundle_ids: tuple[str, ...]
 
 
+class SnipeQuestion(msgspec.Struct, frozen=True):
+    """executeSnipe. mint: base58; budget_lamports: above zero; slippage_bps: 0 to 10,000."""
+
+    mint: str
+    budget_lamports: int
+    slippage_bps: int
+    priority_fee_micro_lamports: int
+
+
+class SellQuestion(msgspec.Struct, frozen=True):
+    """executeSell, as above. tokens: base units, above zero."""
+
+    mint: str
+    tokens: int
+    slippage_bps: int
+    priority_fee_micro_lamports: int
+
+
 class BulkQuestion(msgspec.Struct, frozen=True):
     """A bulk look-up of these addresses, owners or signatures, each once."""
 
@@ -103,6 +122,8 @@ Question = (
     | BundleQuestion
     | RelayedSendQuestion
     | BundleStatusQuestion
+    | SnipeQuestion
+    | SellQuestion
 )
 
 

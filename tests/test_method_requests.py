@@ -10,6 +10,8 @@ from actors.method_requests import (
     FeeQuestion,
     HistoryQuestion,
     Question,
+    SellQuestion,
+    SnipeQuestion,
     encoded,
 )
 
@@ -22,6 +24,8 @@ from actors.method_requests import (
         AssetsQuestion("owner", 1, 1_000),
         HistoryQuestion("address", 10, "confirmed", before="s"),
         BulkQuestion(("x",)),
+        SnipeQuestion("mint", 10**9, 500, 100_000),
+        SellQuestion("mint", 2**64 - 1, 0, 2**64 - 1),
     ],
 )
 def test_a_question_survives_its_way_as_parameters(question: Question) -> None:

@@ -18,6 +18,7 @@ from actors.errors import Err, Refusal
 from actors.gateway import params
 from actors.gateway.jsonrpc import Call
 from actors.gateway.params_values import shown
+from actors.upstream.replies import NodeAnswer
 
 _NAME_SHOWN_MAX = 64
 _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
@@ -27,7 +28,7 @@ FORBIDDEN = Refusal(Err.METHOD_NOT_ALLOWED, "requestAirdrop is not offered here;
 
 
 # Methods whose handlers must know whose call it is.
-CALLER_METHODS = ("sendAndConfirm", "getSendStatus")
+CALLER_METHODS = ("sendAndConfirm", "getSendStatus", "executeSnipe", "executeSell")
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -41,23 +42,29 @@ class Plan(msgspec.Struct, frozen=True):
     # Its hold is ended by whoever carries it out, however this process fares.
     deferred: bool = False
     takes_key: bool = False  # It moves money, so an Idempotency-Key is honoured.
+    # Its price is found before it is held (quoted_calls.py); until then the ceiling is the smallest price.
+    quoted: bool = False
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
+    """answer: known before the hold, of a quoted call. credits_max: more than this a quoted call may not cost."""
+
     id: bytes
     plan: Plan
     params: bytes
+    answer: NodeAnswer | None = None
+    credits_max: int | None = None
 
 
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
-    deferred = row.method_class is MethodClass.SEND_AND_CONFIRM
-    credits = pricing.landing_credits if deferred else row.credits
+    deferred, quoted = (row.method_class is kind for kind in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD))
+    credits = pricing.landing_credits if deferred else pricing.build_credits if quoted else row.credits
     is_free = row.method_class is MethodClass.SEND_STATUS
     assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
     item = HoldItem(row.name, credits)
     sends = row.method_class in _SENDING
     takes_key = sends or row.method_class is MethodClass.TRADE_BUILD
-    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key)
+    return Plan(row.name, credits, row.timeout_ms, (item,), sends, deferred, takes_key, quoted)
 
 
 def plans(
@@ -84,7 +91,9 @@ def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refus
     if plan is None:
         return _why_not(call.method)
     checked = params.check(call.method, call.arguments, call.params)
-    return checked if isinstance(checked, Refusal) else AdmittedCall(call.id, plan, checked)
+    if isinstance(checked, Refusal):
+        return checked
+    return AdmittedCall(call.id, plan, checked, credits_max=call.credits_max)
 
 
 def _why_not(method: str) -> Refusal:

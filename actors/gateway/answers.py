@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.gateway import replies
+from actors.gateway.call_replies import Reply
 from actors.gateway.headers import HeaderList
-from actors.gateway.pipeline import Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import Send
 from actors.http_server.exchange import AnswerWithdrawn

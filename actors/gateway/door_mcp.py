@@ -18,6 +18,7 @@ from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replie
 from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
+from actors.gateway.call_replies import Replies, Reply
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
@@ -26,7 +27,7 @@ from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.mcp_messages import Free, Ignored, Message, ToolCall
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.payments import refused_for_free, within
-from actors.gateway.pipeline import Pipeline, Replies, Reply
+from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V2, AsgiClient, Caller, RefusedCaller, Request
 

@@ -28,7 +28,7 @@ from actors.identity.client_addresses import TrustedProxies, front_token
 from actors.identity.store import IdentityStore
 from actors.pages import Page
 from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import CallerHandler, Node
+from actors.upstream.replies import CallerHandler, Node, QuoteHandler
 from actors.x402_types import PaymentSettler
 
 
@@ -52,6 +52,7 @@ class Dependencies:
     peers_are_clients: bool = True  # False: requests come through a proxy that tells no addresses.
     metrics: Metrics = field(default_factory=Metrics)  # Of this process.
     callers: Mapping[str, CallerHandler] = field(default_factory=dict)  # Methods that must know whose call it is.
+    quotes: Mapping[str, QuoteHandler] = field(default_factory=dict)  # Methods that find their own price.
     pages: Sequence[Page] = ()  # Paths that other contexts serve.
     streams: StreamService | None = None  # None: no WebSocket is offered.
     idempotency: IdempotencyStore | None = None  # None: requests with an Idempotency-Key are refused with 503.
@@ -90,7 +91,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
     payments = RequestPayments(config.payments, settler, terms, addresses, metrics)
     limits = RefusalLimits(gateway.account_refusals_per_second, gateway.address_refusals_per_second, addresses.name_of)
     authenticator = Authenticator(config.identity, clock, sign_in, limits, payments)
-    offered = plans(config.pricing, dependencies.callers, dependencies.relay)
+    offered = plans(config.pricing, {*dependencies.callers, *dependencies.quotes}, dependencies.relay)
     pipeline = Pipeline(
         dependencies.accounts,
         dependencies.node,
@@ -101,6 +102,7 @@ def shared_parts(dependencies: Dependencies) -> DoorParts:
         metrics,
         offered,
         dependencies.callers,
+        dependencies.quotes,
     )
     keyed = IdempotentCalls(
         pipeline,

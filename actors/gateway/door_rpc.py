@@ -9,10 +9,11 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.authentication import Authenticator
+from actors.gateway.call_replies import Replies
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.payments import refused_for_free, within
-from actors.gateway.pipeline import Pipeline, Replies
+from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import AsgiClient, Request
 

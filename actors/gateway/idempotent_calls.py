@@ -28,9 +28,10 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import headers, outcomes
 from actors.gateway.admission import AdmittedCall
+from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.pipeline import Pipeline, Replies, Reply, release_of, whole
+from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import Response
 from actors.gateway.requests import Client, Request
 from actors.idempotency.core import ANSWER_BYTES_MAX, KeyRecord, Verdict, began, decide, fingerprint_of, parse_key
@@ -187,6 +188,12 @@ class IdempotentCalls:
 
     async def _run(self, admitted: AdmittedCall, record: KeyRecord, verdict: Verdict, held: HoldReply) -> Replies:
         """Hold, ask, judge, keep, settle: the pipeline's steps, with the answer stored before its charge."""
+        if admitted.plan.quoted:
+            end = await self._pipeline.quoted.one(admitted, held)
+            if not isinstance(end, AdmittedCall):
+                await self._forget(record)
+                return _replies(ended(admitted.id, end), held, None)
+            admitted = end
         if verdict is Verdict.RUN:
             granted = await self._accounts.hold(
                 HoldRequest(record.operation, ProvenProof(held.pubkey), admitted.plan.items)
@@ -198,7 +205,7 @@ class IdempotentCalls:
                 return _free(admitted, Refusal(Err[str(granted.verdicts[0])]), granted)
             held = granted
         release, began_at = release_of(admitted, record.operation, held, self._clock.now()), self._clock.monotonic()
-        answer = await self._pipeline.ask(admitted, release)
+        answer = admitted.answer or await self._pipeline.ask(admitted, release)
         if isinstance(answer, DeferredAnswer):
             await (self._keep(record, answer, 0) if answer.final else self._leave(record))
             return _answered(admitted, answer, held, None)

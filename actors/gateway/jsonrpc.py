@@ -33,12 +33,16 @@ _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that i
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read."""
+    """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read.
+
+    credits_max: the most that it may cost, where a payment came with it and its price is not known yet.
+    """
 
     id: bytes
     method: str
     params: bytes
     arguments: list[Any]
+    credits_max: int | None = None
 
 
 class BadCall(msgspec.Struct, frozen=True):

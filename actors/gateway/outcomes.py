@@ -70,6 +70,11 @@ _METHOD_NOT_FOUND_CODE = -32601
 _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability is Availability.COMPOSED)
 
 
+def refusal_of(answer: NodeAnswer) -> Refusal | None:
+    """What the client is told where the node gave no answer; None where it gave one."""
+    return None if answer.answered else _NO_ANSWER[answer.kind]
+
+
 def judge(method: str, ceiling: int, answer: NodeAnswer) -> Judgement:
     """Judge a node's answer. ceiling: the price fixed by the hold; a fixed-price call costs all of it or nothing."""
     if answer.kind is AnswerKind.RESULT:

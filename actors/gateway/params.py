@@ -17,7 +17,7 @@ from solders.message import from_bytes_versioned
 
 from actors.addresses import TOKEN_PROGRAMS
 from actors.errors import Err, Refusal
-from actors.gateway import params_own, params_relay, params_sends
+from actors.gateway import params_own, params_relay, params_sends, params_trades
 from actors.gateway.params_values import (
     Check,
     InvalidError,
@@ -340,5 +340,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         **params_own.RULES,
         **params_sends.RULES,
         "sendBundle": params_relay.send_bundle,
+        **params_trades.RULES,
     }
 )

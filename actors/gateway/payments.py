@@ -27,10 +27,10 @@ from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.address_limits import AddressLimits
 from actors.gateway.admission import AdmittedCall, admit
+from actors.gateway.call_replies import Replies, Reply
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.payment_terms import TermsByPath
-from actors.gateway.pipeline import Replies, Reply
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2, Caller, RefusedCaller, Request
 from actors.telemetry.metrics import Metrics
@@ -179,22 +179,25 @@ def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list
     """The calls that a payment of so many credits buys; in place of each other call, a refusal for lack of credits.
 
     Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
-    account holds.
+    account holds. The price of a quoted call is not known yet, so it may use all credits that are left.
     """
     bought: list[Any] = []
     for call in calls:
-        price = _price(call)
+        verdict = admit(call) if isinstance(call, Call) else call
+        price = _price(verdict)
         if price > credits:
             bought.append(BadCall(call.id, NOT_BOUGHT))
+        elif isinstance(verdict, AdmittedCall) and verdict.plan.quoted:
+            bought.append(msgspec.structs.replace(call, credits_max=credits))
+            credits = 0
         else:
             credits -= price
             bought.append(call)
     return bought
 
 
-def _price(call: Call | BadCall | AdmittedCall) -> int:
+def _price(verdict: AdmittedCall | BadCall | Refusal) -> int:
     """The most that a call can cost; 0 where it is refused for free."""
-    verdict = admit(call) if isinstance(call, Call) else call
     return verdict.plan.ceiling if isinstance(verdict, AdmittedCall) else 0
 
 

@@ -14,8 +14,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import (
     EDGE_BYTES,
@@ -34,13 +32,15 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
+from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
 from actors.gateway.rpc_batches import BatchRun, Granted
 from actors.telemetry.metrics import Metrics
-from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer
+from actors.upstream.replies import CallerHandler, DeferredAnswer, Node, NodeAnswer, QuoteHandler
 
 _RELEASED = int(Outcome.RELEASED)
 _SHED = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many calls in flight here")
@@ -48,45 +48,6 @@ _OWNER_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger cannot ad
 _NOT_RECORDED = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged for this call"
 )
-_HOLD_DETAILS = {
-    Err.AUTH_FAILED: "the credential is unknown, replaced or expired",
-    Err.METHOD_NOT_ALLOWED: "this account is suspended",
-}
-
-
-class Reply(msgspec.Struct):
-    """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
-
-    charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
-    higher numbers are newer.
-    """
-
-    id: bytes
-    answer: NodeAnswer | None
-    refusal: Refusal | None
-    credits_remaining: int = 0
-    charge: SettleRequest | None = None
-    told: int = 0
-
-
-class Replies(msgspec.Struct):
-    """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
-
-    credits_remaining: None where the account is not known, and the figures tell only a rate.
-    """
-
-    items: Sequence[Reply]
-    refusal: Refusal | None
-    figures: Figures | None
-    credits_remaining: int | None = 0
-    pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
-    repeated: bool = False  # The answer was kept from an earlier request (idempotent_calls.py).
-
-    def errs(self) -> list[Err]:
-        """The refusal of the whole request, or those of its calls."""
-        if self.refusal is not None:
-            return [self.refusal.err]
-        return [item.refusal.err for item in self.items if item.refusal is not None]
 
 
 class Pipeline:
@@ -107,6 +68,7 @@ class Pipeline:
         metrics: Metrics | None = None,
         plans: Mapping[str, Plan] = PLANS,
         callers: Mapping[str, CallerHandler] | None = None,
+        quotes: Mapping[str, QuoteHandler] | None = None,
     ) -> None:
         assert len(edge) == EDGE_BYTES, len(edge)
         self._accounts, self._node, self._clock, self._limits = accounts, node, clock, limits
@@ -114,6 +76,7 @@ class Pipeline:
         # For holds that another process ends. No owner hears of this edge, so none ends them when this process does.
         self._deferred_edge = hashlib.sha256(b"deferred" + edge).digest()[:EDGE_BYTES]
         self._plans, self._callers = plans, callers or {}
+        self.quoted = QuotedCalls(accounts, quotes or {}, clock)
         self._operations = 0
         self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
         self._in_flight = 0
@@ -127,6 +90,8 @@ class Pipeline:
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
         admitted = self.admitted(call)
+        if type(call) is Call and isinstance(admitted, AdmittedCall) and admitted.plan.quoted:
+            return await self.batch(proof, [call], client)
         if isinstance(admitted, Refusal):
             return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
         if self._in_flight >= self._in_flight_max:
@@ -160,25 +125,16 @@ class Pipeline:
     async def batch(self, proof: Proof, calls: Sequence[Call | BadCall], client: Client | None = None) -> Replies:
         """Run all calls under one hold and at the same time, each with its own verdict and charge; replies in order."""
         verdicts = [admit(call, self._plans) if isinstance(call, Call) else call.refusal for call in calls]
-        admitted = [verdict for verdict in verdicts if isinstance(verdict, AdmittedCall)]
-        pairs = zip(calls, verdicts, strict=True)
-        replies = [Reply(call.id, None, end) if isinstance(end, Refusal) else None for call, end in pairs]
-        if not admitted:
-            refused = [reply for reply in replies if reply is not None]
-            return self.counted(proof, client, await self._refuse(proof, refused))
-        if self._in_flight + len(admitted) > self._in_flight_max:
+        count = sum(isinstance(verdict, AdmittedCall) for verdict in verdicts)
+        if count and self._in_flight + count > self._in_flight_max:
             return Replies((), _SHED, None)
-        self._in_flight += len(admitted)
+        self._in_flight += count
         try:
-            done = await self._carry_out_parts(proof, admitted, client)
+            return self.counted(proof, client, await self._run(proof, calls, verdicts, client))
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
-            self._in_flight -= len(admitted)
-        if done.refusal is None:
-            ends = iter(done.items)
-            done.items = [reply if reply is not None else next(ends) for reply in replies]
-        return self.counted(proof, client, done)
+            self._in_flight -= count
 
     def admitted(self, call: Call | BadCall | AdmittedCall) -> AdmittedCall | Refusal:
         """Admit a call by its method and parameters, unless a door has done so."""
@@ -211,6 +167,30 @@ class Pipeline:
         await self._cancelled.drain()
 
     # --- the steps
+
+    async def _run(
+        self, proof: Proof, calls: Sequence[Call | BadCall], verdicts: Sequence[QuotedEnd], client: Client | None
+    ) -> Replies:
+        """Run a batch: first the calls that find their own price are answered, then all that cost are held and run."""
+        proven, figures = proof, None
+        if any(isinstance(end, AdmittedCall) and end.plan.quoted for end in verdicts):
+            held, verdicts = await self.quoted.price(HoldRequest(self._take_operations(1), proof, ()), verdicts)
+            if held.refusal is not None:
+                return whole(held)
+            self._limits.confirmed(proof)
+            proven, figures = ProvenProof(held.pubkey), held.figures
+        pairs = zip(calls, verdicts, strict=True)
+        ends = [end if isinstance(end, AdmittedCall) else ended(call.id, end) for call, end in pairs]
+        refused = [end for end in ends if isinstance(end, Reply)]
+        if len(refused) == len(ends):
+            if figures is None:
+                return await self._refuse(proof, refused)
+            return Replies(refused, None, figures, figures.credits_remaining)
+        done = await self._carry_out_parts(proven, [end for end in ends if isinstance(end, AdmittedCall)], client)
+        if done.refusal is None:
+            later = iter(done.items)
+            done.items = [end if isinstance(end, Reply) else next(later) for end in ends]
+        return done
 
     def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back."""
@@ -309,7 +289,9 @@ class Pipeline:
         """Ask the node, judge its answer, settle, and only then let the answer go."""
         plan, began = admitted.plan, self._clock.monotonic()
         try:
-            if plan.sends:
+            if admitted.answer is not None:
+                answer = admitted.answer
+            elif plan.sends:
                 answer = await self._send(admitted, release_of(admitted, operation, held, held_at))
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
@@ -384,15 +366,3 @@ class Pipeline:
 
 class _TakenOver(Exception):
     """The client left, and a background task settles the call."""
-
-
-def whole(held: HoldReply) -> Replies:
-    assert held.refusal is not None
-    err = Err[held.refusal]
-    remaining = 0 if held.figures is None else held.figures.credits_remaining
-    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
-
-
-def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
-    plan = admitted.plan
-    return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED, held_at)

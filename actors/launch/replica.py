@@ -45,6 +45,8 @@ from actors.storage.connections import checked_postgres, checked_redis
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import place_metrics_page, report_for_ever
+from actors.trades.endpoints import TradeMethods
+from actors.trades.price_feed import SolPriceFeed
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe
 from actors.upstream.replies import Node
@@ -82,6 +84,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
     streaming = await assemble_streams(config, accounts, clock, edge)
+    pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
+    sol_price.start()
     pages.start()
     # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
     # that a client sent.
@@ -104,6 +108,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         idempotency=keys,
         relay=config.sends.block_engine_url is not None,
         streams=streaming.sockets,
+        quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
@@ -114,7 +119,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     hosting.tune_gc()
     optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
-    closers: list[Close] = [door.close, *streaming.closers, *optional, close_keys, sends.stop, nodes.close, *last]
+    first = (door.close, *streaming.closers, *optional, close_keys)
+    closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
 
 
@@ -178,9 +184,11 @@ class LivePages:
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
         paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
         self._capabilities = endpoints.capabilities_document(doors, paths)
+        self._prices = config.pricing
         self._task: asyncio.Task[None] | None = None
         self.sends: SendsClient | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
+        self.sol_price: SolPriceFeed | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
@@ -209,7 +217,9 @@ class LivePages:
         return endpoints.health_http_status(self._health), document
 
     def pricing(self) -> dict[str, Any]:
-        return self._pricing
+        latest = None if self.sol_price is None else self.sol_price.latest
+        live = None if latest is None else (latest.micro_usd, latest.age_seconds(self._clock.now()))
+        return self._pricing | {"percentage_priced": endpoints.percentage_priced(self._prices, live)}
 
     def capabilities(self) -> dict[str, Any]:
         return self._capabilities

@@ -23,6 +23,7 @@ from actors.local_servers.datadir import DataDir, default_path
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 
+EMBEDDED_SOL_USD_MICRO = 150_000_000  # The price of the embedded chain's SOL: 150 dollars.
 _PROBE_SECONDS = 0.5
 
 
@@ -90,7 +91,10 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
             "deposit_wallet": payments.deposit_wallet or secrets.deposit.pubkey,
         }
     )
-    config = config.model_copy(update={"storage": storage, "payments": payments})
+    trades = config.trades
+    if embedded_chain and trades.sol_usd_micro is None:  # Its SOL has no market, and no account with a price.
+        trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
+    config = config.model_copy(update={"storage": storage, "payments": payments, "trades": trades})
     return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 
 

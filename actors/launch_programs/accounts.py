@@ -49,10 +49,10 @@ _LEGACY_BUY = _slots(
     f"{_LEGACY_START} base_program creator_vault:w event_authority program global_volume user_volume:w fee_config "
     "fee_program bonding_curve_v2 buyback:w"
 )
-_LEGACY_SELL = _slots(
-    f"{_LEGACY_START} creator_vault:w base_program event_authority program fee_config fee_program bonding_curve_v2 "
-    "buyback:w"
-)
+_LEGACY_SELL_START = f"{_LEGACY_START} creator_vault:w base_program event_authority program fee_config fee_program"
+_LEGACY_SELL = _slots(f"{_LEGACY_SELL_START} bonding_curve_v2 buyback:w")
+# Of a cashback coin, whose sales also list the seller's volume accumulator.
+CASHBACK_SELL_SLOTS = _slots(f"{_LEGACY_SELL_START} user_volume:w bonding_curve_v2 buyback:w")
 _V2_START = (
     "global mint quote_mint base_program quote_program associated_program fee_recipient:w fee_recipient_quote:w "
     "buyback:w buyback_quote:w bonding_curve:w curve_base:w curve_quote:w user:ws user_base:w user_quote:w "
@@ -177,7 +177,9 @@ def trade_keys(mint: Pubkey, base_program: Pubkey, curve: BondingCurve, trader: 
     }
 
 
-def trade_instruction(kind: Kind, arguments: TradeArguments, keys: Keys) -> Instruction:
+def trade_instruction(
+    kind: Kind, arguments: TradeArguments, keys: Keys, *, is_cashback_coin: bool = False
+) -> Instruction:
     """Build a trade. keys: from `trade_keys`. Legacy buys have track_volume; buy_v3 has partial_fill only if it is
     set."""
     flag: bool | None = None
@@ -185,7 +187,10 @@ def trade_instruction(kind: Kind, arguments: TradeArguments, keys: Keys) -> Inst
         flag = arguments.flag
     elif kind is Kind.BUY_V3 and arguments.flag:
         flag = True
-    return instruction(kind, trade_data(kind, arguments.amount, arguments.limit, flag), keys)
+    data = trade_data(kind, arguments.amount, arguments.limit, flag)
+    if is_cashback_coin and kind is Kind.SELL:
+        return Instruction(addresses.PUMP, data, [_meta(slot, keys) for slot in CASHBACK_SELL_SLOTS])
+    return instruction(kind, data, keys)
 
 
 def create_instruction(

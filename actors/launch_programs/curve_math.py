@@ -91,6 +91,12 @@ def gross_for_positive_proceeds(rates: Rates) -> int:
     return gross
 
 
+def tokens_for_gross(curve: BondingCurve, gross: int) -> int | None:
+    """The smallest sale with at least these gross proceeds; None if no sale has so much."""
+    left = curve.virtual_quote_reserves - gross
+    return None if left <= 0 else -(-gross * curve.virtual_token_reserves // left)
+
+
 def after_buy(curve: BondingCurve, amounts: Amounts) -> BondingCurve:
     """The curve after a buy. It is complete when its last real token is bought."""
     real_tokens = curve.real_token_reserves - amounts.tokens

@@ -2,7 +2,7 @@
 
 Implements: interface specification, "Public endpoints", "Health document", "Pricing document"; decisions, "pricing
 field names". Pure: builds the documents from state, catalog and configuration; their field names appear only here.
-The pricing and capabilities documents do not change while a process runs, so build them once.
+The pricing and capabilities documents do not change while a process runs, except the price of SOL: build them once.
 Credits are integers, or null where a price is not per call; amounts of USDC are decimal strings.
 """
 
@@ -121,7 +121,7 @@ def pricing_document(
                 "available": METHODS["sendAndConfirm"].callable,
             }
         },
-        "percentage_priced": {name: _percentage_priced(name) for name in ("executeSnipe", "executeSell")},
+        "percentage_priced": percentage_priced(pricing, None),
         "bulk": _unit_prices(products.BULK),
         "relay": _unit_prices(products.RELAY, doors.relay),
         "streams": {
@@ -135,9 +135,20 @@ def pricing_document(
     }
 
 
-def _percentage_priced(name: str) -> dict[str, Any]:
-    """Build the row of a trade builder. Its fees are live rates, and null while nothing computes them."""
-    return {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": METHODS[name].callable}
+def percentage_priced(pricing: PricingConfig, sol_price: tuple[int, int | None] | None) -> dict[str, Any]:
+    """Build the rows of the trade builders.
+
+    sol_price: millionths of a US dollar for one SOL, and the seconds since it was published (None: the operator fixed
+    it). None: there is no price, so nothing is built. A price is a decimal string.
+    """
+    micro_usd, age_seconds = (None, None) if sol_price is None else sol_price
+    row = {
+        "build_credits": pricing.build_credits,
+        "trade_bps": pricing.trade_bps,
+        "sol_usd": None if micro_usd is None else f"{micro_usd // 10**6}.{micro_usd % 10**6:06d}",
+        "sol_usd_age_seconds": age_seconds,
+    }
+    return {name: {**row, "available": METHODS[name].callable} for name in ("executeSnipe", "executeSell")}
 
 
 def _unit_prices(prices: Mapping[str, UnitPrice], available: bool = False) -> dict[str, Any]:

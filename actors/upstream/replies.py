@@ -136,6 +136,16 @@ class RelayedAnswer(NodeAnswer, frozen=True):
     bundle_id: str = ""
 
 
+class QuotedAnswer(NodeAnswer, frozen=True):
+    """An answer whose price was found while it was made, before anything is held. credits: the price, above zero."""
+
+    credits: int = 0
+
+
+# Answers one method with such a price. The second argument is the caller's public key. A refusal or a failure is free.
+QuoteHandler = Callable[[bytes, bytes, int], Coroutine[Any, Any, "QuotedAnswer | NodeAnswer | Refusal"]]
+
+
 GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
 UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
 NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # No byte of the call was sent.
@@ -216,6 +226,12 @@ def made_deferred(result: bytes, final: bool = False) -> DeferredAnswer:
 def refused(refusal: Refusal) -> RefusedAnswer:
     """Refuse a call that is held already."""
     return RefusedAnswer(AnswerKind.UNREACHABLE, refusal=refusal)
+
+
+def made_quoted(result: bytes, credits: int, node: str = "") -> QuotedAnswer:
+    """Make a result that has its own price."""
+    assert credits > 0, credits
+    return QuotedAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, node=node, credits=credits)
 
 
 def made_of_pieces(result: bytes, pieces: int, done: int, node: str = "") -> PiecesAnswer:

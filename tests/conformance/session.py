@@ -1,12 +1,14 @@
 """One run on a product that is ready: a customer of its own, somebody on its chain, all rows, and the ledger's sum."""
 
+from solders.keypair import Keypair
+
 from bench.product import Product
 from tests.customers import Customer
 
-from . import people, table
+from . import people, table, trades
 from .both import Both
 
-_CREDITS = 100_000
+_CREDITS = 10_000_000
 
 
 def rows_of(product: Product) -> list[table.Row]:
@@ -17,7 +19,8 @@ def rows_of(product: Product) -> list[table.Row]:
     node_url = str(product.ready["node_url"])
     both = Both(product.http_url, customer.api_key, node_url)
     try:
-        rows = table.run(both, *people.settle(both, node_url))
+        coin = trades.settle(both, node_url, Keypair.from_seed(bytes(customer.wallet.key)))
+        rows = table.run(both, *people.settle(both, node_url), coin)
         assert both.history_sum() == both.charged, (both.history_sum(), both.charged)
         assert customer.balance == _CREDITS - both.charged
     finally:

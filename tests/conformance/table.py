@@ -5,10 +5,10 @@ from pathlib import Path
 
 from solders.keypair import Keypair
 
-from actors.catalog import BULK, METHODS, RELAY, Availability, MethodRow
+from actors.catalog import BULK, METHODS, RELAY, Availability, MethodClass, MethodRow
 from actors.config import PricingConfig
 
-from . import composed
+from . import composed, trades
 from .both import Both
 from .cases import Asked, Case, cases
 from .people import Somebody
@@ -37,7 +37,7 @@ class Row:
         return "| " + " | ".join((self.method, *self.cells)) + " |"
 
 
-def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
+def run(both: Both, key: Keypair, somebody: Somebody, coin: trades.Coin) -> list[Row]:
     """Every method of the catalog in its order, then the bulk look-ups, then the block engine."""
     answered, wanted = cases(both, key, somebody), composed.asks(both, key, somebody)
     refusals = composed.refusals(somebody)
@@ -46,6 +46,8 @@ def run(both: Both, key: Keypair, somebody: Somebody) -> list[Row]:
         if row.availability is Availability.NODE:
             assert row.name in answered, f"{row.name}: say in tests/conformance/cases.py what both are to be asked"
             rows.append(_from_node(both, row, answered[row.name]))
+        elif row.method_class is MethodClass.TRADE_BUILD:
+            rows.append(_traded(both, row.name, coin))
         elif row.availability in (Availability.COMPOSED, Availability.RELAY):
             assert row.name in wanted, f"{row.name}: say in tests/conformance/composed.py what it must answer"
             price = _PRICING.landing_credits if row.credits is None else row.credits
@@ -109,6 +111,22 @@ def _composed(
             wrong.append(f"error: gateway {gateway.body[:500]!r} for {gateway.charged}, node {node.body[:500]!r}")
         errors = f"{gateway.error['code']}: JSON, free" if gateway.error is not None else "unequal"
     return Row(name, (shown_price, "as computed" if agrees else "", str(said.charged), errors), tuple(wrong))
+
+
+def _traded(both: Both, name: str, coin: trades.Coin) -> Row:
+    """A built trade costs what its result says, and a trade that cannot be built nothing."""
+    ask = trades.asks(both, coin)[name]
+    said, agrees = both.agree(ask)
+    amounts = said.value["result"]
+    wrong = [] if agrees else [f"gateway {amounts}, wanted {ask()[1]}"]
+    if said.charged != amounts[2]:
+        wrong.append(f"charged {said.charged} instead of {amounts[2]}")
+    refusal = trades.refused(both, name, coin)
+    code = (refusal.error or {}).get("code")
+    if code != -32602 or refusal.charged:
+        wrong.append(f"refusal: {refusal.body[:300]!r} for {refusal.charged}")
+    result = "as computed" if agrees else ""
+    return Row(name, (trades.PRICE_TEXT, result, str(said.charged), f"{code}: free"), tuple(wrong))
 
 
 def _refused(both: Both, row: MethodRow) -> Row:

@@ -13,7 +13,7 @@ from solders.transaction import Transaction, VersionedTransaction
 
 from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
-from actors.gateway import params_own, params_sends
+from actors.gateway import params_own, params_sends, params_trades
 from actors.gateway.params import RULES, check
 
 from .edges import EDGES, OPTIONAL
@@ -79,7 +79,7 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     refused(method, *bad)
 
 
-OWN = {*params_own.RULES, *params_sends.RULES, "sendBundle"}
+OWN = {*params_own.RULES, *params_sends.RULES, *params_trades.RULES, "sendBundle"}
 
 
 def test_every_method_of_a_node_has_an_edge():

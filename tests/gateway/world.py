@@ -192,6 +192,7 @@ class World:
                 peers_are_clients=settings.get("peers_are_clients", True),
                 metrics=self.metrics,
                 callers=settings.get("callers", {}),
+                quotes=settings.get("quotes", {}),
                 pages=settings.get("pages", ()),
                 relay=settings.get("relay", False),
                 idempotency=settings.get("idempotency"),

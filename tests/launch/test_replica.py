@@ -6,9 +6,13 @@ import redis.exceptions
 
 from actors.accounts.api import OwnerUnavailable
 from actors.clock import ManualClock
-from actors.config import Config, UpstreamConfig
+from actors.config import Config, TradesConfig, UpstreamConfig
 from actors.launch.replica import LivePages
+from actors.trades.price_feed import SolPriceFeed
+from actors.trades.sol_price import SolPrice
 from actors.upstream.node_health import Probe
+
+nobody: Any = None
 
 
 class Owners:
@@ -108,3 +112,16 @@ async def test_a_low_sponsor_shows_in_health_and_changes_nothing_else() -> None:
         world.pages.payments = payments
         http, document = world.pages.health()
         assert (http, document["status"], document["sponsor_balance_low"]) == (200, "ok", low)
+
+
+async def test_the_price_page_shows_the_rate_of_the_next_build() -> None:
+    """Rule: the live rate of the trade builders is published with its age; without a price it is null."""
+    world = World()
+    row = world.pages.pricing()["percentage_priced"]["executeSnipe"]
+    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["build_credits"]) == (None, None, 25)
+    clock = ManualClock()
+    feed = SolPriceFeed(nobody, TradesConfig(), clock)
+    feed._latest = SolPrice(150_123_456, clock.now() - 7)
+    world.pages.sol_price = feed
+    row = world.pages.pricing()["percentage_priced"]["executeSell"]
+    assert (row["sol_usd"], row["sol_usd_age_seconds"], row["available"]) == ("150.123456", 7, True)

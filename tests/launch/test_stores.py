@@ -18,6 +18,7 @@ def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
     assert filled.payments.network == "devnet"
     assert filled.payments.deposit_wallet == secrets.deposit.pubkey
     assert filled.storage.cluster_secret is not None
+    assert filled.trades.sol_usd_micro == 150_000_000, "the embedded chain's SOL has no market"
     assert filled.payments.sponsor_pubkey == secrets.sponsor.pubkey and filled.payments.sponsor_key is not None
 
 
@@ -27,6 +28,7 @@ def test_a_real_node_means_mainnet_unless_said_otherwise(tmp_path: Path) -> None
     config = load({"LEDGER_UPSTREAM__NODE_URL": "http://node.example"}).config
     filled = stores.fill_local(config, secrets)
     assert filled.payments.network == "mainnet"
+    assert filled.trades.sol_usd_micro is None, "a real price is read from the chain"
     assert filled.payments.sponsor_key is None, "a key for real money is the operator's to make"
 
 

@@ -125,3 +125,19 @@ def test_migrations_use_the_canonical_pool() -> None:
     made = instruction(Kind.MIGRATE_V2, Kind.MIGRATE_V2.discriminator, keys)
     assert made.accounts[7].pubkey == user and made.accounts[7].is_signer
     assert made.accounts[10].pubkey == keys["pool"] and made.accounts[10].is_writable
+
+
+def test_sales_of_a_cashback_coin_list_the_volume_accumulator() -> None:
+    """17 accounts, the added one before the trailing two; other trades of such a coin are as usual."""
+    curve = BondingCurve(1, 1, 1, 1, 1, creator=addresses.WITHDRAW_AUTHORITY, is_cashback_coin=True)
+    trader = Trader(
+        addresses.WITHDRAW_AUTHORITY, addresses.NORMAL_FEE_RECIPIENTS[0], addresses.BUYBACK_FEE_RECIPIENTS[0]
+    )
+    keys = trade_keys(addresses.USDC_MINT, addresses.TOKEN_PROGRAM, curve, trader, addresses.TOKEN_PROGRAM)
+    usual, cashback = (
+        flags(trade_instruction(Kind.SELL, TradeArguments(5, 1), keys, is_cashback_coin=is_cashback))
+        for is_cashback in (False, True)
+    )
+    assert cashback == [*usual[:14], [str(keys["user_volume"]), "w"], *usual[14:]] and len(cashback) == 17
+    bought = (trade_instruction(Kind.BUY, TradeArguments(5, 1), keys, is_cashback_coin=one) for one in (False, True))
+    assert len({str(flags(one)) for one in bought}) == 1

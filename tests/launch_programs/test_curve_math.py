@@ -142,3 +142,16 @@ def test_fees_of_100_percent_are_refused() -> None:
     with pytest.raises(ValueError, match="no sale has proceeds"):
         curve_math.gross_for_positive_proceeds(Rates(10_000, 0))
     assert curve_math.gross_for_positive_proceeds(Rates(95, 0)) == 2
+
+
+@given(curves, st.integers(1, 10**10))
+def test_the_smallest_sale_for_wanted_proceeds_is_the_smallest(curve: BondingCurve, gross: int) -> None:
+    tokens = curve_math.tokens_for_gross(curve, gross)
+    if tokens is None:
+        assert gross >= curve.virtual_quote_reserves
+        return
+    proceeds = [
+        amount * curve.virtual_quote_reserves // (curve.virtual_token_reserves + amount)
+        for amount in (tokens, tokens - 1)
+    ]
+    assert proceeds[0] >= gross > proceeds[1]

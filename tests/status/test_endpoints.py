@@ -122,7 +122,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
         "sendAndConfirm": {"landing_credits": 50, "base_credits": 2, "available": True}
     }
     assert document["percentage_priced"] == {
-        name: {"build_credits": None, "trade_bps": None, "sol_usd": None, "available": False}
+        name: {"build_credits": 25, "trade_bps": 50, "sol_usd": None, "sol_usd_age_seconds": None, "available": True}
         for name in ("executeSnipe", "executeSell")
     }
     assert document["bulk"] == {

@@ -1,0 +1,108 @@
+"""Calls whose price is found while they are answered, before anything is held: executeSnipe and executeSell.
+
+Implements: interface specification, "Billing for both builders"; decisions, money rule 1; hostile input 34.
+A shell. The price of such a call depends on the chain, so it cannot be held first. Its order is:
+
+1. The owner proves the credential, in a hold without items, and names the account. That takes a nonce and nothing else.
+2. The handler answers the call and names its price. A refusal or a failure ends the call here, for free.
+3. The exact price is held, as for every call: rate, slots and credits are judged now.
+4. The charge is posted, and then the answer leaves.
+
+So the price that is held is the price that is charged, nothing that can fail comes between the hold and the charge, and
+a refused call takes no rate unit. The handler's work is unpaid until step 3, and limited for that reason: an account
+without the smallest price or without a rate unit gets no quote; an account gets at most as many quotes in a second as
+it may make calls, and QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at
+once, and the others wait for them.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from actors.accounts.api import AccountsClient
+from actors.calls import Figures, HoldItem, HoldReply, HoldRequest
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.gateway import outcomes
+from actors.gateway.admission import AdmittedCall
+from actors.upstream.replies import NodeAnswer, QuotedAnswer, QuoteHandler
+
+QUOTES_AT_ONCE_MAX = 64  # Of one account; as many as it may have calls in flight by default.
+QUOTES_PER_BATCH = 16
+_ACCOUNTS_MAX = 20_000  # With quotes in one second; beyond, new accounts wait for the next second.
+
+# A call with its price and its answer; or the free end of one.
+QuotedEnd = AdmittedCall | NodeAnswer | Refusal
+
+
+class QuotedCalls:
+    """handlers: by method."""
+
+    def __init__(self, accounts: AccountsClient, handlers: Mapping[str, QuoteHandler], clock: Clock) -> None:
+        self._accounts, self._handlers, self._clock = accounts, handlers, clock
+        self._second = 0
+        self._in_second: dict[bytes, int] = {}
+        self._at_once: dict[bytes, int] = {}
+
+    async def price(self, request: HoldRequest, verdicts: Sequence[QuotedEnd]) -> tuple[HoldReply, Sequence[QuotedEnd]]:
+        """Prove the credential, then answer and price the quoted calls of one account, at the same time.
+
+        request: a hold without items. Returns the owner's reply, and the verdicts with the ends of the quoted calls; if
+        the owner refuses the request, nothing was asked. Raises OwnerUnavailable.
+        """
+        held = await self._accounts.hold(request)
+        if held.refusal is not None:
+            return held, verdicts
+        places = asyncio.Semaphore(QUOTES_PER_BATCH)
+
+        async def end_of(verdict: QuotedEnd) -> QuotedEnd:
+            if not isinstance(verdict, AdmittedCall) or not verdict.plan.quoted:
+                return verdict
+            async with places:
+                return await self.one(verdict, held)
+
+        return held, await asyncio.gather(*map(end_of, verdicts))
+
+    async def one(self, call: AdmittedCall, held: HoldReply) -> QuotedEnd:
+        """Answer and price one call. held: the reply by which the owner has proven the credential."""
+        assert held.figures is not None
+        pubkey, figures = held.pubkey, held.figures
+        refusal = self._limited(call, pubkey, figures)
+        if refusal is not None:
+            return refusal
+        self._at_once[pubkey] = self._at_once.get(pubkey, 0) + 1
+        try:
+            answer = await self._handlers[call.plan.method](call.params, pubkey, call.plan.timeout_ms)
+        finally:
+            self._at_once[pubkey] -= 1
+            if not self._at_once[pubkey]:
+                del self._at_once[pubkey]
+        if isinstance(answer, QuotedAnswer):
+            return _priced(call, answer)
+        return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
+
+    def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:
+        """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""
+        now = self._clock.now()
+        if now != self._second:
+            self._second, self._in_second = now, {}
+        used = self._in_second.get(pubkey, 0)
+        is_full = not used and len(self._in_second) >= _ACCOUNTS_MAX
+        if figures.rate_remaining < 1 or used >= figures.rate_limit or is_full:
+            return Refusal(Err.RATE_LIMITED)
+        if self._at_once.get(pubkey, 0) >= QUOTES_AT_ONCE_MAX:
+            return Refusal(Err.CONCURRENCY_LIMITED)
+        if figures.credits_remaining < call.plan.ceiling:
+            return Refusal(Err.INSUFFICIENT_CREDITS)
+        self._in_second[pubkey] = used + 1
+        return None
+
+
+def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:
+    if call.credits_max is not None and answer.credits > call.credits_max:
+        return Refusal(Err.INSUFFICIENT_CREDITS)
+    plan = msgspec.structs.replace(
+        call.plan, ceiling=answer.credits, items=(HoldItem(call.plan.method, answer.credits),), quoted=False
+    )
+    return msgspec.structs.replace(call, plan=plan, answer=answer)
