@@ -24,9 +24,24 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from bench.streams_side import ACCOUNT, Told
-
+ACCOUNT = "So11111111111111111111111111111111111111112"
 _CLIENTS_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The measured side as it is known here."""
+
+    line: socket.socket
+    pid: int
+    port: int
+    api_key: str
+
+    def say(self, text: bytes) -> None:
+        self.line.sendall(text)
+
+    def hear(self) -> str:
+        return self.line.recv(100).decode()
 
 
 class Goal:
@@ -56,7 +71,7 @@ class Reader(asyncio.Protocol):
     _is_open: bool = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: asyncio.Transport = transport  # type: ignore[assignment,misc]
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
         nonce = base64.b64encode(os.urandom(16)).decode()
         head = (
             f"GET {self.path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -159,7 +174,7 @@ async def fan_out(told: Told, readers: list[Reader], per_second: int, seconds: f
 def side() -> Iterator[Told]:
     ours, theirs = socket.socketpair()
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.streams_side", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
+        [sys.executable, "-m", "tests.streams.measured_side", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
     )
     theirs.close()
     with ours:

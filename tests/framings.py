@@ -99,7 +99,12 @@ def upgrades() -> list[Framing]:
         row("asked whether to go on", ended_at_head(*UPGRADE, b"expect: 100-continue", LENGTH)),
         row("WebSocket by POST", ended_at_head(*WEBSOCKET, LENGTH)),
         row("WebSocket with a body", ended_at_head(*WEBSOCKET, LENGTH, start=b"GET / HTTP/1.1")),
-        row("WebSocket where calls are posted", post(*WEBSOCKET, start=b"GET / HTTP/1.1", content=b"")),
+        row("WebSocket without credentials", post(*WEBSOCKET, start=b"GET /rpc HTTP/1.1", content=b""), refused=False),
+        row(
+            "WebSocket without credentials and a request behind it",
+            post(*WEBSOCKET, start=b"GET / HTTP/1.1", content=b"") + HIDDEN,
+            calls=1,
+        ),
         row("WebSocket on a path without it", post(*WEBSOCKET, start=GET, content=b"") + HIDDEN, calls=1),
         row("h2c, which the front takes out", post(WITH_KEY, *H2C, LENGTH), calls=1),
         row("h2c without a body", post(*H2C, start=GET, content=b""), refused=False),

@@ -125,17 +125,19 @@ class HttpDoor:
         )
         self._streams = StreamedAnswers()
         self.late = LateAnswers(dependencies.accounts, self._complete)
-        self._sockets: WebSocketDoor | None = None
-        if dependencies.streams is not None:
-            self._sockets = WebSocketDoor(
-                *(gateway, authenticator, dependencies.accounts, self._pipeline, self.late, errors),
-                *(dependencies.streams, self._next_id),
-            )
+        self._sockets = self._socket_door(dependencies, authenticator)
         self.websocket_paths = frozenset(door_websocket.PATHS if self._sockets else ())
         self.body_bytes_max = gateway.body_bytes_max
         self._ids_from_edge, self._metrics = dependencies.ids_from_edge, dependencies.metrics
-        self._request_prefix = parts.edge.hex()[:10] + "-"
-        self._requests = 0
+        self._request_prefix, self._requests = parts.edge.hex()[:10] + "-", 0
+
+    def _socket_door(self, dependencies: Dependencies, authenticator: Authenticator) -> WebSocketDoor | None:
+        if dependencies.streams is None:
+            return None
+        return WebSocketDoor(
+            *(dependencies.config.gateway, authenticator, dependencies.accounts, self._pipeline, self.late),
+            *(self._errors, dependencies.streams, self._next_id),
+        )
 
     async def close(self) -> None:
         await self._streams.close()

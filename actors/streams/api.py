@@ -65,12 +65,13 @@ class TopicEvent(msgspec.Struct, frozen=True, array_like=True):
 
 class TopicEvents(msgspec.Struct, frozen=True, array_like=True):
     """session: the hub's number for all that it knows of this replica; another one than before means that it knows no
-    topics any more. batch: 0 where there is nothing new. slot: newest slot that the hub has seen. overran: events were
-    dropped, because this replica took too few."""
+    topics any more. batch: 0 where there is nothing new. slot, root: the newest that the hub has seen. overran: events
+    were dropped, because this replica took too few."""
 
     session: int
     batch: int
     slot: int
+    root: int
     events: Sequence[TopicEvent]
     overran: bool = False
 

@@ -133,12 +133,12 @@ class ReplicaQueue:
     def has_more(self) -> bool:
         return self._sent is not None or bool(self._waiting) or self._overran
 
-    def take(self, slot: int) -> TopicEvents:
+    def take(self, slot: int, root: int) -> TopicEvents:
         """The batch to send: the one that did not arrive, or the next one; without events when nothing waits."""
         if self._sent is not None:
             return self._sent
         if not self._waiting and not self._overran:
-            return TopicEvents(self.session, 0, slot, ())
+            return TopicEvents(self.session, 0, slot, root, ())
         events: list[TopicEvent] = []
         size = 0
         while self._waiting and len(events) < BATCH_EVENTS_MAX and size < BATCH_BYTES_MAX:
@@ -147,7 +147,7 @@ class ReplicaQueue:
             events.append(event)
         self._bytes -= size
         self._batch += 1
-        self._sent = TopicEvents(self.session, self._batch, slot, events, self._overran)
+        self._sent = TopicEvents(self.session, self._batch, slot, root, events, self._overran)
         self._overran = False
         return self._sent
 

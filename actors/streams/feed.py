@@ -79,7 +79,7 @@ class TopicFeed:
         self._topics: dict[TopicKey, _Topic] = {}
         self._by_handle: dict[int, _Topic] = {}
         self._handles = itertools.count(1)
-        self._session = self._acked = self._slot = 0
+        self._session = self._acked = self._slot = self._root = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
@@ -170,21 +170,21 @@ class TopicFeed:
                 logger.exception("a batch of events could not be delivered")
 
     def _take(self, batch: TopicEvents) -> None:
-        slot_before = self._slot
-        self._slot = max(self._slot, batch.slot)
+        slot, root = self._slot, self._root
+        self._slot, self._root = max(slot, batch.slot), max(root, batch.root)
         if batch.session != self._session:
             is_first, self._session, self._acked = self._session == 0, batch.session, 0
             if not is_first:
-                self._open_all_again(slot_before)
+                self._open_all_again(slot, root)
         if batch.batch:
             self._acked = batch.batch
         if batch.overran:
             for topic in list(self._by_handle.values()):
-                self._deliver_gap(topic, _gap(slot_before, self._slot, _OVERRAN))
+                self._deliver_gap(topic, _gap(root if topic.key.follows_root else slot, self._slot, _OVERRAN))
         for event in batch.events:
             self._deliver(event)
 
-    def _open_all_again(self, from_slot: int) -> None:
+    def _open_all_again(self, slot: int, root: int) -> None:
         """The hub knows no topic of this replica any more. Subscribers keep their subscriptions."""
         for topic in list(self._topics.values()):
             if not topic.opened.done():
@@ -192,7 +192,7 @@ class TopicFeed:
             self._by_handle.pop(topic.handle, None)
             topic.handle, topic.pieces = next(self._handles), []
             self._by_handle[topic.handle] = topic
-            self._run(self._open(topic, from_slot))
+            self._run(self._open(topic, root if topic.key.follows_root else slot))
 
     # --- events
 

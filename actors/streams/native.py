@@ -45,6 +45,11 @@ class TopicKey:
         """Whether the node ends such a subscription by itself, with its last notification."""
         return self.method == "signatureSubscribe"
 
+    @property
+    def follows_root(self) -> bool:
+        """Whether events come for slots behind the newest one, and as far back as the root: a gap then begins there."""
+        return self.method not in ("slotSubscribe", "voteSubscribe") and b'"commitment":"processed"' not in self.params
+
 
 class _InvalidError(Exception):
     """The text is one sentence for the client."""

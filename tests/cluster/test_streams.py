@@ -6,12 +6,15 @@ import os
 import signal
 from typing import Any
 
+import psutil
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from bench.product import Product
+from bench.stream_faults import same_updates
 from tests.customers import Customer, request
+from tests.raw_sockets import Line
 
 _STREAMS = 40
 _ALLOWANCE_CREDITS = 50  # Decisions, money rule 10.
@@ -118,3 +121,66 @@ async def test_row_43_a_killed_replica_loses_one_allowance_of_an_account(product
     spent = subscriptions * 5 + heard / 10
     replicas = len(pids)
     assert spent - _ALLOWANCE_CREDITS - replicas <= charged <= spent + 5 * _STREAMS
+
+
+async def test_the_same_updates_as_from_the_node_with_connections_cut(product: Product) -> None:
+    """None missing, none extra, every gap declared; `python -m bench.stream_faults` is the long run of this."""
+    found = await same_updates(product, seconds=20, seed=7)
+    assert found["cuts"] > 0 and found["gaps"] > 0 and found["the same"] > 300, found
+
+
+def _frame(opcode: int, data: bytes = b"", masked: bool = True) -> bytes:
+    return bytes([0x80 | opcode, (0x80 if masked else 0) | len(data)]) + (bytes(4) if masked else b"") + data
+
+
+async def _opened(product: Product, customer: Customer) -> Line:
+    """A raw socket whose handshake is over."""
+    line = Line(product.ports.http)
+    head = (
+        "GET /ws HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        f"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nx-api-key: {customer.api_key}\r\n\r\n"
+    )
+    await line.says(head.encode())
+    assert (await line.hears(until=b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+    return line
+
+
+async def test_row_30_through_the_front_every_breach_has_its_close_code(product: Product) -> None:
+    """What follows the breach is still read, by the front too: the client sees the code, and no reset."""
+    customer = Customer(product)
+    customer.grant(1_000)
+    breaches = {
+        1002: _frame(1, b"hi", masked=False),
+        1009: b"\x81\xff" + (64 << 20).to_bytes(8, "big") + bytes(4),
+        4003: _frame(9) * 100_000,
+        1007: _frame(1, b"\xff\xfe"),
+        1000: _frame(8, b"\x03\xe8"),
+    }
+    for code, breach in breaches.items():
+        line = await _opened(product, customer)
+        await line.says(breach, *[_frame(9) * 1_000] * 20, pause_seconds=0)
+        said = await line.hears()
+        at = said.index(b"\x88", max(0, len(said) - 140))
+        assert int.from_bytes(said[at + 2 : at + 4], "big") == code, (code, said[-140:])
+        line.close()
+
+
+async def test_row_30_clients_that_never_read_cost_bounded_memory(product: Product) -> None:
+    """Fifty sockets that ask for answers and read none: the replicas stay as they were, and others are served."""
+    customer = Customer(product)
+    customer.grant(100_000)
+    customer.limits(100_000, 10_000)
+    replicas = [psutil.Process(pid) for pid in product.running("ray::ServeReplica")]
+    before = sum(process.memory_info().rss for process in replicas)
+    lines = [await _opened(product, customer) for _ in range(50)]
+    subscribe = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "slotsUpdatesSubscribe"}).encode()
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "getGenesisHash"}).encode()
+    for _ in range(5):
+        for line in lines:
+            await line.says(_frame(1, subscribe), *[_frame(1, call)] * 20, pause_seconds=0)
+        await asyncio.sleep(1)
+    grown = sum(process.memory_info().rss for process in replicas) - before
+    assert grown < 100 << 20, f"{grown >> 20} MiB"
+    assert customer.call("getSlot").status == 200
+    for line in lines:
+        line.close()

@@ -16,7 +16,7 @@ from tests.streams.world import ONE
         (CHANGE, OpenTopic(ONE, 1, "slotSubscribe", b"[]", 7), False),
         (CHANGE, CloseTopic(ONE, 1), False),
         (POLL, PollEvents(ONE, 1, 2), False),
-        (POLL, TopicEvents(1, 2, 3, [TopicEvent(1, 0, b"x")], True), True),
+        (POLL, TopicEvents(1, 2, 3, 2, [TopicEvent(1, 0, b"x")], True), True),
     ],
 )
 def test_messages_survive_the_link(kind: Any, item: Any, is_reply: bool) -> None:

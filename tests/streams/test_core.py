@@ -44,7 +44,7 @@ def test_every_event_arrives_once_and_in_order_whatever_is_lost(payloads: list[i
     got: dict[int, bytes] = {}
     done, acked = [], 0
     while queue.has_more:
-        batch = queue.take(9)
+        batch = queue.take(9, 3)
         if next(losses, False) or batch.batch == acked:
             continue
         acked = batch.batch
@@ -63,8 +63,8 @@ def test_a_replica_that_takes_nothing_costs_bounded_memory_and_is_told() -> None
     queue = ReplicaQueue(1, 10_000)
     for _ in range(1_000):
         queue.add(1, 0, bytes(1_000))
-    assert queue.take(0).overran
+    assert queue.take(0, 0).overran
     queue.acknowledge(1, 1)
     queue.add(1, 0, b"x")
-    batch = queue.take(0)
+    batch = queue.take(0, 0)
     assert not batch.overran and batch.events[-1].payload == b"x"

@@ -48,7 +48,7 @@ class PlayedLink:
 
     async def answer(self, batch: int, *events: TopicEvent, overran: bool = False, slot: int = 9) -> Any:
         poll, future = await self.polls.get()
-        future.set_result(TopicEvents(self.session, batch, slot, events, overran))
+        future.set_result(TopicEvents(self.session, batch, slot, slot - 5, events, overran))
         for _ in range(5):
             await asyncio.sleep(0)
         return poll
@@ -95,7 +95,7 @@ async def test_another_hub_is_told_everything_again_and_old_events_are_nobodys()
     link.session = 2
     poll = await link.answer(1, TopicEvent(1, 0, b"2"), slot=60)
     assert (poll.session, poll.acked) == (1, 1)
-    assert link.changes[-1] == OpenTopic(ONE, 2, KEY.method, KEY.params, from_slot=50)
+    assert link.changes[-1] == OpenTopic(ONE, 2, KEY.method, KEY.params, from_slot=45)
     await link.answer(2, TopicEvent(2, 0, b"3"))
     assert [said["params"]["result"] for said in heard] == [1, 3]
     await feed.stop()
@@ -107,7 +107,7 @@ async def test_dropped_events_are_told_as_a_gap() -> None:
     await link.answer(1, slot=50)
     await link.answer(2, TopicEvent(1, 0, b"1"), overran=True, slot=70)
     gap, event = heard
-    assert gap["params"]["result"]["from_slot"] == 50 and gap["params"]["result"]["to_slot"] == 70
+    assert gap["params"]["result"]["from_slot"] == 45 and gap["params"]["result"]["to_slot"] == 70
     assert event["params"]["result"] == 1
     await feed.stop()
 

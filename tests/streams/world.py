@@ -12,7 +12,8 @@ from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
 from actors.config import StreamsConfig
-from actors.gateway.door_http import Dependencies, HttpDoor
+from actors.gateway.door_http import HttpDoor
+from actors.gateway.door_parts import Dependencies
 from actors.hotlink.edge import Link
 from actors.http_server.exchange import Doorway
 from actors.http_server.server import HttpServer

@@ -4,7 +4,8 @@ Implements: design, section 6 (identical stream subscriptions share one upstream
 /ws". A shell: core.py has the state, node_socket.py the connections, fills.py what can be asked after a loss.
 
 A topic whose node is lost is subscribed to at another node at once. Then the hub fills what the chain still tells, and
-tells the rest as a gap: from the newest slot that the lost connection had told to the newest one that is known now.
+tells the rest as a gap: from the newest slot that the lost connection had told (from its root, for events that come
+later than their slot) to the newest one once the topic is served again.
 Nodes are connected while there are topics, and IDLE_SECONDS longer. Topics are spread over the nodes of weight above 0
 that are connected; the others take over when none of those is.
 
@@ -23,7 +24,7 @@ import orjson
 from actors.config import StreamsConfig
 from actors.streams.api import ENDS, GAP, CloseTopic, OpenTopic, PollEvents, TopicEvents, TopicReply
 from actors.streams.core import ReplicaQueue, Topic, Topics
-from actors.streams.hub.fills import Fill, digest, fill
+from actors.streams.hub.fills import Fill, digest, fill, newest_slot
 from actors.streams.hub.node_socket import NodeLost, NodeSocket
 from actors.streams.native import TopicKey
 from actors.upstream.replies import Node
@@ -87,6 +88,10 @@ class StreamHub:
     def slot(self) -> int:
         return max((socket.slot for socket in self._sockets), default=0)
 
+    @property
+    def root(self) -> int:
+        return max((socket.root for socket in self._sockets), default=0)
+
     # --- replicas ---------------------------------------------------------------------------------------------------
 
     def change(self, request: OpenTopic | CloseTopic) -> TopicReply | Awaitable[TopicReply]:
@@ -102,7 +107,7 @@ class StreamHub:
         queue.acknowledge(request.session, request.acked)
         if request.session == queue.session and not queue.has_more:
             await self._until_events(request.replica)
-        return self._queue(request.replica).take(self.slot)
+        return self._queue(request.replica).take(self.slot, self.root)
 
     def gone(self, replica: bytes) -> None:
         """The replica has had no link for too long: forget it."""
@@ -151,7 +156,8 @@ class StreamHub:
         error = b"" if opening is None else await asyncio.shield(opening)
         if not error and request.from_slot is not None and not is_new:
             # Another replica kept it alive, and this one did not hear of it for a while.
-            self._tell_gap(topic, request.from_slot, "the hub was restarted", only=member)
+            slot = max(self.slot, await newest_slot(self._node))
+            self._tell_gap(topic, request.from_slot, slot, "the hub was restarted", only=member)
         return TopicReply(session, error)
 
     async def _serve_new(self, topic: Topic) -> bytes:
@@ -223,12 +229,13 @@ class StreamHub:
         logger.info("stream of node %s is up", self._sockets[index].name)
         self._up.set()
 
-    def lost(self, index: int, slot: int) -> None:
+    def lost(self, index: int, slot: int, root: int) -> None:
         if not any(socket.is_up for socket in self._sockets):
             self._up.clear()
         for topic in self.topics.of_node(index):
             self.topics.unserve(topic)
-            topic.from_slot = slot if topic.from_slot is None else topic.from_slot
+            if topic.from_slot is None:
+                topic.from_slot = root if topic.key.follows_root else slot
             self._run(self._serve_again(topic))
 
     def notified(self, index: int, upstream_id: int, result: bytes) -> None:
@@ -267,13 +274,15 @@ class StreamHub:
         """Deliver what can be known of the time without a node, tell the rest as a gap, then what came since."""
         try:
             found = await fill(topic.key, topic.last_digest, topic.last_slot, self._node)
+            # Asked for after the topic is served again: what the connections told may be from before the loss.
+            slot = max(self.slot, await newest_slot(self._node)) if found.has_gap else 0
         except (KeyError, TypeError, ValueError):
             logger.exception("a fill of %s failed", topic.key.method)
-            found = Fill()
+            found, slot = Fill(), self.slot
         from_slot, topic.from_slot = topic.from_slot or 0, None
         held, topic.held = topic.held or [], None
         if found.has_gap:
-            self._tell_gap(topic, from_slot, _LOST)
+            self._tell_gap(topic, from_slot, slot, _LOST)
         # What came since is newer than what was asked for, and of a signature it is the same.
         if found.result is not None and not held:
             held = [found.result]
@@ -283,8 +292,10 @@ class StreamHub:
             if topic.members:
                 self._deliver(topic, result)
 
-    def _tell_gap(self, topic: Topic, from_slot: int, reason: str, only: tuple[bytes, int] | None = None) -> None:
-        gap = orjson.dumps({"from_slot": from_slot, "to_slot": max(from_slot, self.slot), "reason": reason})
+    def _tell_gap(
+        self, topic: Topic, from_slot: int, to_slot: int, reason: str, only: tuple[bytes, int] | None = None
+    ) -> None:
+        gap = orjson.dumps({"from_slot": from_slot, "to_slot": max(from_slot, to_slot), "reason": reason})
         self._send(topic, GAP, gap, only)
 
     # --- events -----------------------------------------------------------------------------------------------------

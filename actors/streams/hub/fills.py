@@ -38,6 +38,12 @@ async def fill(key: TopicKey, last_digest: bytes | None, last_slot: int, node: N
     return Fill()
 
 
+async def newest_slot(node: Node) -> int:
+    """Of all that a node has processed; 0 where none tells it."""
+    slot = await _ask(node, "getSlot", [{"commitment": "processed"}])
+    return slot if isinstance(slot, int) else 0
+
+
 def digest(result: Any) -> bytes:
     """Of the value of a notification or of an answer, whatever the order of its names."""
     return hashlib.sha256(orjson.dumps(result["value"], option=orjson.OPT_SORT_KEYS)).digest()

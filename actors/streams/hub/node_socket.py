@@ -39,6 +39,7 @@ class _Said(msgspec.Struct):
 
 class _Slot(msgspec.Struct):
     slot: int
+    root: int
 
 
 _decode = msgspec.json.Decoder(_Said).decode
@@ -54,8 +55,8 @@ class SocketEvents(Protocol):
 
     def connected(self, index: int) -> None: ...
 
-    def lost(self, index: int, slot: int) -> None:
-        """The connection ended; slot is the newest that it told, 0 for none."""
+    def lost(self, index: int, slot: int, root: int) -> None:
+        """The connection ended; the newest slot and root that it told."""
 
     def notified(self, index: int, upstream_id: int, result: bytes) -> None: ...
 
@@ -72,7 +73,7 @@ class NodeSocket:
     ) -> None:
         self.index, self.name, self._url, self._events = index, name, url, events
         self._silent_seconds_max, self._sleep = silent_seconds_max, sleep
-        self.slot = 0  # The newest slot that this connection told.
+        self.slot = self.root = 0  # The newest that this connection told.
         self._socket: ClientConnection | None = None
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[bytes], Callable[[int], None] | None]] = {}
@@ -141,7 +142,7 @@ class NodeSocket:
                         future.set_exception(NodeLost("the connection ended"))
                 if was_up:
                     attempt = 0
-                    self._events.lost(self.index, self.slot)
+                    self._events.lost(self.index, self.slot, self.root)
             await self._sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
             attempt += 1
 
@@ -178,7 +179,8 @@ class NodeSocket:
         if said.params is not None:
             upstream_id, result = said.params.subscription, bytes(said.params.result)
             if upstream_id == self._slots_id:
-                self.slot = max(self.slot, _decode_slot(result).slot)
+                told = _decode_slot(result)
+                self.slot, self.root = max(self.slot, told.slot), max(self.root, told.root)
             self._events.notified(self.index, upstream_id, result)
             return
         future, accept = self._waiting.get(said.id or 0, (None, None))

@@ -101,9 +101,11 @@ async def test_a_lost_node_is_replaced_and_the_time_between_told() -> None:
         await second.until(SLOTS, 1)
         await serving.notify("logsSubscribe", {"context": {"slot": 110}, "value": {}})
         assert (await listener.hear())[0] == "logsNotification"
+        hub.answers.results["getSlot"] = 125
         await serving.stop()
         method, gap = await listener.hear()
-        assert method == "gapNotification" and gap["from_slot"] >= 100 and gap["to_slot"] >= gap["from_slot"]
+        # Of finalized events the gap begins at the root, as they come later than their slots.
+        assert method == "gapNotification" and (gap["from_slot"], gap["to_slot"]) == (110 - 32, 125)
         assert "lost" in gap["reason"]
         await other.notify("logsSubscribe", {"context": {"slot": 130}, "value": {}})
         assert (await listener.hear())[1]["context"]["slot"] == 130
@@ -120,7 +122,7 @@ async def test_an_account_that_changed_meanwhile_is_delivered() -> None:
         node.cut()
         assert (await listener.hear())[0] == "gapNotification"
         assert await listener.hear() == ("accountNotification", account_value(6, 105))
-        assert hub.answers.asked[-1][1][1]["minContextSlot"] == 101
+        assert hub.answers.asked[0][1][1]["minContextSlot"] == 101
         node.cut()  # The same as before: nothing was missed that could be known.
         await node.until("accountSubscribe", 0)
         await node.until("accountSubscribe", 1)

@@ -19,7 +19,7 @@ class Events:
     def connected(self, index: int) -> None:
         self.up.set()
 
-    def lost(self, index: int, slot: int) -> None:
+    def lost(self, index: int, slot: int, root: int) -> None:
         self.up.clear()
         self.down.put_nowait(slot)
 

@@ -7,7 +7,6 @@ import asyncio
 import socket
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,22 +16,6 @@ from actors.config import StreamsConfig
 from tests.streams.world import ACCOUNT, Sockets, open_sockets
 
 _CREDITS = 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The side as the bench knows it."""
-
-    line: socket.socket
-    pid: int
-    port: int
-    api_key: str
-
-    def say(self, text: bytes) -> None:
-        self.line.sendall(text)
-
-    def hear(self) -> str:
-        return self.line.recv(100).decode()
 
 
 async def serve(line: socket.socket) -> None:
