@@ -212,6 +212,10 @@ class IdempotentCalls:
         ending = outcomes.judge(admitted.plan.method, admitted.plan.ceiling, answer)
         seconds = self._clock.monotonic() - began_at
         self._metrics.call_ended(admitted.plan.method, ending.outcome, ending.charged, seconds)
+        if ending.charged == 0 and verdict is Verdict.TAKE_OVER:
+            # It has no hold to release, and a release would refund what whoever carries it out has charged since.
+            await (self._leave(record) if admitted.plan.deferred else self._forget(record))
+            return _free(admitted, ending.refusal, held) if ending.refusal else _answered(admitted, answer, held, None)
         if ending.charged == 0:
             return await self._end_free(admitted, record, release, answer, ending.refusal, held)
         if not await self._keep(record, answer, ending.charged):

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from actors.upstream.replies import made_error
+from tests.idempotency.memory_store import MemoryIdempotencyStore
 
+from .doubles import TRANSACTION
 from .payment_doubles import Desk, header_v2
 from .world import Wallet, World, a_world, call
 
@@ -177,3 +179,17 @@ async def test_an_error_of_the_node_reaches_the_model_and_is_billed_as_published
         result = response.json()["result"]
         assert result["isError"] is True and "skipped" in result["content"][0]["text"]
         assert await world.debits(customer) == [("getBlock", 25)]
+
+
+async def test_a_key_makes_a_tool_call_happen_once() -> None:
+    """Decisions, "Idempotency-Key"; a batch has no single answer to keep."""
+    async with a_world(idempotency=MemoryIdempotencyStore()) as world:
+        customer, send = await world.customer(100), tool("sendTransaction", TRANSACTION, {"encoding": "base64"})
+        first, second = [await post(world, send, customer, idempotency_key="k") for _ in range(2)]
+        assert first.json() == second.json() and second.headers["idempotent-replayed"] == "true"
+        other = tool("sendTransaction", TRANSACTION, {"encoding": "base64", "skipPreflight": True})
+        refused = await post(world, other, customer, idempotency_key="k")
+        assert refused.status_code == 409 and "IDEMPOTENCY_KEY_REUSED" in refused.text
+        batch = await post(world, [send, tool("getSlot", id=2)], customer, idempotency_key="k2")
+        assert batch.status_code == 400 and "INVALID_REQUEST" in batch.text
+        assert await world.debits(customer) == [("sendTransaction", 2)] and len(world.node.calls) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import base58
 import pytest
 from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
 
 from actors.sends.actor import SendRacer
 from actors.sends.chain import SendChain
@@ -147,6 +148,28 @@ async def test_a_key_of_an_unknown_send_tells_its_outcome_later(scene: Scene) ->
         assert (result["status"], result["charged_credits"]) == ("failed", 2)
     assert scene.here.calls.count("sendTransaction") == broadcasts
     assert await scene.world.debits(customer) == [("sendAndConfirm", 2)] and len(scene.store.tickets) == 1
+
+
+async def test_a_charge_that_stands_outlives_a_request_that_fails(scene: Scene) -> None:
+    """The first request heard `unknown`, the transaction landed, and the node is away when the key comes again: what
+    the racer has charged meanwhile is not given back."""
+    customer, payment = await scene.world.customer(100), scene.here.payment()
+    scene.here.faults(sends={"rpc": {"drop_share": 1.0}})
+    await scene.send(customer, payment, "k")
+    await scene.slots(31)
+    scene.here.faults()
+    scene.here.local.land(VersionedTransaction.from_bytes(payment.raw))
+    await scene.slots(100)
+    await scene.recovery.carry_on()
+    await turns()
+    assert await scene.world.debits(customer) == [("sendAndConfirm", 50)]
+    scene.here.silent = True
+    assert (await scene.send(customer, payment, "k")).result().status_code == 502
+    assert await scene.world.balance(customer) == 50
+    scene.here.silent = False
+    again = await scene.send(customer, payment, "k")
+    assert again.result().json()["result"]["status"] == "confirmed"
+    assert await scene.world.balance(customer) == 50 and len(scene.store.tickets) == 1
 
 
 async def test_the_end_of_the_replica_ends_no_hold_of_a_race(scene: Scene) -> None:
