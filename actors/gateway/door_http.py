@@ -25,6 +25,7 @@ from actors.gateway import (
     routes,
 )
 from actors.gateway.address_limits import is_limited
+from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
 from actors.gateway.door_parts import Dependencies, shared_parts
