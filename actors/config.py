@@ -39,7 +39,7 @@ class ServeConfig(Branch):
     # Not the next port after HTTP: web3.js 1.x opens its WebSocket there by itself.
     grpc_port: _Port = Field(
         default_factory=lambda values: values.get("http_port", 8080) + 2,
-        description="port of gRPC, by default http_port + 2; nothing listens there yet",
+        description="port of gRPC, by default http_port + 2",
     )
     tls: bool = Field(
         False, description="also serve HTTPS, WSS and gRPC over TLS; the other ports are then on loopback"
@@ -154,6 +154,10 @@ class UpstreamConfig(Branch):
     large_answers_bytes_max: int = Field(
         512 << 20, ge=128 << 20, description="a replica's memory for answers above 1 MiB"
     )
+    yellowstone_url: str | None = Field(
+        None, pattern=r"^https?://", description="Yellowstone gRPC endpoint; without one gRPC is off with a real node"
+    )
+    yellowstone_token: SecretStr | None = Field(None, description="token of that endpoint, sent as x-token")
     cache_bytes_max: int = Field(64 << 20, ge=0, description="memory of a replica for cached answers; 0: no cache")
     probe_seconds: float = Field(1.0, gt=0, le=60, description="time between two health probes of a node")
     probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="time limit of a probe")
@@ -198,6 +202,18 @@ class UpstreamConfig(Branch):
             return ()
         ws_url = None if self.node_ws_url is None else SecretStr(self.node_ws_url)
         return (NodeConfig(name="node-1", url=SecretStr(self.node_url), ws_url=ws_url),)
+
+
+class GeyserConfig(Branch):
+    streams_per_account: int = Field(100, ge=1, le=100_000, description="open gRPC streams of an account, per replica")
+    requests_per_second: int = Field(100, ge=1, le=100_000, description="requests on one gRPC stream in a second")
+    filters_max: int = Field(1_000, ge=1, description="filters of one kind in one request, and data slices")
+    keys_max: int = Field(50_000, ge=1, description="public keys in one list of a filter")
+    queue_updates_max: int = Field(100_000, ge=1, description="updates that wait for a client that reads slowly")
+    queue_bytes_max: int = Field(64 << 20, ge=1 << 16, description="the same in bytes; then its stream ends")
+    end_seconds: float = Field(30.0, gt=0, le=600, description="a client that never reads is cut off after so long")
+    connect_seconds: float = Field(10.0, gt=0, le=300, description="time limit for the start of a subscription")
+    resume_seconds: float = Field(60.0, gt=0, le=3_600, description="streams wait so long for a node that went away")
 
 
 class LookupsConfig(Branch):
@@ -320,6 +336,7 @@ class Config(Branch):
     identity: IdentityConfig = IdentityConfig()
     gateway: GatewayConfig = GatewayConfig()
     upstream: UpstreamConfig = UpstreamConfig()
+    geyser: GeyserConfig = GeyserConfig()
     lookups: LookupsConfig = LookupsConfig()
     payments: PaymentsConfig = PaymentsConfig()
     sends: SendsConfig = SendsConfig()

@@ -1,0 +1,229 @@
+"""One subscription at the node, shared by all clients here whose subscriptions are equal.
+
+Implements: upstream loss: the feed subscribes again from the first slot that may have updates which were not seen, and
+leaves out what was delivered. What the node cannot give again ends the streams with DATA_LOSS and the slots.
+A shell: geyser_progress.py knows what was seen. Not here: which clients share a feed (geyser_feeds.py), their filters'
+names and queues (geyser_reader.py).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from actors.clock import Clock
+from actors.geyser_proto import geyser_pb2
+from actors.streams import geyser_ends
+from actors.streams.geyser_ends import StreamEnd
+from actors.streams.geyser_progress import Progress
+from actors.streams.geyser_requests import WantedStream
+from actors.streams.geyser_updates import SeenUpdate, identify, split
+
+logger = logging.getLogger(__name__)
+
+_SILENCE_SECONDS = 12.0  # The node pings every 10 s, and says of every slot where it is.
+_RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.1, 2.0
+_LOOK_SECONDS = 1.0
+# Codes with which a node refuses a subscription; asking again changes nothing.
+_FINAL = frozenset(
+    (
+        *(grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED),
+        *(grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE),
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    )
+)
+_NO_REPLAY = "from_slot is not supported"  # Yellowstone's text, with INTERNAL.
+_PING = geyser_pb2.SubscribeRequest(ping=geyser_pb2.SubscribeRequestPing(id=1)).SerializeToString()
+
+OpenStream = Callable[[], Any]  # A new grpc.aio call of Subscribe, of bytes in both directions.
+
+
+class FeedReader(Protocol):
+    def take(self, names: tuple[str, ...], body: bytes, update: SeenUpdate | None) -> None:
+        """Take an update, with our names of the filters that match it; never waits."""
+
+    def feed_ended(self, end: StreamEnd) -> None:
+        """The feed has ended, and sends nothing more."""
+
+
+class _GapFound(Exception):
+    """The node left out a slot; the text names it."""
+
+
+class GeyserFeed:
+    """Runs from start() until it ends or is stopped. live: set when the node has read it or has ended it."""
+
+    def __init__(
+        self, wanted: WantedStream, open_stream: OpenStream, clock: Clock, resume_seconds: float, connect_seconds: float
+    ) -> None:
+        self._wanted, self._open, self._clock = wanted, open_stream, clock
+        self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
+        self._progress = Progress(wanted.level)
+        self._readers: dict[FeedReader, None] = {}
+        self._heard_at = clock.monotonic()
+        self._call: Any = None
+        self._was_cut = False  # Nothing came for too long, and the call was cancelled here.
+        self._resumed = False
+        self._searched: set[int] = set()  # Slots that were left out, and for which the feed has subscribed again.
+        self._task: asyncio.Task[None] | None = None
+        self.live = asyncio.Event()
+        self.end: StreamEnd | None = None
+        self.resumes = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(self._done)
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def join(self, reader: FeedReader) -> None:
+        assert self.end is None, "a feed that has ended takes no readers"
+        self._readers[reader] = None
+
+    def leave(self, reader: FeedReader) -> bool:
+        """Take a reader out; True: it was the last one."""
+        self._readers.pop(reader, None)
+        return not self._readers
+
+    # --- the subscription at the node
+
+    async def _run(self) -> None:
+        watching = asyncio.create_task(self._watch())
+        try:
+            lost_at: float | None = self._clock.monotonic()
+            delay = _RETRY_SECONDS
+            while True:
+                heard = self._heard_at
+                end = await self._follow()
+                if end is not None:
+                    self._finish(end)
+                    return
+                now = self._clock.monotonic()
+                if self._heard_at != heard:
+                    lost_at, delay = now, _RETRY_SECONDS
+                assert lost_at is not None
+                if now - lost_at > (self._resume_seconds if self._progress.began else self._connect_seconds):
+                    self._finish(self._not_reached())
+                    return
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _RETRY_SECONDS_MAX)
+        finally:
+            watching.cancel()
+
+    async def _follow(self) -> StreamEnd | None:
+        """Subscribe, and take updates until the stream breaks. A StreamEnd: subscribing again is of no use."""
+        is_resuming = self._progress.began
+        from_slot = self._progress.resume_slot if is_resuming else self._wanted.from_slot
+        if is_resuming and from_slot is None:
+            first = self._progress.last_whole_slot
+            return geyser_ends.lost(first, "they are too many to be asked for again without repetitions")
+        self._call = call = self._open()
+        self._was_cut = False
+        try:
+            await call.write(self._wanted.request(from_slot))
+            await call.write(_PING)  # The answer says that the node has read the request before it.
+            if is_resuming:
+                self._resumed = True
+                self.resumes += 1
+            while (payload := await call.read()) is not grpc.aio.EOF:
+                self._heard_at = self._clock.monotonic()
+                self._take(payload)
+            code, text = await call.code(), await call.details() or ""
+        except grpc.aio.AioRpcError as error:
+            code, text = error.code(), error.details() or ""
+        except asyncio.CancelledError:
+            if not self._was_cut:
+                raise
+            code, text = grpc.StatusCode.UNAVAILABLE, "nothing came for too long"
+        except asyncio.InvalidStateError:  # The call ended while it was written to.
+            code, text = await call.code(), await call.details() or ""
+        except _GapFound as gap:
+            code, text = grpc.StatusCode.UNAVAILABLE, str(gap)
+            if self._was_searched(gap):
+                return geyser_ends.lost(int(str(gap)), "the node left out this slot, also from its replay")
+        except (DecodeError, ValueError) as error:
+            logger.warning("the stream source sent an update that cannot be read: %s", type(error).__name__)
+            code, text = grpc.StatusCode.UNAVAILABLE, "unreadable"
+        finally:
+            call.cancel()
+        return self._judge(code, text, is_resuming, from_slot)
+
+    def _judge(self, code: grpc.StatusCode, text: str, is_resuming: bool, from_slot: int | None) -> StreamEnd | None:
+        """What the end of the node's stream means; None: subscribe again."""
+        if is_resuming and (code is grpc.StatusCode.OUT_OF_RANGE or _NO_REPLAY in text):
+            return geyser_ends.lost(from_slot, f"the stream source was away, and says: {text}")
+        is_replay_refused = code is grpc.StatusCode.INTERNAL and from_slot is not None and not self._progress.began
+        if code in _FINAL or is_replay_refused:
+            return passed_on(code, text)
+        logger.info("the stream source broke off, and is asked again: %s %s", code.name, text[:200])
+        return None
+
+    def _take(self, payload: bytes) -> None:
+        names, body = split(payload)
+        if not names:
+            if not self.live.is_set() and geyser_pb2.SubscribeUpdate.FromString(body).HasField("pong"):
+                self.live.set()
+            return  # A ping or a pong of the node; clients get ours.
+        update = identify(names, body)
+        progress = self._progress
+        if update is not None:
+            if not progress.take(update, self._resumed):
+                return
+            lost = progress.lost_slot(update)
+            if lost is not None:
+                raise _GapFound(str(lost))
+        if not self.live.is_set():
+            self.live.set()
+        for reader in tuple(self._readers):
+            reader.take(names, body, update)
+
+    def _was_searched(self, gap: _GapFound) -> bool:
+        slot = int(str(gap))
+        if slot in self._searched:
+            return True
+        self._searched.add(slot)
+        return False
+
+    async def _watch(self) -> None:
+        """Cut a connection over which nothing comes any more."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._call is not None and self._clock.monotonic() - self._heard_at > _SILENCE_SECONDS:
+                self._heard_at = self._clock.monotonic()
+                self._was_cut = True
+                self._call.cancel()
+
+    def _not_reached(self) -> StreamEnd:
+        if not self._progress.began:
+            return geyser_ends.NOT_REACHED
+        slot = self._progress.resume_slot
+        return StreamEnd(
+            geyser_ends.UNAVAILABLE, f"the stream source is away; subscribe again with from_slot {slot} when it is back"
+        )
+
+    def _finish(self, end: StreamEnd) -> None:
+        if self.end is None:
+            self.end = end
+            self.live.set()
+            for reader in tuple(self._readers):
+                reader.feed_ended(end)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._finish(geyser_ends.SHUTTING_DOWN)
+        elif task.exception() is not None:
+            logger.error("a feed of the stream source broke", exc_info=task.exception())
+            self._finish(geyser_ends.BROKEN)
+
+
+def passed_on(code: grpc.StatusCode, text: str) -> StreamEnd:
+    """The node's status as the client gets it. A client must not take a quarrel of ours with the node for its own."""
+    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        logger.error("the stream source refuses this gateway: %s %s", code.name, text[:200])
+        return geyser_ends.NOT_REACHED
+    return StreamEnd(int(code.value[0]), text)

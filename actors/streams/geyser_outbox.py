@@ -1,0 +1,83 @@
+"""The bounded queue of updates for one client of the Yellowstone stream.
+
+Implements: a client that does not read costs a bounded amount of memory. When the queue is full, what waits in it is
+dropped, and the stream ends with RESOURCE_EXHAUSTED and the last slot that was sent.
+Not here: gRPC (geyser_stream.py), which updates are queued.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from actors.streams import geyser_ends
+from actors.streams.geyser_ends import StreamEnd
+
+
+class StreamEnded(Exception):
+    """Nothing is left to send, and the stream has ended."""
+
+    def __init__(self, end: StreamEnd) -> None:
+        super().__init__(end.text)
+        self.end = end
+
+
+class GeyserOutbox:
+    def __init__(self, updates_max: int, bytes_max: int) -> None:
+        self._updates_max, self._bytes_max = updates_max, bytes_max
+        self._queue: deque[tuple[int | None, bytes, bytes]] = deque()
+        self._bytes = 0
+        self._end: StreamEnd | None = None
+        self._wake = asyncio.Event()
+        self._last_slot: int | None = None  # Of what was handed out.
+        self.on_end: Callable[[StreamEnd, bool], None] | None = None  # Called once; True: nothing that waits is sent.
+
+    @property
+    def is_ended(self) -> bool:
+        return self._end is not None
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._bytes
+
+    def put(self, slot: int | None, head: bytes, body: bytes) -> None:
+        """Queue an update; never waits. body may be shared with other clients; `next` joins both parts."""
+        if self._end is not None:
+            return
+        size = len(head) + len(body)
+        # One update may be larger than the limit: a block.
+        if self._queue and (len(self._queue) >= self._updates_max or self._bytes + size > self._bytes_max):
+            limit = f"{len(self._queue):,} updates or {self._bytes:,} bytes"
+            self._queue.clear()
+            self._bytes = 0
+            self._finish(geyser_ends.too_slow(self._last_slot, limit), True)
+            return
+        self._bytes += size
+        self._queue.append((slot, head, body))
+        self._wake.set()
+
+    def end(self, end: StreamEnd, at_once: bool = False) -> None:
+        """End the stream after what is queued; only the first call counts. at_once: what is queued is dropped."""
+        if self._end is None:
+            if at_once:
+                self._queue.clear()
+                self._bytes = 0
+            self._finish(end, at_once)
+
+    def _finish(self, end: StreamEnd, is_hurried: bool) -> None:
+        self._end = end
+        self._wake.set()
+        if self.on_end is not None:
+            self.on_end(end, is_hurried)
+
+    async def next(self) -> bytes:
+        """Wait for the next update; raises StreamEnded."""
+        while not self._queue:
+            if self._end is not None:
+                raise StreamEnded(self._end)
+            self._wake.clear()
+            await self._wake.wait()
+        slot, head, body = self._queue.popleft()
+        self._bytes -= len(head) + len(body)
+        if slot is not None:
+            self._last_slot = slot
+        return head + body

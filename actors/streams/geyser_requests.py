@@ -1,0 +1,92 @@
+"""Turns a client's SubscribeRequest into the request that is sent to the node, equal for all equal subscriptions.
+
+Implements: identical subscriptions share one upstream subscription. Names of filters, their order, and the order and
+repetition of keys in a list change nothing in which updates match, so two requests that differ in these alone become
+the same bytes. Each filter gets a short name of ours; updates get the client's names back. Pure.
+
+WATCH is a filter of ours in every request: statuses of slots tell how far a feed is (geyser_progress.py).
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from actors.geyser_proto import geyser_pb2
+from actors.streams.geyser_limits import check_request
+
+WATCH = "~"
+# The maps of a request, each with the first letter of the names that its filters get.
+_MAPS = {
+    "accounts": "a",
+    "slots": "s",
+    "transactions": "t",
+    "transactions_status": "x",
+    "blocks": "b",
+    "blocks_meta": "m",
+    "entry": "e",
+}
+# Lists that are sets: their order and repetitions have no meaning.
+_SETS = ("account", "owner", "account_include", "account_exclude", "account_required")
+
+
+class WantedStream(msgspec.Struct, frozen=True, eq=False):
+    """What a client asked for. key: equal for equal subscriptions; None: no filter, so nothing is asked of the node.
+
+    names: from our names of filters to the client's. level: the commitment.
+    """
+
+    key: bytes | None
+    names: Mapping[str, str]
+    level: int
+    from_slot: int | None
+
+    def request(self, from_slot: int | None) -> bytes:
+        """The request for the node: from the next update on, or from a slot."""
+        assert self.key is not None
+        if from_slot is None:
+            return self.key
+        # In protobuf, a message followed by another one is both of them merged.
+        return self.key + geyser_pb2.SubscribeRequest(from_slot=from_slot).SerializeToString()
+
+
+def read_request(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_max: int) -> WantedStream:
+    """Read a request without a ping. Raises BadSubscription."""
+    check_request(request, filters_max, keys_max)
+    from_slot = request.from_slot if request.HasField("from_slot") else None
+    sent = geyser_pb2.SubscribeRequest(commitment=request.commitment)
+    sent.accounts_data_slice.extend(request.accounts_data_slice)
+    names: dict[str, str] = {}
+    for field, letter in _MAPS.items():
+        asked: Any = getattr(request, field)
+        into: Any = getattr(sent, field)
+        filters = sorted((_same_form(asked[name]), name) for name in asked)
+        for number, (value, name) in enumerate(filters):
+            short = f"{letter}{number}"
+            into[short].ParseFromString(value)
+            names[short] = name
+    if not names:
+        return WantedStream(None, names, request.commitment, from_slot)
+    sent.slots[WATCH].filter_by_commitment = False
+    return WantedStream(sent.SerializeToString(deterministic=True), names, request.commitment, from_slot)
+
+
+def _same_form(wanted: Any) -> bytes:
+    """One filter as bytes, with each list that is a set in one order."""
+    copy = type(wanted)()
+    copy.CopyFrom(wanted)
+    for field in _SETS:
+        if field in copy.DESCRIPTOR.fields_by_name:
+            listed = getattr(copy, field)
+            if len(listed) > 1:
+                ordered = sorted(set(listed))
+                del listed[:]
+                listed.extend(ordered)
+    return bytes(copy.SerializeToString(deterministic=True))
+
+
+@lru_cache(maxsize=4096)
+def header(names: tuple[str, ...]) -> bytes:
+    """The part of an update with the names of the filters. In protobuf, header + body is the whole update."""
+    return geyser_pb2.SubscribeUpdate(filters=names).SerializeToString()

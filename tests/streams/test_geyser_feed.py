@@ -1,0 +1,86 @@
+"""One subscription at the node, and what a loss of the node costs: nothing, or a clear end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from solders.keypair import Keypair
+
+from actors.devnode.geyser.filters import read_filter
+from actors.devnode.geyser.limits import NO_LIMITS
+from actors.devnode.geyser.outbox import Outbox
+from actors.geyser_proto import geyser_pb2
+
+from .geyser_world import (
+    GeyserWorld,
+    contents,
+    geyser_world,
+    settled,
+    traffic,
+    until_slot,
+)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
+    async with geyser_world(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("cuts", [1, 4])
+async def test_a_node_that_breaks_off_costs_no_update_and_repeats_none(world: GeyserWorld, cuts: int) -> None:
+    """Upstream loss is repaired by from_slot: what a client beside it got from the node itself, the client got too."""
+    payer = world.local.wallet()
+    outbox = Outbox()
+    witness = world.hub.join(outbox)
+    client = world.client()
+    await client.ask(traffic())
+    await settled(world, client)
+    world.hub.subscribe(witness, read_filter(traffic(), NO_LIMITS), None)
+    first = world.local.chain.levels.building.slot
+    for _ in range(cuts):
+        for step in range(6):
+            world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**7))
+            if step == 3:
+                await world.stop_node()
+            world.local.beat()
+        await world.listen_again()
+        await world.until(lambda count=client.arrived: client.arrived > count)  # type: ignore[misc]
+    last = world.local.chain.levels.building.slot - 1
+    world.local.finalize()
+    got = contents(await until_slot(client, last, geyser_pb2.SLOT_FINALIZED))
+    world.hub.pump()
+    wanted = contents([geyser_pb2.SubscribeUpdate.FromString(await outbox.next()) for _ in range(len(outbox))])
+    live = [one for one in got if first <= one[1] <= last]
+    assert len(live) == len(set(live)), "an update came twice"
+    assert set(live) == {one for one in wanted if first <= one[1] <= last}
+
+
+async def test_what_the_node_cannot_give_again_ends_the_stream_with_the_slot(tmp_path: Path) -> None:
+    """No silent gap: a node whose replay has moved on while it was away."""
+    async with geyser_world(tmp_path) as world:
+        client = world.client()
+        await client.ask(traffic())
+        await settled(world, client)
+        await world.stop_node()
+        world.local.beat(400)
+        world.hub.logs.clear()
+        world.local.beat(3)
+        await world.listen_again()
+        code, text = await client.end()
+        assert code is grpc.StatusCode.DATA_LOSS
+        assert "are lost" in text and "of the slots from" in text
+
+
+async def test_a_node_that_is_away_ends_a_new_stream_at_no_charge(tmp_path: Path) -> None:
+    """What was never established costs nothing."""
+    async with geyser_world(tmp_path, connect_seconds=0.2) as world:
+        await world.stop_node()
+        client = world.client()
+        await client.ask(traffic())
+        code, text = await client.end()
+        assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
+        await world.until(lambda: not world.account.held)
+        assert world.account.posted == {}
+        await world.listen_again()

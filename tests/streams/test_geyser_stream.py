@@ -1,0 +1,140 @@
+"""One client's Subscribe, over real connections."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from solders.keypair import Keypair
+from solders.signature import Signature
+
+from actors.geyser_proto import api
+
+from .geyser_world import (
+    Client,
+    GeyserWorld,
+    Request,
+    everything,
+    geyser_world,
+    numbered,
+    settled,
+    traffic,
+    world_has_switched,
+)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[GeyserWorld]:
+    async with geyser_world(tmp_path) as made:
+        yield made
+
+
+async def test_a_request_that_replaces_another_leaves_nothing_out_and_repeats_nothing(world: GeyserWorld) -> None:
+    """Replace, not merge: each update comes once, under the names of the old request or of the new."""
+    payer = world.local.wallet()
+    client = world.client()
+    request = traffic()
+    await client.ask(request)
+    await settled(world, client)
+    landed: list[str] = []
+
+    def land() -> None:
+        landed.append(world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**7)).signature)
+
+    for round_number in range(6):
+        for _ in range(3):
+            land()
+            await asyncio.sleep(0)
+        request = Request()
+        request.transactions[f"tx {round_number}"].account_include.append(str(payer.pubkey()))
+        request.slots["levels"].filter_by_commitment = bool(round_number % 2)
+        await client.ask(request)
+        land()
+        world.local.beat()
+        await world.until(lambda name=f"tx {round_number}": world_has_switched(world, name))  # type: ignore[misc]
+    land()
+    world.local.beat()
+    found: list[str] = []
+    while not found or found[-1] != landed[-1]:
+        update = await client.next()
+        if update.HasField("transaction"):
+            found.append(str(Signature(update.transaction.transaction.signature)))
+    assert found == landed
+
+
+async def test_headers_and_a_ping_come_before_any_request(world: GeyserWorld) -> None:
+    """Some clients wait for the headers before they write; a client that closes its side still gets updates."""
+    client = world.client()
+    await asyncio.wait_for(client.call.initial_metadata(), 10)
+    assert await client.until_pong(-7) == []
+    assert client.pings >= 1
+    await client.ask(traffic())
+    await client.call.done_writing()
+    await settled(world, client)
+
+
+async def test_row_30_a_client_that_reads_nothing_costs_bounded_memory_and_is_ended(tmp_path: Path) -> None:
+    """Hostile input 30: the queue is bounded, and the end names the last slot that was sent."""
+    async with geyser_world(tmp_path, queue_updates_max=50, end_seconds=1.0) as world:
+        payer = world.local.wallet(10**12)
+        client = Client(world.channel(), reads=False)
+        request = everything()
+        request.accounts_data_slice.add(offset=0, length=0)
+        await client.ask(request)
+        await world.until(lambda: "grpc/Subscribe" in world.account.posted)
+
+        def fill() -> bool:
+            for _ in range(20):
+                world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**6))
+            return world.service.streams_open == 0
+
+        await world.until(fill)
+        with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)) as ended:
+            while await client.call.read() is not grpc.aio.EOF:
+                pass
+        assert isinstance(ended.value, grpc.aio.AioRpcError)
+        assert ended.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+
+
+async def test_more_requests_than_allowed_in_a_second_end_the_stream(tmp_path: Path) -> None:
+    """With the reason."""
+    async with geyser_world(tmp_path, requests_per_second=5) as world:
+        client = world.client()
+        for number in range(6):
+            await client.ask(numbered(number))
+        code, text = await client.end()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and "too many requests on this stream" in text
+
+
+async def test_a_flood_of_requests_ends_the_stream(world: GeyserWorld) -> None:
+    """Hostile: 100,000 requests on one stream are not 100,000 subscriptions at the node."""
+    flood = world.client()
+    with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
+        for number in range(100_000):
+            await flood.ask(numbered(number))
+    await world.until(lambda: world.service.streams_open == 0)
+    assert world.feeds.feeds_open == 0
+
+
+@pytest.mark.parametrize(
+    ("request_of", "code", "says"),
+    [
+        (lambda: Request(commitment=9), grpc.StatusCode.INVALID_ARGUMENT, "failed to create filter"),
+        (lambda: b"\xff\xff", grpc.StatusCode.INTERNAL, "failed to decode Protobuf message"),
+        (lambda: b"\x0a\x04\x0a\x02\xff\xfe", grpc.StatusCode.INTERNAL, "failed to decode Protobuf message"),
+    ],
+)
+async def test_a_bad_request_is_free(world: GeyserWorld, request_of: Any, code: Any, says: str) -> None:
+    """Every bad input gets a clear error before any charge: no credit is charged, and none stays held."""
+    made = request_of()
+    stub: Any = world.channel().stream_stream(api.SUBSCRIBE.path)
+    call = stub()
+    await call.write(made if isinstance(made, bytes) else made.SerializeToString())
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        while await call.read() is not grpc.aio.EOF:
+            pass
+    assert refused.value.code() is code and says in (refused.value.details() or "")
+    await world.until(lambda: not world.account.held)
+    assert world.account.posted == {}
