@@ -7,6 +7,7 @@ Every door asks here, and only here. `authenticate` is synchronous: neither the 
 
 from collections.abc import Iterable
 
+from actors.calls import Proof
 from actors.clock import Clock
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
@@ -75,6 +76,10 @@ class Authenticator:
             return _told_to_wait(wait)
         self._limits.count(None, client, errs, None, 0, now)
         return None
+
+    def count_refusal_of(self, proof: Proof, err: Err, client: Client) -> None:
+        """Count a refusal by the owner, for a door that does not use the pipeline: against the client's address."""
+        self._limits.count(proof, client, (err,), None, 0, self._clock.now())
 
 
 def _told_to_wait(wait: Wait) -> RefusedCaller:

@@ -92,6 +92,8 @@ class HttpDoor:
         config, clock, gateway = dependencies.config, dependencies.clock, dependencies.config.gateway
         parts = shared_parts(dependencies)
         authenticator, errors, keyed = parts.authenticator, parts.errors, parts.keyed
+        self.authenticator = authenticator
+        self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
         self._errors, self._addresses = errors, parts.addresses
         self._pipeline, self._keyed = parts.pipeline, keyed
         self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock)

@@ -1,0 +1,191 @@
+"""The gRPC door: finds the account of each call of `geyser.Geyser` and hands the call to its service.
+
+Implements: interface, "gRPC streaming" (`x-token` takes session tokens and API keys) and "Authentication" (the headers
+of the other modes, as metadata); hostile inputs 35 and 50.
+Ray Serve's server calls add_services in each process that listens for gRPC. Serve would lead each call through its own
+request path, which cannot send headers before the first message, cannot end a call with a status without logging an
+exception, and encodes each message. Its server has services that pass this path by (add_passthrough_service, as its
+reflection service does); ours are such services. Not here: what a call costs, its answer (streams/geyser_service.py).
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NoReturn, Protocol
+
+import grpc
+from grpc_health.v1 import health_pb2
+
+from actors.calls import Proof
+from actors.errors import Err, Refusal
+from actors.gateway import grpc_status
+from actors.gateway.authentication import Authenticator
+from actors.gateway.grpc_status import Explain
+from actors.gateway.requests import AsgiClient, Request
+from actors.geyser_proto import api
+from actors.identity.keys import KEY_PREFIX
+
+logger = logging.getLogger(__name__)
+
+TOKEN_METADATA = "x-token"  # noqa: S105 - the name of the header, not a token.
+HEALTH_SERVICE = "grpc.health.v1.Health"
+_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+_NOT_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
+_REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
+_BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
+_STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
+_TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQUEST_BYTES_MAX} bytes")
+
+Context = Any  # grpc.aio.ServicerContext, of bytes in both directions.
+
+
+class GeyserPort(Protocol):
+    """The service behind the door; launch hands it over."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    async def answer(self, rpc: api.Rpc, request: bytes, context: Context, proof: Proof, explain: Explain) -> bytes: ...
+
+    async def subscribe(
+        self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context, proof: Proof, explain: Explain
+    ) -> None: ...
+
+
+class GrpcDoor:
+    """instructions: how to deposit, for the status texts. refused: told of every refusal, for limits and metrics."""
+
+    def __init__(
+        self,
+        service: GeyserPort,
+        authenticator: Authenticator,
+        instructions: str,
+        refused: Callable[[Err], None] | None = None,
+    ) -> None:
+        self._service, self._authenticator, self._instructions = service, authenticator, instructions
+        self._refused = refused
+
+    @property
+    def is_up(self) -> bool:
+        return self._service.is_up
+
+    async def answer(self, rpc: api.Rpc, request: bytes, context: Context) -> bytes:
+        if len(request) > _REQUEST_BYTES_MAX:
+            await _abort(context, _TOO_LARGE)
+        proof, explain = await self._caller(rpc, context)
+        return await self._service.answer(rpc, request, context, proof, explain)
+
+    async def subscribe(self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context) -> None:
+        proof, explain = await self._caller(rpc, context)
+        await self._service.subscribe(rpc, requests, context, proof, explain)
+
+    async def _caller(self, rpc: api.Rpc, context: Context) -> tuple[Proof, Explain]:
+        headers = credentials(context.invocation_metadata() or ())
+        client = AsgiClient(headers, _peer(context.peer()))
+        # A wallet signs the method POST, the path of the call, and an empty body: the body of a stream has no end.
+        request = Request("POST", rpc.path.encode(), b"", headers, b"", "", client)
+        caller = self._authenticator.authenticate(request)
+        if isinstance(caller, Refusal):
+            self._count(caller)
+            if caller.err is Err.AUTH_FAILED and _has_token(context):
+                caller = _BAD_TOKEN
+            if caller.err is Err.PAYMENT_REQUIRED:
+                await _abort(context, grpc_status.no_credentials(self._instructions))
+            await _abort(context, grpc_status.explain(caller, self._instructions))
+        proof = caller.proof
+
+        def explain(refusal: Refusal) -> tuple[int, str]:
+            self._count(refusal)
+            self._authenticator.count_refusal_of(proof, refusal.err, client)
+            return grpc_status.explain(refusal, self._instructions)
+
+        return proof, explain
+
+    def _count(self, refusal: Refusal) -> None:
+        if self._refused is not None:
+            self._refused(refusal.err)
+
+
+def _has_token(context: Context) -> bool:
+    return any(name == TOKEN_METADATA for name, _ in context.invocation_metadata() or ())
+
+
+def credentials(metadata: Any) -> list[tuple[bytes, bytes]]:
+    """The metadata as headers. An x-token becomes the header of its kind of credential.
+
+    A token of 64 hexadecimal characters is a session token, or an API key of the older form: see other_proof.
+    """
+    headers: list[tuple[bytes, bytes]] = []
+    for name, value in metadata:
+        text = value if isinstance(value, bytes) else value.encode("latin-1", "replace")
+        if name == TOKEN_METADATA:
+            is_key = text.startswith(KEY_PREFIX.encode())
+            headers.append((b"x-api-key", text) if is_key else (b"authorization", b"Bearer " + text))
+        else:
+            headers.append((name.encode("latin-1", "replace"), text))
+    return headers
+
+
+def _peer(text: str) -> str | None:
+    """The address in gRPC's name of a peer: "ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000"."""
+    kind, _, rest = text.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return None
+    return rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "")
+
+
+async def _abort(context: Context, status: tuple[int, str]) -> NoReturn:
+    await context.abort(next(code for code in grpc.StatusCode if code.value[0] == status[0]), status[1])
+    raise AssertionError("abort always raises")
+
+
+# --- of this process
+
+_door: GrpcDoor | None = None
+
+
+def open_grpc(door: GrpcDoor | None) -> None:
+    """Send this process's calls to this door; None: they are refused, as the gateway is not there yet or any more."""
+    global _door
+    _door = door
+
+
+def add_services(servicer: Any, server: Any) -> None:
+    """Add the services to Serve's gRPC server; named in Serve's gRPC options. servicer: Serve's own, not used."""
+    del servicer
+    handlers = {rpc.name: _handler(rpc) for rpc in api.RPCS}
+    health = {
+        "Check": grpc.unary_unary_rpc_method_handler(
+            _check_health,
+            request_deserializer=health_pb2.HealthCheckRequest.FromString,
+            response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+        )
+    }
+    for service, methods in ((api.SERVICE, handlers), (HEALTH_SERVICE, health)):
+        if hasattr(server, "add_passthrough_service"):
+            server.add_passthrough_service(service)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+
+
+def _handler(rpc: api.Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
+    """Requests and answers are bytes, so that updates are encoded once for all clients."""
+    if rpc.is_stream:
+
+        async def subscribe(requests: AsyncIterator[bytes], context: Context) -> None:
+            if _door is None:
+                await _abort(context, _STARTING)
+            await _door.subscribe(rpc, requests, context)
+
+        return grpc.stream_stream_rpc_method_handler(subscribe)
+
+    async def answer(request: bytes, context: Context) -> bytes:
+        if _door is None:
+            await _abort(context, _STARTING)
+        return await _door.answer(rpc, request, context)
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+async def _check_health(request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+    if request.service not in ("", api.SERVICE):
+        await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+    return _HEALTHY if _door is not None and _door.is_up else _NOT_HEALTHY
