@@ -95,6 +95,10 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(run_dir / "metrics.sock"),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(first),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(first + 1),
+        # Streams of one connection, and bytes on their way to one: a client holds many streams over one connection.
+        "RAY_SERVE_HAPROXY_H2_FE_MAX_CONCURRENT_STREAMS": "1000",
+        "RAY_SERVE_HAPROXY_H2_BE_MAX_CONCURRENT_STREAMS": "1000",
+        "RAY_SERVE_HAPROXY_H2_BE_INITIAL_WINDOW_SIZE": str(1 << 20),
         "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(first + 2),
         "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(first + 3),
         "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(first + 100),
@@ -141,13 +145,14 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
     return RayHead(str(context.address_info["gcs_address"]), head)
 
 
-def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
+def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc: bool = False) -> None:
     """Start Ray Serve.
 
     front_program: the program that Serve starts in place of HAProxy; None: HAProxy itself, without this product's
-    rules. Raises StartFailed when the front cannot run.
+    rules. has_grpc: also listen for gRPC. Raises StartFailed when the front cannot run.
     """
     from ray import serve
+    from ray.serve.config import gRPCOptions
     from ray.serve.schema import LoggingConfig
 
     if front_program is not None:
@@ -160,6 +165,12 @@ def start_serve(serve_config: ServeConfig, front_program: Path | None) -> None:
     serve.start(
         # Serve gives replicas the same host. Only the front connects to them; it listens on the configured host.
         http_options={"host": _LOOPBACK, "port": serve_config.http_port},
+        # Without services Serve listens for no gRPC.
+        grpc_options=gRPCOptions(
+            port=serve_config.grpc_port,
+            grpc_servicer_functions=[front.GRPC_SERVICES] if has_grpc else [],
+            enable_reflection=False,
+        ),
         logging_config=LoggingConfig(enable_access_log=False, log_level="WARNING"),
     )
 

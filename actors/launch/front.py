@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from actors.local_servers.private_files import write_private
 
 PROGRAM = "haproxy"
 PAGES = "pages"  # Folder of the error pages, in that of the front.
+GRPC_SERVICES = "actors.gateway.door_grpc.add_services"  # Serve imports it in each process that listens.
 _RAY_VERSION = (2, 60)  # Whose templates the rules of front_config.py were written for.
 _SOCKET_PATH_MAX = 97  # HAProxy's limit: it binds a longer name first, then renames it.
 _NODE_ID_CHARACTERS = 56  # Length of the folder name that Serve makes for each node; the admin socket is in it.
@@ -185,11 +186,13 @@ def haproxy_program() -> str:
 
 def _rendered_by_serve(folder: Path) -> Path:
     """Let Serve write a configuration with one application of one replica, and return its path."""
+    from ray.serve._private.common import RequestProtocol
     from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
-    from ray.serve.config import HTTPOptions
+    from ray.serve.config import HTTPOptions, gRPCOptions
 
     settings = HAProxyConfig(
         http_options=HTTPOptions(host="127.0.0.1", port=1),
+        grpc_options=gRPCOptions(port=4, grpc_servicer_functions=[GRPC_SERVICES]),
         socket_path=str(folder / "admin.sock"),
         server_state_base=str(folder),
         server_state_file=str(folder / "server-state"),
@@ -203,8 +206,15 @@ def _rendered_by_serve(folder: Path) -> Path:
         servers=[ServerConfig("replica", "127.0.0.1", 2)],
         fallback_server=ServerConfig("fallback", "127.0.0.1", 3),
     )
+    grpc_backend = replace(
+        backend,
+        name="grpc-application",
+        protocol=RequestProtocol.GRPC,
+        servers=[ServerConfig("replica", "127.0.0.1", 5)],
+    )
     path = folder / "haproxy.cfg"
-    HAProxyApi(settings, {backend.name: backend}, str(path))._generate_config_file_internal()
+    backends = {backend.name: backend, grpc_backend.name: grpc_backend}
+    HAProxyApi(settings, backends, str(path))._generate_config_file_internal()
     return path
 
 

@@ -136,15 +136,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
                 *_frontend(settings, connections_max),
             ],
         ),
-        _Rule(
-            "frontend grpc_frontend",
-            r"bind (\S*):(\d+) proto h2",
-            _ANY,
-            lambda match: [
-                f"    bind {bracketed(settings.host or match[1])}:{match[2]}{both_families(settings.host)} proto h2",
-                *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
-            ],
-        ),
+        *_grpc_rules(settings, connections_max),
         # Serve's own answer for "not ready" is plain text.
         _Rule(
             "frontend http_frontend",
@@ -162,6 +154,34 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
         # Serve's Python proxy would take over when no replica is up: it queues without bound. A 503 says when to retry.
         _Rule("backend http-.*", r"server \S+ \S+ check backup", _ANY, _put()),
         _Rule("backend http-.*", "http-reuse always", _ANY, _put("    http-reuse always", *_backend(pages))),
+    )
+
+
+def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
+    """Rules for the port of gRPC, where Serve has one."""
+    return (
+        _Rule(
+            "frontend grpc_frontend",
+            r"bind (\S*):(\d+) proto h2",
+            _ANY,
+            lambda match: [
+                f"    bind {bracketed(settings.host or match[1])}:{match[2]}{both_families(settings.host)} proto h2",
+                *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
+                *_connections_of_an_address(connections_max),
+                _names_the_peer(settings),
+            ],
+        ),
+        # Serve's own calls name its applications; its Python proxy would answer them, and take calls over.
+        _Rule(
+            "frontend grpc_frontend",
+            "(use_backend grpc_fallback_backend|http-request return status 200 .*) if is_list_applications",
+            _ANY,
+            _put(
+                "    http-request return status 200 content-type application/grpc hdr grpc-status 12 "
+                'hdr grpc-message "not offered" if is_list_applications'
+            ),
+        ),
+        _Rule("backend (?!http-).*", r"server \S+ \S+ proto h2 check backup", _ANY, _put()),
     )
 
 
@@ -199,15 +219,23 @@ def _edge_bind(settings: FrontSettings, socket: str, protocol: str) -> Iterator[
 
 
 def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
-    busy, hog = int(connections_max * BUSY_SHARE), int(connections_max * HOG_SHARE)
     # A replica gets a request only after its head and the first 15 kB of its body have arrived.
     yield "    option http-buffer-request"
-    # When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more.
+    yield from _connections_of_an_address(connections_max)
+    yield _names_the_peer(settings)
+
+
+def _connections_of_an_address(connections_max: int) -> Iterator[str]:
+    """When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more."""
+    busy, hog = int(connections_max * BUSY_SHARE), int(connections_max * HOG_SHARE)
     yield "    stick-table type ipv6 size 100k expire 60s store conn_cur"
     yield "    tcp-request connection track-sc0 src,ipmask(32,64)"
     yield f"    tcp-request connection reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
-    # Replaces all headers of this name that the client sent.
-    yield f'    http-request set-header {FRONT_HEADER} "{settings.token} %[src]"'
+
+
+def _names_the_peer(settings: FrontSettings) -> str:
+    """Replaces all headers of this name that the client sent."""
+    return f'    http-request set-header {FRONT_HEADER} "{settings.token} %[src]"'
 
 
 def _backend(pages: PurePath) -> Iterator[str]:

@@ -30,6 +30,7 @@ from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
 from actors.launch.streaming import assemble_streams, offers_streams
+from actors.launch.yellowstone import Yellowstone, open_yellowstone
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
 from actors.lookups.fan_out import Asker
@@ -113,13 +114,14 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     if not parts.peers_are_clients:
         logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
     door = HttpDoor(parts)
+    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming.meters, door, clock, metrics)
     accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
     process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
     hosting.tune_gc()
-    optional = [*(one.close for one in (payments,) if one), *(one.stop for one in (deposits,) if one)]
+    optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
-    first = (door.close, *streaming.closers, *optional, close_keys)
+    first = (door.close, *optional, *streaming.closers, close_keys)  # The meters end after all that they measure.
     closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
 
@@ -179,14 +181,15 @@ class LivePages:
         self._started_at = clock.now()
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
-        relay = config.sends.block_engine_url is not None
-        self._doors = doors = Doors(websocket=offers_streams(config), relay=relay)
+        relay, grpc = config.sends.block_engine_url is not None, config.upstream.yellowstone_url is not None
+        self._doors = doors = Doors(websocket=offers_streams(config), relay=relay, grpc=grpc)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
         paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
         self._capabilities = endpoints.capabilities_document(doors, paths)
         self._prices = config.pricing
         self._task: asyncio.Task[None] | None = None
         self.sends: SendsClient | None = None  # As payments.
+        self.yellowstone: Yellowstone | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
         self.sol_price: SolPriceFeed | None = None
 
@@ -231,7 +234,8 @@ class LivePages:
         """Check the stores once."""
         committing, reachable = await asyncio.gather(self._ledger_commits(), self._redis_answers())
         relay = self.sends is None or self.sends.relay_reachable
-        self._take_in(self._health.after_services(Services(committing, reachable, relay)))
+        streaming = self.yellowstone is None or self.yellowstone.is_up
+        self._take_in(self._health.after_services(Services(committing, reachable, relay, streaming)))
 
     def _take_in(self, health: Health) -> None:
         before, self._health = self._health.status, health

@@ -126,6 +126,8 @@ def _check_ports(config: Config) -> None:
     ports.require_free_port(
         serve.plain_host, serve.http_port + 1, "WebSockets", "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
     )
+    if config.upstream.node_url is None or config.upstream.yellowstone_url is not None:
+        ports.require_free_port(serve.host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
     first = serve.internal_port_first
     for port in (first, first + 1, first + 2, first + 3):
         ports.require_free_port("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
@@ -225,7 +227,8 @@ class _Run:
         with self._screen.step("starting Ray Serve"):
             head.during(lambda: self._parts.place_owners(config))
             head.during(lambda: place_metrics_page(config))
-            head.during(lambda: cluster.start_serve(config.serve, front_program))
+            has_grpc = config.upstream.yellowstone_url is not None
+            head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
         replicas = config.gateway.replicas_on(os.cpu_count() or 1)
         with self._screen.step(f"starting the gateway, {replicas} replica{'s' if replicas > 1 else ''}"):
             if self._stop.is_set():

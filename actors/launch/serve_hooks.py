@@ -7,6 +7,9 @@ The hook also prevents a replica from opening Serve's port for calls between dep
 addresses, accepts pickled objects and needs no token, unlike Ray's own ports. Any client that reaches it could run code
 in the replica. This service has one deployment, and Serve uses Ray's actor calls (RAY_SERVE_USE_GRPC_BY_DEFAULT=0), so
 the port is not needed.
+
+The gRPC server for clients starts after HTTP. Serve binds it to all addresses and gives it two options alone, so the
+hook gives it ours: the node's own address, the limit of a request, and pings of clients at any rate.
 """
 
 from typing import Any
@@ -15,6 +18,16 @@ from starlette.middleware import Middleware
 
 from actors.gateway import serve_edge
 
+GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
+    ("grpc.max_send_message_length", -1),  # Blocks are large.
+    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
 
 def middlewares() -> list[Middleware]:
     """Return the middlewares of this process, for Serve.
@@ -22,6 +35,7 @@ def middlewares() -> list[Middleware]:
     Raises RuntimeError when the port cannot be closed; then the process does not listen.
     """
     close_port_between_deployments()
+    limit_grpc_server()
     return serve_edge.middlewares()
 
 
@@ -31,6 +45,23 @@ def close_port_between_deployments() -> None:
     if not hasattr(replica, "add_port_to_grpc_server"):
         raise RuntimeError("Ray Serve opens the ports of its replicas in another way than this version expects")
     replica.add_port_to_grpc_server = _no_port
+
+
+def limit_grpc_server() -> None:
+    from ray.serve._private import default_impl, grpc_util
+
+    if not hasattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS") or not hasattr(default_impl, "add_grpc_address"):
+        raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
+    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
+    default_impl.add_grpc_address = _add_private_address
+
+
+def _add_private_address(server: Any, address: str) -> None:
+    """Replaces Serve's function that binds the server to all addresses. The front reaches a replica at its node's."""
+    from ray.util import get_node_ip_address
+
+    host = get_node_ip_address()
+    server.add_insecure_port(f"{f'[{host}]' if ':' in host else host}:{address.rpartition(':')[2]}")
 
 
 def _no_port(server: Any, address: str) -> int:

@@ -22,9 +22,11 @@ from actors.local_servers.child_processes import Child, Supervisor
 from actors.local_servers.datadir import DataDir, default_path
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
+from actors.local_servers.ports import free_port_from
 
 EMBEDDED_SOL_USD_MICRO = 150_000_000  # The price of the embedded chain's SOL: 150 dollars.
 _PROBE_SECONDS = 0.5
+_DEVNODE_GRPC_PORT = 10_000  # Where it is free; its own default.
 
 
 def require_cluster_settings(config: Config) -> None:
@@ -66,8 +68,11 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         storage = storage.model_copy(update={"redis_url": SecretStr(redis.url)})
     if upstream.node_url is None:
         url = f"http://127.0.0.1:{config.devnode.http_port}"
-        children.append(_devnode(config, data, url))
+        grpc_port = free_port_from("127.0.0.1", _DEVNODE_GRPC_PORT)
+        children.append(_devnode(config, data, url, grpc_port))
         upstream = upstream.model_copy(update={"node_url": url, "node_ws_url": url.replace("http", "ws", 1)})
+        if upstream.yellowstone_url is None:
+            upstream = upstream.model_copy(update={"yellowstone_url": f"http://127.0.0.1:{grpc_port}"})
         if sends.block_engine_url is None:
             sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
@@ -98,7 +103,7 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
     return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
 
 
-def _devnode(config: Config, data: DataDir, url: str) -> Child:
+def _devnode(config: Config, data: DataDir, url: str, grpc_port: int) -> Child:
     def is_ready(_pid: int) -> bool:
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=_PROBE_SECONDS) as answer:  # noqa: S310 - our own URL.
@@ -111,7 +116,9 @@ def _devnode(config: Config, data: DataDir, url: str) -> Child:
         *("--http-port", str(config.devnode.http_port), "--data-dir", str(data.folder("devnode"))),
         *("--slot-ms", str(config.devnode.slot_ms)),
         *(() if config.devnode.seed is None else ("--seed", str(config.devnode.seed))),
-        # Where the usual ports for gRPC and TPU are taken, devnode uses free ones; the file names them.
+        # Given, so that it is the same after a restart: the gateway subscribes there.
+        *("--grpc-port", str(grpc_port)),
+        # Where the usual port for TPU is taken, devnode uses a free one; the file names it.
         *("--ready-file", str(data.folder("devnode") / "ready.json")),
     )
     return Child(

@@ -61,3 +61,12 @@ def _holder(port: int) -> str | None:
     except psutil.Error:
         return None
     return None
+
+
+def free_port_from(host: str, wanted: int) -> int:
+    """Return the wanted port where it is free, else one that the system gives."""
+    if port_is_free(host, wanted):
+        return wanted
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

@@ -13,7 +13,7 @@ failure changes nothing.
 | (begin)       | starting | a node has not yet answered, or the stores were never all reachable at once             |
 | any           | starting | the ledger cannot commit, so a paid call could not be recorded                          |
 | starting, ok  | degraded | a primary node failed 3 probes in a row, lags above the limit, or says that it is       |
-|               |          | behind; or Redis or the block engine is down                                            |
+|               |          | behind; or Redis, the block engine or the stream source is down                         |
 | degraded      | ok       | every primary node had 3 good probes in a row: answered, no lag, all else up            |
 | starting      | ok       | none of the above applies; 3 good probes are not needed after a start                   |
 """
@@ -40,10 +40,11 @@ class Services:
     ledger_committing: bool  # PostgreSQL is reachable and its last commit succeeded.
     redis_reachable: bool
     relay_reachable: bool = True  # Also where no block engine is configured. Calls go on without it.
+    streams_reachable: bool = True  # The source of the Yellowstone stream; also where none is configured.
 
     @property
     def all_up(self) -> bool:
-        return self.stores_up and self.relay_reachable
+        return self.stores_up and self.relay_reachable and self.streams_reachable
 
     @property
     def stores_up(self) -> bool:

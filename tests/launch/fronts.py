@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +95,21 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, by
 
 
 def rendered(
-    folder: Path, port: int, replica_port: int, stats_port: int, metrics_port: int, grpc_replica_port: int = 0
+    folder: Path,
+    port: int,
+    replica_port: int,
+    stats_port: int,
+    metrics_port: int,
+    grpc_replica_port: int = 0,
+    grpc_port: int = 0,
 ) -> Path:
-    """What Serve writes for one application with one replica, or with none (0). grpc_replica_port 0: without gRPC."""
-    functions = ["grpc_health.v1.health_pb2_grpc.add_HealthServicer_to_server"] if grpc_replica_port else []
+    """What Serve writes for one application with one replica, or with none (0). Without gRPC where both ports are 0."""
+    has_grpc = bool(grpc_port or grpc_replica_port)
     settings = HAProxyConfig(
         http_options=HTTPOptions(host="127.0.0.1", port=port),
-        grpc_options=gRPCOptions(port=free_port(), grpc_servicer_functions=functions),
+        grpc_options=gRPCOptions(
+            port=grpc_port or free_port(), grpc_servicer_functions=[front.GRPC_SERVICES] if has_grpc else []
+        ),
         socket_path=str(folder / "admin.sock"),
         server_state_base=str(folder),
         server_state_file=str(folder / "server-state"),
@@ -118,13 +126,14 @@ def rendered(
     fallback = ServerConfig("proxy", "127.0.0.1", 1)
     backend = BackendConfig("http-app", "/", app_name="app", servers=servers, fallback_server=fallback)
     backends = {backend.name: backend}
-    if grpc_replica_port:
-        server = ServerConfig("grpc-1", "127.0.0.1", grpc_replica_port)
-        backends["grpc-app"] = BackendConfig(
-            "grpc-app", "/", app_name="app", servers=[server], protocol=RequestProtocol.GRPC
-        )
+    if has_grpc:
+        server = ServerConfig("grpc-1", "127.0.0.1", grpc_replica_port or replica_port)
+        backends["grpc-app"] = replace(backend, name="grpc-app", servers=[server], protocol=RequestProtocol.GRPC)
     path = folder / "haproxy.cfg"
-    HAProxyApi(settings, backends, str(path))._generate_config_file_internal()
+    api = HAProxyApi(settings, backends, str(path))
+    if has_grpc:
+        api.set_grpc_fallback_server(fallback)
+    api._generate_config_file_internal()
     return path
 
 

@@ -175,3 +175,16 @@ def test_a_configuration_is_changed_once(by_serve: str) -> None:
     """Serve writes it anew each time; a second change would find nothing to replace."""
     with pytest.raises(ConfigurationDiffers):
         rewrite(rewrite(by_serve, told(), _FILES_MAX), told(), _FILES_MAX)
+
+
+def test_grpc_has_the_rules_of_http_and_no_way_around_the_replicas(tmp_path: Path) -> None:
+    """The front names its peer there too; the proxy of Serve itself takes no calls, and names no applications."""
+    by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_port=8082).read_text(encoding="utf-8")
+    assert "use_backend grpc_fallback_backend" in by_serve and by_serve.count("check backup") == 2
+    text = rewrite(by_serve, told(host="0.0.0.0"), _FILES_MAX)
+    frontend = section(text, "frontend grpc_frontend")
+    assert frontend[2] == "bind 0.0.0.0:8082 proto h2"
+    assert f'http-request set-header {front_config.FRONT_HEADER} "{"t" * 32} %[src]"' in frontend
+    assert any("sc0_conn_cur" in line for line in frontend)
+    assert "use_backend grpc_fallback_backend" not in text and "check backup" not in text
+    assert any("is_list_applications" in line and "grpc-status 12" in line for line in frontend)

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from ray.serve._private import replica
+from ray.serve._private import default_impl, grpc_util, replica
 from uvicorn.config import HTTP_PROTOCOLS
 
 from actors.config import ServeConfig
@@ -19,8 +19,10 @@ from actors.launch import cluster, serve_hooks
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     protocol, opener = HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server
+    options, binder = grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address
     yield
     HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server = protocol, opener
+    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address = options, binder
 
 
 def test_the_hook_puts_the_edge_and_the_time_limit_in_place() -> None:
@@ -54,3 +56,30 @@ def test_serve_is_told_to_need_no_such_port() -> None:
     environment = cluster.ray_environment(ServeConfig(), Path("/run"))
     assert environment["RAY_SERVE_USE_GRPC_BY_DEFAULT"] == environment["RAY_SERVE_PROXY_USE_GRPC"] == "0"
     assert environment["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"] == "actors.launch.serve_hooks:middlewares"
+
+
+async def test_row_58_the_grpc_server_of_a_replica_listens_at_its_nodes_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hostile input 58: Serve binds it to all addresses, so that everybody could pass the front by. Its options are
+    ours: above all the largest request."""
+    monkeypatch.setattr("ray.util.get_node_ip_address", lambda: "127.0.0.1")
+    serve_hooks.middlewares()
+    asked: list[str] = []
+    bound = default_impl.add_grpc_address
+    bound(type("Server", (), {"add_insecure_port": staticmethod(asked.append)}), "[::]:4711")  # type: ignore[arg-type]
+    assert asked == ["127.0.0.1:4711"]
+    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.max_receive_message_length"] == 4 << 20
+    assert [*serve_hooks.GRPC_OPTIONS] == grpc_util.DEFAULT_GRPC_SERVER_OPTIONS
+
+
+@pytest.mark.parametrize(("module", "name"), [("default_impl", "add_grpc_address"), ("grpc_util", "start_grpc_server")])
+def test_the_parts_of_serve_that_are_changed_are_there(module: str, name: str) -> None:
+    """Another version of Serve that starts its gRPC server in another way fails here first."""
+    assert hasattr({"default_impl": default_impl, "grpc_util": grpc_util}[module], name)
+
+
+def test_a_serve_whose_grpc_server_is_made_otherwise_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS")
+    with pytest.raises(RuntimeError, match="gRPC server in another way"):
+        serve_hooks.middlewares()

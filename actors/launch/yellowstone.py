@@ -1,0 +1,52 @@
+"""Assembles what a replica needs for Yellowstone gRPC: the node's endpoint, the service over it, the door before it.
+
+Wiring; every rule is in streams/ and gateway/.
+"""
+
+from actors.accounts.api import AccountsClient
+from actors.clock import Clock
+from actors.config import Config
+from actors.gateway import door_grpc
+from actors.gateway.door_grpc import GrpcDoor
+from actors.gateway.door_http import HttpDoor
+from actors.streams.geyser_feeds import GeyserFeeds
+from actors.streams.geyser_service import GeyserService
+from actors.streams.meters import Meters
+from actors.streams.watched_credentials import WatchedCredentials
+from actors.telemetry.metrics import Metrics
+
+
+class Yellowstone:
+    """The open parts of one replica. close() ends all streams first."""
+
+    def __init__(self, service: GeyserService, credentials: WatchedCredentials) -> None:
+        self._service, self._credentials = service, credentials
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node's endpoint answers."""
+        return self._service.is_up
+
+    async def close(self) -> None:
+        door_grpc.open_grpc(None)
+        await self._service.close()
+        await self._credentials.stop()
+
+
+def open_yellowstone(
+    config: Config, accounts: AccountsClient, meters: Meters, door: HttpDoor, clock: Clock, metrics: Metrics
+) -> Yellowstone | None:
+    """Open the gRPC door of this process. None: no endpoint is configured."""
+    upstream = config.upstream
+    if upstream.yellowstone_url is None:
+        return None
+    token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
+    feeds = GeyserFeeds(upstream.yellowstone_url, token, config.geyser, clock)
+    feeds.start()
+    credentials = WatchedCredentials(accounts, meters.next_allowance)
+    credentials.start()
+    service = GeyserService(feeds, meters, credentials, config.geyser, clock)
+    instructions = door.deposit_instructions
+    refused = lambda err: metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
+    door_grpc.open_grpc(GrpcDoor(service, door.authenticator, instructions, refused))
+    return Yellowstone(service, credentials)

@@ -1,0 +1,32 @@
+"""A replica's gRPC door is open exactly where an endpoint is configured."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from actors.clock import SystemClock
+from actors.config import Config, UpstreamConfig
+from actors.gateway import door_grpc
+from actors.launch.yellowstone import open_yellowstone
+from actors.streams.meters import Meters
+from actors.telemetry.metrics import Metrics
+from tests.gateway.doubles import EDGE, OneAccount
+
+
+def parts(config: Config) -> tuple[Any, ...]:
+    account, clock = OneAccount(10), SystemClock()
+    door = SimpleNamespace(authenticator=None, deposit_instructions="")
+    return config, account, Meters(account, clock, EDGE), door, clock, Metrics()  # type: ignore[arg-type]
+
+
+async def test_without_an_endpoint_there_is_no_door() -> None:
+    """With a real node that has no Yellowstone endpoint, /capabilities says false, and nothing listens."""
+    assert open_yellowstone(*parts(Config())) is None
+    assert door_grpc._door is None
+
+
+async def test_the_door_is_open_until_the_parts_close() -> None:
+    config = Config(upstream=UpstreamConfig(yellowstone_url="http://127.0.0.1:1"))
+    opened = open_yellowstone(*parts(config))
+    assert opened is not None and opened.is_up and door_grpc._door is not None
+    await opened.close()
+    assert door_grpc._door is None
