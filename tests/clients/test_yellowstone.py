@@ -1,0 +1,44 @@
+"""@triton-one/yellowstone-grpc, unmodified, newest and 4.x, and Python's grpc, through the gateway over plaintext.
+
+The same flows as straight at a devnode: what a client is told is held against the same expectations.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+from solders.keypair import Keypair
+from solders.signature import Signature
+
+from bench.grpc_soak import Soak
+from bench.product import Product
+from tests.devnode.clients import test_yellowstone as straight
+from tests.npm import Npm
+
+
+@pytest.mark.parametrize("package", straight.PACKAGES)
+def test_the_node_client_gets_what_it_asked_for_and_nothing_else(product: Product, npm: Npm, package: str) -> None:
+    """One payment to the wallet that it asked about, between payments to others; calls, replay and errors as well."""
+    node = SimpleNamespace(url=product.ready["node_url"])
+    mine = Keypair()
+    url = f"http://{product.ready['grpc_target']}"
+    found = straight.run(npm, node, package, url, mine, TOKEN=product.api_key)  # type: ignore[arg-type]
+    updates, payment = found["updates"], bytes(Signature.from_string(found["payment"])).hex()
+    slot = str(found["transaction"]["slot"])
+    (account,) = straight.of_kind(updates, "account")
+    assert (account["slot"], account["pubkey"]) == (slot, bytes(mine.pubkey()).hex())
+    (transaction,) = straight.of_kind(updates, "transaction")
+    assert (transaction["slot"], transaction["signature"]) == (slot, payment)
+    assert [one["id"] for one in straight.of_kind(updates, "pong")] == [42]
+    straight.check_blocks_and_slots(updates, slot, payment, mine)
+    straight.check_json(transaction["json"], found["transaction"])
+    straight.check_replay(found["again"], slot, payment, package)
+    straight.check_errors(found["errors"], package)
+    straight.check_calls(found["calls"])
+
+
+def test_python_gets_the_same_as_from_the_node_through_faults(product: Product) -> None:
+    """None missing, none extra, over a short seeded run in which the node's connections are cut; the long run is
+    `python -m bench.grpc_soak --seconds 600`."""
+    told = Soak(product, seed=7, seconds=12, cut_every_seconds=3).run()
+    assert told.missing == told.extra == told.repeated == 0, told
+    assert told.updates > 200 and told.cuts >= 2, told
