@@ -8,7 +8,7 @@ the statuses of a chain of slots; every update carries the time at which it was 
 import argparse
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -16,6 +16,7 @@ import grpc
 from actors.geyser_proto import api, geyser_pb2
 
 _SLOT_SECONDS = 0.4
+Write = Callable[[geyser_pb2.SubscribeUpdate], Awaitable[None]]
 _ACCOUNT = geyser_pb2.SubscribeUpdateAccountInfo(
     pubkey=bytes(32), lamports=1, owner=bytes(32), data=bytes(82), txn_signature=bytes(64)
 )
@@ -30,31 +31,37 @@ class Source:
     async def subscribe(self, requests: AsyncIterator[geyser_pb2.SubscribeRequest], context: Any) -> None:
         await context.send_initial_metadata(())
         request = await anext(requests)
-        statuses = asyncio.create_task(self._slots(list(request.slots), context))
-        answering = asyncio.create_task(self._answer_pings(requests, context))
+        one_at_a_time = asyncio.Lock()  # gRPC takes one write of a stream at a time.
+
+        async def write(update: geyser_pb2.SubscribeUpdate) -> None:
+            async with one_at_a_time:
+                await context.write(update)
+
+        statuses = asyncio.create_task(self._slots(list(request.slots), write))
+        answering = asyncio.create_task(self._answer_pings(requests, write))
         try:
-            await self._accounts(request, context)
+            await self._accounts(request, write)
         finally:
             statuses.cancel()
             answering.cancel()
 
-    async def _answer_pings(self, requests: AsyncIterator[geyser_pb2.SubscribeRequest], context: Any) -> None:
+    async def _answer_pings(self, requests: AsyncIterator[geyser_pb2.SubscribeRequest], write: Write) -> None:
         async for request in requests:
             pong = geyser_pb2.SubscribeUpdatePong(id=request.ping.id)
-            await context.write(geyser_pb2.SubscribeUpdate(pong=pong))
+            await write(geyser_pb2.SubscribeUpdate(pong=pong))
 
-    async def _slots(self, names: list[str], context: Any) -> None:
+    async def _slots(self, names: list[str], write: Write) -> None:
         while True:
             for back, status in ((0, geyser_pb2.SLOT_PROCESSED), (1, geyser_pb2.SLOT_CONFIRMED)):
                 slot = geyser_pb2.SubscribeUpdateSlot(slot=_slot() - back, parent=_slot() - back - 1, status=status)
                 if names:
-                    await context.write(geyser_pb2.SubscribeUpdate(filters=names, slot=slot))
+                    await write(geyser_pb2.SubscribeUpdate(filters=names, slot=slot))
             final = geyser_pb2.SubscribeUpdateSlot(slot=_slot() - 32, status=geyser_pb2.SLOT_FINALIZED)
             if names:
-                await context.write(geyser_pb2.SubscribeUpdate(filters=names, slot=final))
+                await write(geyser_pb2.SubscribeUpdate(filters=names, slot=final))
             await asyncio.sleep(_SLOT_SECONDS)
 
-    async def _accounts(self, request: geyser_pb2.SubscribeRequest, context: Any) -> None:
+    async def _accounts(self, request: geyser_pb2.SubscribeRequest, write: Write) -> None:
         names = list(request.accounts)
         rate = request.accounts[names[0]].filters[0].lamports.eq
         began, sent = time.monotonic(), 0
@@ -65,7 +72,7 @@ class Source:
             account = geyser_pb2.SubscribeUpdateAccount(account=_ACCOUNT, slot=_slot())
             update = geyser_pb2.SubscribeUpdate(filters=names, account=account)
             update.created_at.FromNanoseconds(time.time_ns())
-            await context.write(update)
+            await write(update)
             sent += 1
             if rate:
                 await asyncio.sleep(max(0.0, began + sent / rate - time.monotonic()))

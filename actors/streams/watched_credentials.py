@@ -16,7 +16,7 @@ from actors.errors import Err, Refusal
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.4
+_LOOK_SECONDS = 0.7
 
 OnRevoked = Callable[[Refusal], None]
 
