@@ -1,10 +1,9 @@
-"""Domain events for other contexts, and the port that receives them.
+"""Domain events of accounts, which are written together with their causes; webhooks deliver them.
 
-Implements: interface specification, "Lifecycle events". Pure vocabulary; the receiver delivers them.
+Implements: interface specification, "Lifecycle events". Pure vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.units import Credits, Pubkey, Signature, Slot, UnixSeconds, UsdcUnits
 
@@ -13,7 +12,7 @@ LOW_BALANCE_CREDITS = Credits(1_000)  # Interface, "Low-credit flag".
 
 @dataclass(frozen=True, slots=True)
 class LowBalance:
-    """The balance fell from at least 1,000 credits to below."""
+    """The balance fell from at least 1,000 credits to below, for the first time since credits were added."""
 
     pubkey: Pubkey
     balance: Credits
@@ -29,7 +28,7 @@ class ApiKeyRotated:
 
 @dataclass(frozen=True, slots=True)
 class DepositCredited:
-    """A deposit became credits. Emitted at least once: the same signature and transfer may come again."""
+    """A deposit became credits."""
 
     pubkey: Pubkey
     signature: Signature
@@ -43,7 +42,7 @@ class DepositCredited:
 
 @dataclass(frozen=True, slots=True)
 class CreditsExpiring:
-    """A batch with remaining credits expires within 24 hours. Emitted at least once for each batch."""
+    """A batch with remaining credits expires within 24 hours."""
 
     pubkey: Pubkey
     batch: int
@@ -54,16 +53,3 @@ class CreditsExpiring:
 
 
 Event = LowBalance | ApiKeyRotated | DepositCredited | CreditsExpiring
-
-
-class EventSink(Protocol):
-    def emit(self, event: Event) -> None:
-        """Accept the event without waiting. A sink with a full queue drops the event and counts the drop."""
-        ...
-
-
-class NullSink:
-    """A sink that drops every event."""
-
-    def emit(self, event: Event) -> None:
-        del event

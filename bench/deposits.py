@@ -43,7 +43,6 @@ from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import PostgresDepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
-from actors.events import NullSink
 from actors.hosting import owned_shards
 from actors.identity.store import RedisIdentityStore
 from actors.launch.migrations import migrate_all
@@ -183,7 +182,6 @@ async def catch_up(
         PostgresAccountStore(pool),
         RedisIdentityStore(redis, clock),
         clock,
-        NullSink(),
         "bench",
         owned_shards(0, 1),
     )

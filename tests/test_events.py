@@ -1,13 +1,11 @@
 """Domain events."""
 
 import dataclasses
-import inspect
 from typing import get_args
 
 import pytest
 
-from actors.events import LOW_BALANCE_CREDITS, Event, EventSink, LowBalance, NullSink
-from actors.units import Credits, Pubkey, UnixSeconds
+from actors.events import LOW_BALANCE_CREDITS, Event
 
 
 @pytest.mark.parametrize("event_class", get_args(Event))
@@ -24,9 +22,3 @@ def test_every_event_says_whose_it_is_and_when_it_happened(event_class: type) ->
 def test_the_low_balance_threshold_is_the_interfaces() -> None:
     """Interface, "Limits": below 1,000 credits."""
     assert LOW_BALANCE_CREDITS == 1_000
-
-
-def test_the_null_sink_stands_in_for_any_sink() -> None:
-    """It is called as every sink is, and gives nothing that somebody would have to wait for."""
-    assert inspect.signature(NullSink.emit) == inspect.signature(EventSink.emit)
-    assert NullSink().emit(LowBalance(Pubkey("a"), Credits(999), UnixSeconds(1))) is None

@@ -190,7 +190,10 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class ProfileSet(msgspec.Struct, frozen=True):
+    """rotated_ms: when a new key replaced an earlier one; None: the key is the same, or the first."""
+
     profile: Profile
+    rotated_ms: int | None = None
 
 
 class BatchesRecalled(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commands import Commands
-from actors.accounts.commits import GroupCommit, LowBalances
+from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_edge_gone, decide_hold, decide_withdrawal, figures, is_due
 from actors.accounts.credentials import Credentials
 from actors.accounts.ledger_clock import LedgerClock
@@ -33,10 +33,9 @@ from actors.calls import HoldReply, HoldRequest, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.errors import Err
-from actors.events import EventSink, LowBalance
 from actors.identity.store import IdentityStore, IdentityStoreUnavailable
 from actors.telemetry.metrics import Metrics
-from actors.units import Credits, Pubkey, VirtualShard, base58_text
+from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,6 @@ class AccountShard:
         store: AccountStore,
         identity_store: IdentityStore,
         clock: Clock,
-        event_sink: EventSink,
         owner_name: str,
         virtual_shards: Sequence[VirtualShard],
         *,
@@ -70,7 +68,7 @@ class AccountShard:
         metrics: Metrics | None = None,
     ) -> None:
         clock = self._clock = clock if isinstance(clock, LedgerClock) else LedgerClock(clock)
-        self._store, self._sink, self._sleep = store, event_sink, sleep
+        self._store, self._sleep = store, sleep
         defaults = Defaults(
             config.requests_per_second,
             config.concurrency,
@@ -79,7 +77,7 @@ class AccountShard:
         )
         owner = f"{owner_name} {secrets.token_hex(8)}"
         metrics = metrics or Metrics()
-        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, self._low, sleep, metrics)
+        self._commits = GroupCommit(store, clock, owner, virtual_shards, self._forget, sleep, metrics)
         self._activations = Activations(config, defaults, store, self._commits, clock, virtual_shards)
         self._activations.report_to(metrics)
         self._accounts = self._activations.accounts
@@ -93,13 +91,13 @@ class AccountShard:
             self._commits,
             self._credentials,
             store,
-            event_sink,
+            settling.settle_now,
             random_bytes,
             challenge_seconds=identity_config.challenge_seconds,
             credits_per_usdc=payments_config.credits_per_usdc,
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
-        self._maintenance = Maintenance(store, clock, self._commits, self._activations, event_sink, virtual_shards)
+        self._maintenance = Maintenance(store, clock, self._commits, self._activations, virtual_shards)
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -236,8 +234,3 @@ class AccountShard:
 
     def _forget(self, accounts: Iterable[Account]) -> None:
         self._activations.forget(accounts)
-
-    def _low(self, crossings: LowBalances) -> None:
-        now = self._clock.now()
-        for account, balance in crossings:
-            self._sink.emit(LowBalance(Pubkey(base58_text(account.pubkey)), Credits(balance), now))

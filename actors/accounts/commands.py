@@ -8,7 +8,7 @@ deposit_commands.py has the commands on deposits. A reply that says something is
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,13 +30,22 @@ from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.ledger import Entry, EntryType, describe
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.referrals import Referral, referral_error
+from actors.accounts.settling import Settled
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.calls import OPERATION_BYTES, Proof, ProvenProof, SessionProof, WalletProof
+from actors.calls import (
+    OPERATION_BYTES,
+    Outcome,
+    Proof,
+    ProvenProof,
+    SessionProof,
+    SettleReply,
+    SettleRequest,
+    WalletProof,
+)
 from actors.errors import Err
-from actors.events import ApiKeyRotated, EventSink
 from actors.identity import keys
 from actors.identity.store import IdentityStoreUnavailable
-from actors.units import Pubkey, UnixSeconds, base58_text
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +61,14 @@ class Commands:
         commits: GroupCommit,
         credentials: Credentials,
         store: AccountStore,
-        sink: EventSink,
+        settle: Callable[[SettleRequest], Settled | Awaitable[SettleReply]],
         random_bytes: Callable[[int], bytes],
         *,
         challenge_seconds: int,
         credits_per_usdc: int,
     ) -> None:
         self._activations, self._commits, self._credentials = activations, commits, credentials
-        self._store, self._sink, self._random_bytes = store, sink, random_bytes
+        self._store, self._settle, self._random_bytes = store, settle, random_bytes
         self._challenge_seconds = challenge_seconds
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
@@ -99,6 +108,8 @@ class Commands:
                 return await self._describe(pubkey)
             case api.AdjustCredits():
                 return await self._adjust(command)
+            case api.ChargeOperations():
+                return await self._charge(command)
             case api.SetStatus(pubkey, status, reason):
                 logger.warning("account %s: status %s (%s)", base58_text(pubkey), status, reason[:200])
                 return await self._change(pubkey, lambda account: decide_status(account, status))
@@ -167,12 +178,26 @@ class Commands:
         earlier = account.profile.key_hash
         text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
         prefix = keys.key_prefix(text)
-        written = self._activations.record(account, decide_key(account, keys.key_hash(text), prefix))
+        written = self._activations.record(
+            account, decide_key(account, keys.key_hash(text), prefix, self._activations.moment())
+        )
         self._activations.key_changed(account, earlier)
         await asyncio.shield(written)
-        if earlier is not None:
-            self._sink.emit(ApiKeyRotated(Pubkey(base58_text(account.pubkey)), prefix, UnixSeconds(self._now())))
         return self._reply(account, text)
+
+    async def _charge(self, command: api.ChargeOperations) -> Reply:
+        account = await self._activations.load(command.pubkey)
+        if account is None:
+            return api.refused(Err.ACCOUNT_NOT_FOUND)
+        if account.profile.status != ACTIVE:
+            return api.refused(Err.METHOD_NOT_ALLOWED)
+        pubkey, epoch, credits, now = command.pubkey, self._commits.epoch, command.credits_each, self._now()
+        requests = [
+            SettleRequest(operation, pubkey, epoch, command.method, credits, credits, Outcome.ANSWERED, now)
+            for operation in command.operations
+        ]
+        settled = await asyncio.gather(*(_durable(self._settle(request)) for request in requests))
+        return self._reply(account, tuple(reply.ok for reply in settled))
 
     async def _find_referral(self, ref_code: str | None) -> Referral | None:
         """Unknown codes are ignored silently."""
@@ -305,6 +330,14 @@ class Commands:
 
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000
+
+
+async def _durable(settled: Settled | Awaitable[SettleReply]) -> SettleReply:
+    """The reply of a settle, once it is in the ledger."""
+    reply, written = settled if isinstance(settled, tuple) else (await settled, None)
+    if written is not None:
+        await asyncio.shield(written)
+    return reply
 
 
 def _state(account: Account) -> api.AccountState:

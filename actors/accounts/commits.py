@@ -42,24 +42,21 @@ _SKIPPED_MAX = 64
 _ENTRY_LABELS = {int(kind): (kind.name.lower(),) for kind in EntryType}
 _RECOVERY_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
-LowBalances = list[tuple[Account, int]]  # With the balance below the mark.
-
 
 class _Group:
     """One write being gathered: its future is done when it is durable, and shared by all who wait for it."""
 
-    __slots__ = ("accounts", "future", "low", "write")
+    __slots__ = ("accounts", "future", "write")
 
     def __init__(self) -> None:
         self.write = Write()
         self.accounts: dict[bytes, Account] = {}
-        self.low: LowBalances = []
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(_retrieve)
 
 
 class GroupCommit:
-    """forget: called with the accounts whose memory must be dropped. low: told of crossings that are durable now."""
+    """forget: called with the accounts whose memory must be dropped."""
 
     def __init__(
         self,
@@ -68,12 +65,11 @@ class GroupCommit:
         owner: str,
         shards: Sequence[VirtualShard],
         forget: Callable[[Iterable[Account]], None],
-        low: Callable[[LowBalances], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         metrics: Metrics | None = None,
     ) -> None:
         self._store, self._clock, self._owner, self._shards = store, clock, owner, shards
-        self._forget, self._low, self._sleep = forget, low, sleep
+        self._forget, self._sleep = forget, sleep
         self._metrics = metrics or Metrics()
         self._metrics.watch("entries_waiting", lambda: self.gathered)
         self.epoch = 0
@@ -139,7 +135,7 @@ class GroupCommit:
         assert written, event
         group.accounts[account.pubkey] = account
         if type(event) is Moved and is_low_crossing(event.entry):
-            group.low.append((account, event.entry.balance))
+            group.write.add_low_balance(account, event.entry)
         if self._flying is None:
             self._wake.set()
         if self._lingering is not None and not account.holds and not self._others_are_likely():
@@ -263,8 +259,6 @@ class GroupCommit:
             self._flying = None
             group.future.set_result(None)
             _count(self._metrics, group.write, self._clock.monotonic() - asked)
-            if group.low:
-                self._low(group.low)
 
     def _fence(self) -> None:
         logger.error("%s: the shards have another owner; this one has stopped", self._owner)

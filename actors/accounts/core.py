@@ -308,8 +308,9 @@ def decide_adjust(account: Account, amount: int, reason: str, operation: bytes, 
     return moved(account, moment, EntryType.ADJUSTMENT, moves, operation, description=reason, fresh=fresh, mark=mark)
 
 
-def decide_key(account: Account, key_hash: bytes, key_prefix: str) -> ProfileSet:
-    return ProfileSet(msgspec.structs.replace(account.profile, key_hash=key_hash, key_prefix=key_prefix))
+def decide_key(account: Account, key_hash: bytes, key_prefix: str, moment: Moment) -> ProfileSet:
+    profile: Profile = msgspec.structs.replace(account.profile, key_hash=key_hash, key_prefix=key_prefix)
+    return ProfileSet(profile, None if account.profile.key_hash is None else moment.wall_ms)
 
 
 def decide_status(account: Account, status: str) -> ProfileSet:

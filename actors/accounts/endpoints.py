@@ -10,6 +10,7 @@ from actors.accounts.account import ACTIVE, SIGNATURE_BYTES, SUSPENDED
 from actors.accounts.api import (
     AdjustCredits,
     AssignDeposit,
+    ChargeOperations,
     Command,
     CreditDeposit,
     PaidTransfer,
@@ -20,6 +21,7 @@ from actors.accounts.api import (
 )
 from actors.accounts.core import ADJUSTMENT_MAX
 from actors.accounts.deposits import INDEX_MAX
+from actors.calls import OPERATION_BYTES
 
 PAGE_MAX = 500
 _OFFSET_MAX = 10**9
@@ -44,6 +46,8 @@ def mistake_in(command: Command[Any]) -> str | None:
             return f"the reason must be at most {_REASON_MAX} printable characters"
         case AdjustCredits(operation=operation) if not _is_line(operation, 1, _OPERATION_MAX):
             return f"the operation must be 1 to {_OPERATION_MAX} printable characters"
+        case ChargeOperations(_, operations, _, each) if not _are_charges(operations, each):
+            return f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
         case SetStatus(_, status) if status not in (ACTIVE, SUSPENDED):
             return f"the status must be {ACTIVE} or {SUSPENDED}"
         case SetLimits(_, per_second) if per_second is not None and not 1 <= per_second <= _PER_SECOND_MAX:
@@ -72,6 +76,10 @@ def usable_ref_code(ref_code: str | None) -> str | None:
 
 def _is_line(text: str, least: int, most: int) -> bool:
     return least <= len(text) <= most and text.isprintable()
+
+
+def _are_charges(operations: tuple[bytes, ...], credits_each: int) -> bool:
+    return 0 < credits_each <= ADJUSTMENT_MAX and all(len(operation) == OPERATION_BYTES for operation in operations)
 
 
 def _is_named(signature: bytes, index: int) -> bool:

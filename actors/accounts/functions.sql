@@ -64,7 +64,7 @@ END $$;
 
 -- Write one group of an owner, whole or not at all. Gives the database's time in Unix milliseconds.
 -- rare: NULL in most groups, else {"shards": [...], "profiles": [...], "batches": [...], "marks": [...]} and perhaps
--- "deposits" and "returns": all shards of the group, accounts that are new or whose profile changed, new batches,
+-- "deposits", "returns" and "events": all shards of the group, accounts that are new or whose profile changed, new batches,
 -- operations that are unique for ever (bytes in hex).
 -- Each account that is written must be of a shard that has this epoch. The shards of a rare part are checked before it
 -- is written; each head checks its own shard as it is updated.
@@ -250,6 +250,14 @@ BEGIN
     SELECT decode(m.pubkey, 'hex'), m.kind, decode(m.operation, 'hex'), m.at_ms, m.amount
     FROM jsonb_to_recordset(rare -> 'marks') AS m (
         pubkey text, kind smallint, operation text, at_ms bigint, amount bigint);
+
+    IF rare ? 'events' THEN
+        INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body)
+        SELECT a.virtual_shard, a.pubkey, e.kind, decode(e.subject, 'hex'), e.at_ms, e.body
+        FROM jsonb_to_recordset(rare -> 'events') AS e (pubkey text, kind text, subject text, at_ms bigint, body jsonb)
+        JOIN accounts a ON a.pubkey = decode(e.pubkey, 'hex')
+        ON CONFLICT (pubkey, kind, subject) DO NOTHING;
+    END IF;
 
     IF rare ? 'deposits' THEN
         PERFORM accounts_write_deposits(rare -> 'deposits');

@@ -20,7 +20,6 @@ from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import PostgresAccountStore
 from actors.clock import SystemClock
 from actors.config import Config
-from actors.events import NullSink
 from actors.hotlink.owner import LinkServer, each
 from actors.identity.store import RedisIdentityStore
 from actors.storage.connections import checked_redis, connect_postgres
@@ -118,7 +117,6 @@ class AccountShardActor:
             # By the same clock: a wall clock that is set must not let Redis forget nonces.
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
-            NullSink(),
             f"{name} of process {os.getpid()}",
             hosting.owned_shards(self._index, config.accounts.shard_actors),
             metrics=metrics,

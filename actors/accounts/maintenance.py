@@ -1,9 +1,9 @@
-"""The regular work of an owner: it tells events, ends expired batches and makes the next month's partition.
+"""The regular work of an owner: writes `credits.expiring`, ends expired batches, makes the next month's partition.
 
-Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`; ledger entries of type `expiry` for
-accounts that nobody asks for; hostile input 53. A shell; part of AccountShard's tick. A later tick tries again whatever
-fails. The monotonic clock says when work is due: a wall clock that is set must not make the next look a year late. Work
-that cannot be undone goes by the time on which the clocks agree, and waits while they do not.
+Implements: interface, lifecycle event `credits.expiring`; ledger entries of type `expiry` for accounts that nobody asks
+for; hostile input 53. A shell; part of AccountShard's tick. A later tick tries again whatever fails. The monotonic
+clock says when work is due: a wall clock that is set must not make the next look a year late. Work that cannot be
+undone goes by the time on which the clocks agree, and waits while they do not.
 """
 
 import logging
@@ -14,7 +14,6 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.events import EventSink
 from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
@@ -22,7 +21,6 @@ logger = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400
 _LOOK_SECONDS = 60  # A batch is announced within a minute of coming within 24 hours of its expiry.
 _EXPIRED_AT_ONCE_MAX = 200  # Accounts loaded in one look; those that are left are found by the next.
-_TOLD_AT_ONCE_MAX = 500
 _EVENTS_KEPT_MS = 30 * 86_400_000
 
 
@@ -33,11 +31,10 @@ class Maintenance:
         clock: LedgerClock,
         commits: GroupCommit,
         activations: Activations,
-        sink: EventSink,
         shards: Sequence[VirtualShard],
     ) -> None:
         self._store, self._clock, self._commits = store, clock, commits
-        self._activations, self._sink, self._shards = activations, sink, shards
+        self._activations, self._shards = activations, shards
         self._prepare_at = clock.monotonic() + _DAY_SECONDS
         self._forget_at = clock.monotonic() + _DAY_SECONDS
         self._look_at = 0.0
@@ -59,7 +56,6 @@ class Maintenance:
                 await self._store.outbox.announce_expiring(self._shards, agreed_ms)
                 await self._expire(agreed_ms // 1000)
                 self._look_at = steady + _LOOK_SECONDS
-            await self._tell()
         except (StoreUnavailable, OwnerUnavailable) as error:
             logger.warning("maintenance is late, the next tick tries again: %s", error)
 
@@ -76,11 +72,3 @@ class Maintenance:
                 continue
             if account is not None and self._activations.is_current(account):
                 self._activations.end_due(account, self._activations.moment())
-
-    async def _tell(self) -> None:
-        """Tell events at least once: an event is marked as told after the sink has taken it."""
-        untold = await self._store.outbox.untold(self._shards, _TOLD_AT_ONCE_MAX)
-        for announcement in untold:
-            self._sink.emit(announcement.event)
-        if untold:
-            await self._store.outbox.told([announcement.id for announcement in untold])

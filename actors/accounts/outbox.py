@@ -1,7 +1,8 @@
-"""Keeps events in the database until the sink has taken them, so that each is told at least once.
+"""Keeps events in the database until they are taken, each once.
 
-Implements: interface, lifecycle events `deposit.credited` and `credits.expiring`. The transaction that writes a deposit
-writes `deposit.credited`; a regular query writes `credits.expiring`, once for each batch. Decides nothing.
+Implements: interface, lifecycle events. The transaction that writes a cause writes its event (functions.sql); a regular
+query writes `credits.expiring`, once for each batch. The taker marks events as taken in the transaction in which it
+keeps them itself, so that no kill loses or doubles one. Decides nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from actors.accounts.account import SIGNATURE_BYTES
-from actors.events import CreditsExpiring, DepositCredited
+from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import (
     Credits,
     Pubkey,
@@ -24,12 +25,17 @@ from actors.units import (
 )
 
 EXPIRING_SECONDS = 86_400  # Interface: a batch is within 24 hours of expiry.
-DEPOSIT_CREDITED, CREDITS_EXPIRING = "deposit.credited", "credits.expiring"
+LOW_BALANCE, DEPOSIT_CREDITED = "low_balance", "deposit.credited"
+CREDITS_EXPIRING, KEY_ROTATED = "credits.expiring", "api_key.rotated"
+_TAKE = (
+    "UPDATE account_events SET told = true WHERE id IN (SELECT id FROM account_events WHERE NOT told"
+    " ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, pubkey, kind, at_ms, body"
+)
 
 
 class Announcement(NamedTuple):
     id: int
-    event: DepositCredited | CreditsExpiring
+    event: Event
 
 
 class Outbox(Protocol):
@@ -39,16 +45,12 @@ class Outbox(Protocol):
         """Write an event, once, for each batch that is within 24 hours of its expiry."""
         ...
 
-    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
-        """Events that the sink does not have yet, oldest first."""
-        ...
-
-    async def told(self, announcements: Sequence[int]) -> None:
-        """Mark events that the sink has taken. Unmarked events are told again."""
+    async def take(self, limit: int) -> list[Announcement]:
+        """Events that nobody has taken yet, oldest first, and mark them as taken."""
         ...
 
     async def forget(self, before_ms: int) -> None:
-        """Remove events that are marked as told and older than this."""
+        """Remove events that were taken and are older than this."""
         ...
 
 
@@ -62,38 +64,38 @@ class PostgresOutbox:
                 "SELECT accounts_announce_expiring($1, $2, $3)", list(shards), now_ms, now_ms // 1000 + EXPIRING_SECONDS
             )
 
-    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
+    async def take(self, limit: int) -> list[Announcement]:
         async with self._reading() as connection:
-            rows = await connection.fetch(
-                "SELECT id, pubkey, kind, at_ms, body FROM account_events"
-                " WHERE NOT told AND virtual_shard = ANY ($1) ORDER BY id LIMIT $2",
-                list(shards),
-                limit,
-            )
-        return [announcement(*row) for row in rows]
-
-    async def told(self, announcements: Sequence[int]) -> None:
-        async with self._reading() as connection:
-            await connection.execute("UPDATE account_events SET told = true WHERE id = ANY ($1)", list(announcements))
+            return await take_events(connection, limit)
 
     async def forget(self, before_ms: int) -> None:
         async with self._reading() as connection:
             await connection.execute("DELETE FROM account_events WHERE told AND at_ms < $1", before_ms)
 
 
+async def take_events(connection: Any, limit: int) -> list[Announcement]:
+    """Take events as part of the connection's transaction: they count as taken once the caller commits it."""
+    rows = await connection.fetch(_TAKE, limit)
+    return [announcement(*row) for row in sorted(rows)]
+
+
 def announcement(number: int, pubkey: bytes, kind: str, at_ms: int, body: str) -> Announcement:
     """From a row."""
     account, at = Pubkey(base58_text(pubkey)), UnixSeconds(at_ms // 1000)
     row = msgspec.json.decode(body)
-    if kind == CREDITS_EXPIRING:
-        return Announcement(
-            number,
-            CreditsExpiring(
-                account, row["batch"], row["source"], Credits(row["remaining"]), UnixSeconds(row["expires_at"]), at
-            ),
-        )
-    assert kind == DEPOSIT_CREDITED, kind
-    return Announcement(number, deposit_credited(pubkey, row, bytes.fromhex(row["operation"]), at))
+    event: Event
+    match kind:
+        case "credits.expiring":
+            remaining, expires_at = Credits(row["remaining"]), UnixSeconds(row["expires_at"])
+            event = CreditsExpiring(account, row["batch"], row["source"], remaining, expires_at, at)
+        case "low_balance":
+            event = LowBalance(account, Credits(row["balance"]), at)
+        case "api_key.rotated":
+            event = ApiKeyRotated(account, row["key_prefix"], at)
+        case _:
+            assert kind == DEPOSIT_CREDITED, kind
+            event = deposit_credited(pubkey, row, bytes.fromhex(row["operation"]), at)
+    return Announcement(number, event)
 
 
 def deposit_credited(pubkey: bytes, row: Mapping[str, Any], operation: bytes, at: UnixSeconds) -> DepositCredited:

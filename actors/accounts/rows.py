@@ -53,7 +53,8 @@ def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
 
 
 def _has_rare(group: Write) -> bool:
-    return bool(group.profiles or group.new_batches or group.marks)  # A deposit makes a batch, and a return a mark.
+    # A deposit makes a batch, and a return a mark.
+    return bool(group.profiles or group.new_batches or group.marks or group.events)
 
 
 def _rare(group: Write) -> str:
@@ -85,13 +86,7 @@ def _rare(group: Write) -> str:
         for pubkey, batch in group.new_batches
     ]
     marks = [
-        {
-            "pubkey": pubkey.hex(),
-            "kind": mark.kind,
-            "operation": mark.operation.hex(),
-            "at_ms": mark.at_ms,
-            "amount": mark.amount,
-        }
+        msgspec.structs.asdict(mark) | {"pubkey": pubkey.hex(), "operation": mark.operation.hex()}
         for pubkey, mark in group.marks
     ]
     parts: dict[str, Any] = {
@@ -102,6 +97,10 @@ def _rare(group: Write) -> str:
     }
     if group.deposits:
         parts["deposits"] = [_deposit_row(pubkey, deposit) for pubkey, deposit in group.deposits]
+    if group.events:
+        parts["events"] = [
+            told._asdict() | {"pubkey": told.pubkey.hex(), "subject": told.subject.hex()} for told in group.events
+        ]
     if group.returns:
         parts["returns"] = [
             {

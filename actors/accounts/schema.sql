@@ -117,8 +117,8 @@ CREATE TABLE account_deposits (
     uncollected      bigint CHECK (uncollected >= 0)
 );
 
--- Events for webhooks. Each is written together with the change that it tells, and told to the sink afterwards, at
--- least once.
+-- Events for webhooks. Each is written together with the change that it tells. told: taken, in the transaction in which
+-- the taker keeps it.
 CREATE TABLE account_events (
     id            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     virtual_shard integer NOT NULL,

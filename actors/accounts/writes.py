@@ -6,7 +6,7 @@ Pure. Made from events alone, except for the heads, which are read from the acco
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.accounts import ledger
 from actors.accounts.account import (
@@ -28,7 +28,18 @@ from actors.accounts.account import (
 )
 from actors.accounts.credits import Batch, Purse
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.outbox import KEY_ROTATED, LOW_BALANCE
 from actors.units import Credits, VirtualShard
+
+
+class Told(NamedTuple):
+    """An event for webhooks. subject: with account and kind it names the event's cause; a second one is not written."""
+
+    pubkey: bytes
+    kind: str
+    subject: bytes
+    at_ms: int
+    body: dict[str, Any]
 
 
 class Head(NamedTuple):
@@ -57,6 +68,7 @@ class Write:
     marks: list[tuple[bytes, Mark]] = field(default_factory=list)
     deposits: list[tuple[bytes, Deposit]] = field(default_factory=list)
     returns: list[tuple[bytes, Return]] = field(default_factory=list)
+    events: list[Told] = field(default_factory=list)
     before: dict[bytes, int] = field(default_factory=dict)  # Public key to the seq that the store has.
 
     def add(self, account: Account, event: Event) -> bool:
@@ -80,12 +92,26 @@ class Write:
             return True
         if type(event) is ProfileSet:
             self.profiles[account.pubkey] = (account.shard, event.profile)
+            if event.rotated_ms is not None:
+                key_hash, prefix = event.profile.key_hash, event.profile.key_prefix
+                assert key_hash is not None, event
+                self._tell(account, KEY_ROTATED, key_hash, event.rotated_ms, {"key_prefix": prefix})
             return True
         mark: Mark | None = getattr(event, "mark", None)
         if mark is not None:
             self.marks.append((account.pubkey, mark))
             return True
         return False
+
+    def add_low_balance(self, account: Account, entry: Entry) -> None:
+        """Tell that this entry took the balance below the mark: once after each batch of credits that was added, so
+        that refunds of single calls do not tell it again and again."""
+        self._tell(
+            account, LOW_BALANCE, account.purse.last_batch.to_bytes(4, "big"), entry.at_ms, {"balance": entry.balance}
+        )
+
+    def _tell(self, account: Account, kind: str, subject: bytes, at_ms: int, body: dict[str, Any]) -> None:
+        self.events.append(Told(account.pubkey, kind, subject, at_ms, body))
 
     def cut(self, accounts: Mapping[bytes, Account]) -> None:
         """Complete the group with the heads of its accounts as they are now: nothing may have moved since the last

@@ -13,12 +13,12 @@ from actors.accounts import ledger
 from actors.accounts.account import Deposit, Mark, MarkKind, Profile, Return
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, deposit_credited
+from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
-from actors.accounts.writes import Credited, Head, Past, Stored, Write
+from actors.accounts.writes import Credited, Head, Past, Stored, Told, Write
 from actors.clock import Clock, SystemClock
-from actors.events import CreditsExpiring, DepositCredited
+from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard
 
 
@@ -100,6 +100,8 @@ class MemoryAccountStore:
             self.outbox.credited(pubkey, deposit)
         for _, returned in group.returns:
             self.returns[returned.operation] = returned
+        for told in group.events:
+            self.outbox.told(told)
 
     def _check_owner(self, epoch: int, shards: Sequence[VirtualShard]) -> None:
         if any(self.owners.get(shard, (0, ""))[0] != epoch for shard in shards):
@@ -255,15 +257,16 @@ class MemoryOutbox:
 
     def __init__(self, batches: Callable[[], Iterable[tuple[bytes, Batch]]]) -> None:
         self._batches = batches
-        self._events: list[tuple[VirtualShard, Announcement]] = []
+        self._events: list[Announcement] = []
         self._last = 0
         self._announced: set[tuple[bytes, int]] = set()
-        self._told: set[int] = set()
+        self._causes: set[tuple[bytes, str, bytes]] = set()
+        self._taken: set[int] = set()
 
     def credited(self, pubkey: bytes, deposit: Deposit) -> None:
         """The store has written this deposit."""
         at = UnixSeconds(deposit.at_ms // 1000)
-        self._add(pubkey, deposit_credited(pubkey, msgspec.structs.asdict(deposit), deposit.operation, at))
+        self._add(deposit_credited(pubkey, msgspec.structs.asdict(deposit), deposit.operation, at))
 
     async def announce_expiring(self, shards: Sequence[VirtualShard], now_ms: int) -> None:
         await asyncio.sleep(0)
@@ -274,27 +277,37 @@ class MemoryOutbox:
                 self._announced.add((pubkey, batch.id))
                 account = Pubkey(base58_text(pubkey))
                 event = CreditsExpiring(account, batch.id, batch.source, batch.remaining, batch.expires_at, now)
-                self._add(pubkey, event)
+                self._add(event)
 
-    async def untold(self, shards: Sequence[VirtualShard], limit: int) -> list[Announcement]:
-        await asyncio.sleep(0)
-        mine = set(shards)
-        return [row for shard, row in self._events if shard in mine and row.id not in self._told][:limit]
+    def told(self, told: Told) -> None:
+        """The store has written this event with its cause; a cause has one."""
+        cause = told.pubkey, told.kind, told.subject
+        if cause not in self._causes:
+            self._causes.add(cause)
+            body = msgspec.json.encode(told.body).decode()
+            self._add(announcement(0, told.pubkey, told.kind, told.at_ms, body).event)
 
-    async def told(self, announcements: Sequence[int]) -> None:
+    @property
+    def events(self) -> list[Event]:
+        """All, taken or not."""
+        return [row.event for row in self._events]
+
+    async def take(self, limit: int) -> list[Announcement]:
         await asyncio.sleep(0)
-        self._told.update(announcements)
+        taken = [row for row in self._events if row.id not in self._taken][:limit]
+        self._taken.update(row.id for row in taken)
+        return taken
 
     async def forget(self, before_ms: int) -> None:
         await asyncio.sleep(0)
-        self._events = [(shard, row) for shard, row in self._events if not self._is_old(row, before_ms)]
+        self._events = [row for row in self._events if not self._is_old(row, before_ms)]
 
     def _is_old(self, row: Announcement, before_ms: int) -> bool:
-        return row.id in self._told and row.event.at * 1000 < before_ms
+        return row.id in self._taken and row.event.at * 1000 < before_ms
 
-    def _add(self, pubkey: bytes, event: DepositCredited | CreditsExpiring) -> None:
+    def _add(self, event: Event) -> None:
         self._last += 1
-        self._events.append((_shard(pubkey), Announcement(self._last, event)))
+        self._events.append(Announcement(self._last, event))
 
 
 def _shard(pubkey: bytes) -> VirtualShard:

@@ -118,14 +118,6 @@ class FailingIdentityStore(MemoryIdentityStore):
 
 
 @dataclass
-class Sink:
-    events: list[Event] = field(default_factory=list)
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
-
-
-@dataclass
 class Pauses:
     """In place of asyncio.sleep: a shard that waits goes on when the test says so."""
 
@@ -160,7 +152,6 @@ class World:
 
     clock: ManualClock = field(default_factory=ManualClock)
     store: FailingStore = field(default_factory=FailingStore)
-    sink: Sink = field(default_factory=Sink)
     pauses: Pauses = field(default_factory=Pauses)
     config: AccountsConfig = field(default_factory=AccountsConfig)
     payments: PaymentsConfig = field(
@@ -173,6 +164,11 @@ class World:
         self.identity = FailingIdentityStore(self.clock)
         self.store.clock = self.clock
 
+    @property
+    def events(self) -> list[Event]:
+        """Everything that was written for webhooks."""
+        return self.store.outbox.events
+
     async def shard(self, clock: Clock | None = None, shards: Sequence[VirtualShard] = SHARDS) -> AccountShard:
         """clock: of this process alone."""
         shard = AccountShard(
@@ -182,7 +178,6 @@ class World:
             self.store,
             self.identity,
             clock or self.clock,
-            self.sink,
             "test",
             shards,
             sleep=self.pauses,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors.accounts.actor import AccountShard
-from actors.accounts.api import OpenSession, ReadAccount, SetStatus
+from actors.accounts.api import AdjustCredits, OpenSession, ReadAccount, SetStatus
 from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply, KeyProof
 from actors.config import AccountsConfig
@@ -143,15 +143,33 @@ async def test_a_fresh_shard_serves_keys_without_redis(world: World, shard: Acco
     await successor.stop()
 
 
-async def test_the_low_balance_is_told_once_it_is_durable(world: World, shard: AccountShard) -> None:
+async def test_the_low_balance_is_told_with_the_charge_that_caused_it(world: World, shard: AccountShard) -> None:
     """Interface, "Lifecycle events": falling from at least 1,000 to below, not every charge below."""
     proof = await world.customer(shard, ALICE, 1_002)
     for number, charged in enumerate((2, 1, 5)):
         shard.hold_now(hold(number, charged, proof=proof))
         result = shard.settle_now(settle(number, charged))
-        assert not [event for event in world.sink.events if isinstance(event, LowBalance)] or number == 2
         await answered(result)
-    assert [event.balance for event in world.sink.events if isinstance(event, LowBalance)] == [999]
+    assert [event.balance for event in world.events if isinstance(event, LowBalance)] == [999]
+
+
+async def test_refunds_around_the_mark_tell_no_second_low_balance(world: World, shard: AccountShard) -> None:
+    """Interface, "Lifecycle events", with hysteresis: told again only after credits were added."""
+    proof = await world.customer(shard, ALICE, 1_002)
+
+    async def charge(number: int, charged: int) -> None:
+        shard.hold_now(hold(number, charged, proof=proof))
+        await answered(shard.settle_now(settle(number, charged)))
+
+    for number in range(3):
+        await charge(number, 5)
+        await answered(shard.void_now(settle(number, 5)))
+    told = [event.balance for event in world.events if isinstance(event, LowBalance)]
+    assert told == [997]
+    await shard.ask(AdjustCredits(ALICE, 10, "more", "more"))
+    await charge(3, 20)
+    told = [event.balance for event in world.events if isinstance(event, LowBalance)]
+    assert told == [997, 992]
 
 
 async def test_a_suspended_account_refuses_calls_and_can_be_read(world: World, shard: AccountShard) -> None:

@@ -43,7 +43,7 @@ async def books(postgres_pool: asyncpg.Pool) -> asyncpg.Pool:
         profile = Profile(START.wall_ms // 1000, ref_code="FRIEND", ref_bonus_bps=1_000)
         account = new_account(pubkey, profile, DEFAULTS)
         await store.write(epoch, opening_group(account))
-        changes = (decide_key(account, pubkey, "srpc_live_abc"), decide_limits(account, 7, 3))
+        changes = (decide_key(account, pubkey, "srpc_live_abc", START), decide_limits(account, 7, 3))
         await store.write(epoch, group_of(account, *changes))
         await store.write(epoch, group_of(account, decide_status(account, "suspended")))
         for transfer in (0, 1):

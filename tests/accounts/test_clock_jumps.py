@@ -113,10 +113,10 @@ async def test_nobody_is_told_of_an_expiry_a_year_early() -> None:
     host = await Host().start()
     await host.shard.ask(AdjustCredits(ALICE, 100, "opening", "opening"))
     await host.jump(364 * DAY + 1)
-    assert host.world.sink.events == []
+    assert host.world.events == []
     host.world.clock.advance(364 * DAY)
     await host.tick()
-    assert [type(event) for event in host.world.sink.events] == [CreditsExpiring]
+    assert [type(event) for event in host.world.events] == [CreditsExpiring]
     await host.shard.stop()
 
 

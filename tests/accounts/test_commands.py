@@ -6,6 +6,7 @@ import pytest
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import (
     AdjustCredits,
+    ChargeOperations,
     CloseSession,
     Describe,
     IssueKey,
@@ -47,11 +48,11 @@ async def test_a_key_opens_an_account_and_replaces_the_one_before(world: World, 
     row = world.store.rows[ALICE]
     assert (row.profile.key_hash, row.profile.ref_code) == (key_hash(first.value), "FRIEND")
     assert row.profile.key_prefix == key_prefix(first.value)
-    assert world.sink.events == []
+    assert world.events == []
     second = await shard.ask(IssueKey(world.wallet(ALICE), "LATER"))
     assert second.value is not None
     assert world.store.rows[ALICE].profile.ref_code == "FRIEND"
-    (event,) = world.sink.events
+    (event,) = world.events
     assert isinstance(event, ApiKeyRotated) and event.key_prefix == key_prefix(second.value)
     old, new = parse_api_key(first.value), parse_api_key(second.value)
     assert old is not None and new is not None
@@ -183,4 +184,29 @@ async def test_limits_and_status_last(world: World, shard: AccountShard) -> None
     assert (await successor.ask(SetStatus(ALICE, "closed", ""))).refusal == "INVALID_REQUEST"
     assert (await successor.ask(SetLimits(BOB, 1, 1))).refusal == "ACCOUNT_NOT_FOUND"
     assert (await successor.ask(SetStatus(BOB, "active", ""))).refusal == "ACCOUNT_NOT_FOUND"
+    await successor.stop()
+
+
+async def test_work_that_is_done_is_charged_once_for_each_operation(world: World, shard: AccountShard) -> None:
+    """Decisions, money rules 1 and 3: asked again, or of a successor, it costs nothing more; what the credits do not
+    cover is said, and charged once they do."""
+    await world.customer(shard, ALICE, 3)
+    names = tuple(bytes([number]) * 16 for number in range(5))
+
+    async def charge(by: AccountShard, *operations: bytes) -> tuple[bool, ...] | str | None:
+        reply = await by.ask(ChargeOperations(ALICE, operations, "webhook", 1))
+        return reply.refusal or reply.value
+
+    assert await charge(shard, *names[:2]) == (True, True)
+    assert await charge(shard, *names) == (True, True, True, False, False)
+    successor = await world.shard()
+    assert await charge(successor, *names) == (True, True, True, False, False)
+    await successor.ask(AdjustCredits(ALICE, 1, "more", "more"))
+    assert await charge(successor, names[4], names[3]) == (True, False)
+    entries = await world.store.entries(ALICE, 0, 10, True)
+    assert [(entry.method, entry.amount) for entry in entries] == [("webhook", -1)] * 4
+    assert await charge(successor, b"short") == "INVALID_REQUEST"
+    await successor.ask(SetStatus(ALICE, "suspended", "abuse"))
+    assert await charge(successor, names[0]) == "METHOD_NOT_ALLOWED"
+    assert (await successor.ask(ChargeOperations(BOB, names, "webhook", 1))).refusal == "ACCOUNT_NOT_FOUND"
     await successor.stop()

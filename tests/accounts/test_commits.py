@@ -10,6 +10,7 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_adjust, decide_hold, decide_settle
 from actors.accounts.ledger_clock import LedgerClock
+from actors.events import LowBalance
 from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, hold, opened, pubkey_of, settle
 from tests.accounts.shards import SHARDS, World, settle_down
@@ -20,7 +21,6 @@ class Owner:
 
     def __init__(self, world: World) -> None:
         self.forgotten: list[Account] = []
-        self.low: list[int] = []
         self.metrics = Metrics()
         self.commits = GroupCommit(
             world.store,
@@ -28,7 +28,6 @@ class Owner:
             "owner",
             SHARDS,
             self.forgotten.extend,
-            lambda crossings: self.low.extend(balance for _, balance in crossings),
             world.pauses,
             self.metrics,
         )
@@ -313,15 +312,16 @@ async def test_an_epoch_is_confirmed_by_the_store_alone(world: World, owner: Own
     await other.commits.stop()
 
 
-async def test_low_balances_are_told_when_durable(world: World, owner: Owner) -> None:
+async def test_a_low_balance_is_written_with_its_entry(world: World, owner: Owner) -> None:
+    """In one group: neither is without the other."""
     account = owner.account(credits=1_001)
     world.store.gate = asyncio.Event()
     written = owner.post(account, 1, 2)
     await settle_down()
-    assert owner.low == []
+    assert world.events == []
     world.store.gate.set()
     await written
-    assert owner.low == [999]
+    assert [event.balance for event in world.events if isinstance(event, LowBalance)] == [999]
 
 
 async def test_stopping_writes_what_gathered(world: World, owner: Owner) -> None:

@@ -30,7 +30,6 @@ from actors.accounts.api import (
 from actors.calls import HoldItem, HoldReply, HoldRequest, SettleRequest, WalletProof
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.events import NullSink
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import UnixMillis, UnixSeconds, routing_bytes, virtual_shard
 from tests.accounts.making import pubkey_of
@@ -189,7 +188,6 @@ class Simulation:
             self.store,
             self.redis,
             clock,
-            NullSink(),
             "test",
             self.shards,
             sleep=self.pauses,

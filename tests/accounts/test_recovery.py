@@ -20,7 +20,6 @@ from actors.accounts.store import PostgresAccountStore
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest, WalletProof
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.events import NullSink
 from actors.identity.keys import parse_api_key
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
@@ -107,7 +106,6 @@ async def test_postgres_killed_under_load(own_server: tuple[EmbeddedPostgres, Su
         PostgresAccountStore(pool),
         MemoryIdentityStore(),
         SystemClock(),
-        NullSink(),
         "owner",
         SHARDS,
     )

@@ -85,7 +85,7 @@ async def test_an_account_loads_as_it_was_written(store: AccountStore) -> None:
     account = await opened_in(store, epoch)
     more = decide_adjust(account, 50, "more", b"more", START)
     assert more is not None
-    group = group_of(account, more, decide_key(account, b"h" * 32, "srpc_live_abc"))
+    group = group_of(account, more, decide_key(account, b"h" * 32, "srpc_live_abc", START))
     await store.write(epoch, group)
     await store.write(epoch, group_of(account, posted(account, settle(1, 1010))))
     await store.write(epoch, group_of(account, decide_limits(account, 7, None), decide_status(account, "suspended")))
@@ -234,12 +234,12 @@ async def test_an_operation_is_marked_once_for_ever(store: AccountStore) -> None
 async def test_one_key_opens_one_account(store: AccountStore) -> None:
     epoch = await store.take_over("first", SHARDS, False)
     alice, bob = await opened_in(store, epoch), await opened_in(store, epoch, BOB)
-    await store.write(epoch, group_of(alice, decide_key(alice, b"1" * 32, "one")))
-    await store.write(epoch, group_of(alice, decide_key(alice, b"2" * 32, "two")))
+    await store.write(epoch, group_of(alice, decide_key(alice, b"1" * 32, "one", START)))
+    await store.write(epoch, group_of(alice, decide_key(alice, b"2" * 32, "two", START)))
     assert await store.find_key(b"1" * 32) is None
     assert await store.find_key(b"2" * 32) == ALICE
     with pytest.raises(StoreUnavailable):
-        await store.write(epoch, group_of(bob, decide_key(bob, b"2" * 32, "two")))
+        await store.write(epoch, group_of(bob, decide_key(bob, b"2" * 32, "two", START)))
 
 
 async def test_operations_are_found_and_loaded_by_time(store: AccountStore) -> None:

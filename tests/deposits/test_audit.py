@@ -17,7 +17,6 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.deposits import audit
 from actors.deposits.core import FindingStatus
 from actors.deposits.store import PostgresDepositStore
-from actors.events import NullSink
 from actors.storage.connections import connect_postgres
 from tests.accounts.conftest import TABLES
 from tests.accounts.shards import SHARDS
@@ -46,7 +45,6 @@ async def world(postgres_url: str, owner_url: str) -> AsyncIterator[Any]:
         accounts,
         MemoryIdentityStore(clock),
         clock,
-        NullSink(),
         "audit",
         SHARDS,
     )

@@ -24,7 +24,6 @@ from actors.deposits.x402_sponsor_limits import Budgets
 from actors.deposits.x402_states import Record
 from actors.deposits.x402_store import PaymentStore, PaymentsUnavailable
 from actors.devnode.encoding.addresses import USDC_MINT
-from actors.events import NullSink
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
@@ -148,7 +147,6 @@ class PaymentWorld:
             MemoryAccountStore(self.clock),
             MemoryIdentityStore(self.clock),
             self.clock,
-            NullSink(),
             "test",
             [VirtualShard(number) for number in range(VIRTUAL_SHARDS)],
             sleep=_for_ever,

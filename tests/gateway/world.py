@@ -18,7 +18,6 @@ from actors.accounts.api import AdjustCredits, Command, OwnerReply, OwnerUnavail
 from actors.calls import HoldReply, HoldRequest, SettleReply, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, IdentityConfig, PaymentsConfig, StorageConfig
-from actors.events import NullSink
 from actors.gateway.door_http import HttpDoor
 from actors.gateway.door_parts import Dependencies
 from actors.hotlink.edge import LinkTimeout
@@ -173,7 +172,6 @@ class World:
             self.store,
             self.identity_store,
             self.clock,
-            NullSink(),
             "test",
             [VirtualShard(number) for number in range(VIRTUAL_SHARDS)],
             sleep=_for_ever,
