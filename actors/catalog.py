@@ -111,6 +111,8 @@ _TABLE: tuple[MethodRow, ...] = (
     *_rows("requestAirdrop", MethodClass.DENIED, Availability.FORBIDDEN),
 )
 
+WEBHOOK_DELIVERY_CREDITS = 1  # Of each delivered event; those of lifecycle webhooks are free.
+
 METHODS: MappingProxyType[str, MethodRow] = MappingProxyType({row.name: row for row in _TABLE})
 
 

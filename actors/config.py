@@ -291,6 +291,20 @@ class StreamsConfig(Branch):
     )
 
 
+class WebhooksConfig(Branch):
+    ports: tuple[_Port, ...] = Field((443, 8443), min_length=1, description="ports that deliveries may go to")
+    allow_loopback: bool = Field(
+        False, description="for development: URLs of this machine, with http and any port; never in production"
+    )
+    name_servers: tuple[str, ...] = Field(
+        (), description="address or address:port, asked in place of the machine's own"
+    )
+    ca_file: Path | None = Field(None, description="certificates (PEM) that are trusted beside the machine's own")
+    kept_days: int = Field(
+        7, ge=1, le=365, description="how long deliveries that ended are kept, for the log and replays"
+    )
+
+
 class PricingConfig(Branch):
     landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
     base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
@@ -341,6 +355,7 @@ class Config(Branch):
     payments: PaymentsConfig = PaymentsConfig()
     sends: SendsConfig = SendsConfig()
     streams: StreamsConfig = StreamsConfig()
+    webhooks: WebhooksConfig = WebhooksConfig()
     pricing: PricingConfig = PricingConfig()
     trades: TradesConfig = TradesConfig()
     devnode: DevnodeConfig = DevnodeConfig()

@@ -30,6 +30,7 @@ from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
 from actors.launch.streaming import assemble_streams, offers_streams
+from actors.launch.webhooks import assemble_webhooks
 from actors.launch.yellowstone import Yellowstone, open_yellowstone
 from actors.lookups.bulk import BulkLookups
 from actors.lookups.endpoints import LookupMethods
@@ -73,7 +74,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts, metrics = ShardedAccounts(config, handles, edge), Metrics()
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
-    served: list[Page] = []  # Paths of contexts beside the gateway.
+    webhooks, webhook_pages = await assemble_webhooks(config)
+    served: list[Page] = [*webhook_pages]  # Paths of contexts beside the gateway.
     pages = LivePages(config, clock, accounts, redis_client, served)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
@@ -121,7 +123,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
-    first = (door.close, *optional, *streaming.closers, close_keys)  # The meters end after all that they measure.
+    # The meters end after all that they measure.
+    first = (door.close, *optional, webhooks.stop, *streaming.closers, close_keys)
     closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
 

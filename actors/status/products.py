@@ -36,11 +36,12 @@ BULK = MappingProxyType(
 RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row in catalog.RELAY})
 WEBHOOKS = MappingProxyType(
     {
-        "account": UnitPrice(1, "delivered event"),
-        "program": UnitPrice(1, "delivered event"),
-        "my_account": UnitPrice(1, "delivered event"),
-        "signal": UnitPrice(1, "delivered event"),
-        "lifecycle": UnitPrice(0, "delivered event"),
+        **dict.fromkeys(
+            ("account", "program", "my_account"),
+            UnitPrice(catalog.WEBHOOK_DELIVERY_CREDITS, "delivered event", available=True),
+        ),
+        "signal": UnitPrice(catalog.WEBHOOK_DELIVERY_CREDITS, "delivered event"),
+        "lifecycle": UnitPrice(0, "delivered event", available=True),
     }
 )
 STREAMS: MappingProxyType[str, MappingProxyType[str, int]] = MappingProxyType(

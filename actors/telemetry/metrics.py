@@ -103,6 +103,7 @@ class Metrics:
         self.send_landing_seconds = self._spread(
             "send_landing_seconds", "Races that landed, from the request to the confirmation.", _SECONDS_BUCKETS
         )
+        self.webhook_attempts = self._tally("webhook_attempts", "Requests to webhooks, by result.", "result")
         self.store_failures = self._tally("store_failures", "Group commits that the database failed.")
         self.call_seconds = self._spread(
             "call_seconds", "Admitted calls, from the hold to the settled answer.", _SECONDS_BUCKETS

@@ -11,12 +11,15 @@ SHARED = (
     "hosting",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
-COMING = ("signals", "webhooks")  # Beside gateway, as the map says.
+COMING = ("signals",)  # Beside gateway, as the map says.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
     ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
-    ("gateway", "deposits", "fees", "lookups", "sends", "status", "trades", "devnode", "streams", *COMING),
+    (
+        *("gateway", "deposits", "fees", "lookups", "sends", "status", "trades", "devnode", "streams", "webhooks"),
+        *COMING,
+    ),
     ("launch",),  # Wiring of a run: sees everything, as serve_app does; nothing but serve_app sees it.
 )
 # What others may import of a context, beside its api.py. Wiring may import all.
@@ -43,7 +46,8 @@ OPEN = {
     "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
-    "accounts": {"audit_database"},  # Finds the database, for the audit that compares it with the chain.
+    # The database for the audit that compares it with the chain; events of accounts, for who delivers them.
+    "accounts": {"audit_database", "outbox"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.

@@ -1,0 +1,292 @@
+"""The dispatcher: leases jobs, sends them, charges for the first success of each, and keeps what came of them.
+
+Implements: interface specification, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
+hostile inputs 27 to 29. A shell: core.py decides about an attempt, lanes.py about fairness, functions.sql claims.
+Order of one delivery: lease, send, charge, keep. A kill in between sends it once more; the charge is named by the
+event, so it is made once.
+"""
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from actors.accounts.api import ChargeOperations, OwnersClient
+from actors.calls import OPERATION_BYTES
+from actors.clock import Clock
+from actors.errors import Err
+from actors.telemetry.metrics import Metrics
+from actors.webhooks import core
+from actors.webhooks.core import Attempt, JobState
+from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
+from actors.webhooks.sealing import CannotUnseal, SecretSeal
+from actors.webhooks.signing import delivery_headers
+from actors.webhooks.store import Job, JobResult, PostgresWebhookStore, QueueFigures, WebhooksUnavailable
+
+logger = logging.getLogger(__name__)
+
+METHOD = "webhookDelivery"  # As the ledger and the usage history name a charge.
+LEASED_MAX = 1_000
+LEASED_OF_ONE_MAX = 48  # Of one webhook: at eight at once and 15 s each they end before their lease.
+LEASE_MS = 120_000
+_IDLE_SECONDS = 0.25  # Between two looks for jobs when there are none.
+_LIFECYCLE_SECONDS = 0.5
+_EVENTS_AT_ONCE_MAX = 500
+_RESULTS_AT_ONCE_MAX = 500
+_DEBT_SECONDS = 10.0  # Between two tries to charge an account without credits.
+_DEBTS_AT_ONCE_MAX = 50
+_CARE_SECONDS = 60.0
+_FIGURES_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0  # After a failure of the store.
+_UNDECIDED = ("SERVICE_TEMPORARILY_UNAVAILABLE",)  # The owner of the account may or may not have charged.
+
+
+class DeliverySender(Protocol):
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt: ...
+
+
+def charge_operation(event_id: str) -> bytes:
+    """The operation that charges for an event, however often it is sent."""
+    return hashlib.sha256(f"webhook delivery {event_id}".encode()).digest()[:OPERATION_BYTES]
+
+
+class WebhookDispatcher:
+    """name: of this dispatcher; a new one of the same name gives back what its predecessor had leased.
+
+    credits_each: price of a delivered event; lifecycle events are free. kept_ms: how long ended jobs are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: PostgresWebhookStore,
+        sender: DeliverySender,
+        accounts: OwnersClient,
+        seal: SecretSeal,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        credits_each: int,
+        kept_ms: int,
+        jitter: Callable[[float, float], float] = random.uniform,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._name, self._store, self._sender, self._accounts = name, store, sender, accounts
+        self._seal, self._clock, self._metrics = seal, clock, metrics
+        self._credits_each, self._kept_ms, self._jitter, self._sleep = credits_each, kept_ms, jitter, sleep
+        self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
+        self._requests: set[asyncio.Task[None]] = set()
+        self._ended: list[tuple[Job, Attempt]] = []
+        self._given_back: list[int] = []
+        self._has_ended, self.wake = asyncio.Event(), asyncio.Event()
+        self._unfinished = 0  # Leased, and their results not kept yet.
+        self.figures = QueueFigures(0, None, 0)
+        self._tasks: list[asyncio.Task[None]] = []
+        metrics.watch("webhook_queue_depth", lambda: self.figures.waiting)
+        metrics.watch("webhook_oldest_undelivered_seconds", self._oldest_seconds)
+        metrics.watch("webhook_paused_accounts", lambda: self.figures.paused_accounts)
+        metrics.watch("webhook_requests_under_way", lambda: self._lanes.under_way)
+
+    # --- life
+
+    def start(self) -> None:
+        loops = (
+            (self.claim_once, _IDLE_SECONDS),
+            (self.finish_once, 0.0),
+            (self.take_events_once, _LIFECYCLE_SECONDS),
+            (self.collect_debts_once, _DEBT_SECONDS),
+            (self.look_once, _FIGURES_SECONDS),
+            (self.care_once, _CARE_SECONDS),
+        )
+        self._tasks = [asyncio.create_task(self._for_ever(work, seconds)) for work, seconds in loops]
+
+    async def stop(self) -> None:
+        for task in (*self._tasks, *self._requests):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._requests, return_exceptions=True)
+
+    async def _for_ever(self, work: Callable[[], Awaitable[bool]], seconds: float) -> None:
+        """Do the work again at once while it says that there is more, and else after a pause."""
+        if work == self.claim_once:
+            await self._recover()
+        while True:
+            try:
+                more = await work()
+            except WebhooksUnavailable as error:
+                logger.warning("webhooks: %s", error)
+                await self._sleep(_PAUSE_SECONDS)
+                continue
+            except Exception:  # After a bug, deliveries of others must go on.
+                logger.exception("webhooks: a round failed")
+                await self._sleep(_PAUSE_SECONDS)
+                continue
+            if not more and seconds:
+                await self._sleep(seconds)
+
+    async def _recover(self) -> None:
+        while True:
+            try:
+                count = await self._store.release_of(self._name, self._clock.now_ms())
+            except WebhooksUnavailable as error:
+                logger.warning("webhooks: %s", error)
+                await self._sleep(_PAUSE_SECONDS)
+                continue
+            if count:
+                logger.warning("webhooks: %d deliveries of a predecessor are sent again", count)
+            return
+
+    # --- jobs
+
+    async def claim_once(self) -> bool:
+        """Lease jobs that are due and begin to send them. True: there may be more."""
+        room = LEASED_MAX - self._unfinished
+        if room <= 0:
+            return False
+        now_ms = self._clock.now_ms()
+        jobs = await self._store.claim(self._name, now_ms, now_ms + LEASE_MS, room, LEASED_OF_ONE_MAX)
+        self._unfinished += len(jobs)
+        self._begin(self._lanes.add(jobs))
+        return bool(jobs)
+
+    def _begin(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            task = asyncio.get_running_loop().create_task(self._send(job))
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+
+    async def _send(self, job: Job) -> None:
+        attempt = await self._attempt(job)
+        self._ended.append((job, attempt))
+        ready, given_back = self._lanes.ended(job, failed=not attempt.is_success)
+        self._given_back += [each.id for each in given_back]
+        self._has_ended.set()
+        self._begin(ready)
+
+    async def _attempt(self, job: Job) -> Attempt:
+        now_ms = self._clock.now_ms()
+        try:
+            secret = self._seal.unseal(job.secret, job.webhook_id)
+            previous = None
+            if job.previous_secret is not None and now_ms < job.previous_until_ms:
+                previous = self._seal.unseal(job.previous_secret, job.webhook_id)
+        except CannotUnseal as error:
+            logger.error("%s: was the cluster's secret changed?", error)
+            return Attempt(now_ms, 0, None, "its secret cannot be read; rotate it")
+        body = job.body.encode()
+        event_id = core.event_id(job.webhook_id, job.id)
+        headers = delivery_headers(secret, previous, job.webhook_id, event_id, now_ms // 1000, body)
+        try:
+            return await self._sender.send(job.url, headers, body)
+        except Exception:  # A fault of ours must not leave the job without an end.
+            logger.exception("webhooks: a delivery failed in an unexpected way")
+            return Attempt(now_ms, 0, None, "internal error")
+
+    async def finish_once(self) -> bool:
+        """Charge for what was delivered, and keep what came of each attempt."""
+        await self._has_ended.wait()
+        ended, self._ended = self._ended[:_RESULTS_AT_ONCE_MAX], self._ended[_RESULTS_AT_ONCE_MAX:]
+        given_back, self._given_back = self._given_back, []
+        if not self._ended:
+            self._has_ended.clear()
+        try:
+            if given_back:
+                await self._store.release(given_back, self._clock.now_ms())
+                self._unfinished -= len(given_back)
+                given_back = []
+            if ended:
+                charged = await self._charge([job for job, attempt in ended if attempt.is_success])
+                results = [self._result(job, attempt, job.id in charged) for job, attempt in ended]
+                await self._store.finish(results, self._clock.now_ms())
+        except BaseException:
+            self._ended, self._given_back = ended + self._ended, given_back + self._given_back
+            self._has_ended.set()
+            raise
+        self._unfinished -= len(ended)
+        for _, attempt in ended:
+            self._metrics.webhook_attempts.add((_label(attempt),))
+        return True
+
+    def _result(self, job: Job, attempt: Attempt, is_charged: bool) -> JobResult:
+        after = core.decide(job.attempts, attempt, job.failing_since_ms, self._jitter(-1, 1))
+        state = after.state
+        if state is JobState.DELIVERED and not is_charged:
+            state = JobState.UNPAID
+        what = job.id, job.lease, state, after.due_ms, job.attempts + 1
+        return JobResult(
+            *what, attempt.at_ms, attempt.latency_ms, attempt.http_status, attempt.error, attempt.answer, after.disable
+        )
+
+    async def _charge(self, delivered: Sequence[Job]) -> set[int]:
+        """Charge each delivered event once for ever. Gives the jobs that are charged, or free."""
+        charged = {job.id for job in delivered if job.filter_type == "lifecycle"}
+        owing: dict[bytes, list[tuple[int, str]]] = {}
+        for job in delivered:
+            if job.id not in charged:
+                owing.setdefault(job.pubkey, []).append((job.id, job.webhook_id))
+        return charged | await self._charge_accounts(owing)
+
+    async def _charge_accounts(self, owing: Mapping[bytes, Sequence[tuple[int, str]]]) -> set[int]:
+        accounts = list(owing)
+        commands = [
+            ChargeOperations(
+                pubkey,
+                tuple(charge_operation(core.event_id(webhook, job)) for job, webhook in owing[pubkey]),
+                METHOD,
+                self._credits_each,
+            )
+            for pubkey in accounts
+        ]
+        replies = await self._accounts.ask_many(commands)
+        charged: set[int] = set()
+        for pubkey, reply in zip(accounts, replies, strict=True):
+            for (job, _), is_charged in zip(owing[pubkey], reply.value or (), strict=False):
+                if is_charged:
+                    charged.add(job)
+            if reply.refusal is not None and reply.refusal not in (Err.METHOD_NOT_ALLOWED.name, *_UNDECIDED):
+                logger.warning("webhooks: deliveries could not be charged: %s", reply.refusal)
+        return charged
+
+    # --- the rest
+
+    async def take_events_once(self) -> bool:
+        """Queue events of accounts. True: there may be more."""
+        taken = await self._store.take_account_events(_EVENTS_AT_ONCE_MAX, self._clock.now_ms())
+        return taken == _EVENTS_AT_ONCE_MAX
+
+    async def collect_debts_once(self) -> bool:
+        """Charge what could not be charged before. An account that has paid gets its deliveries again."""
+        now_ms = self._clock.now_ms()
+        accounts = await self._store.debts(now_ms, now_ms + int(_DEBT_SECONDS * 1_000), _DEBTS_AT_ONCE_MAX)
+        for pubkey in accounts:
+            unpaid = await self._store.unpaid(pubkey, _RESULTS_AT_ONCE_MAX)
+            charged = await self._charge_accounts({pubkey: unpaid}) if unpaid else set()
+            if await self._store.paid(pubkey, list(charged)):
+                logger.info("webhooks: an account has credits again, its deliveries go on")
+        return len(accounts) == _DEBTS_AT_ONCE_MAX
+
+    async def look_once(self) -> bool:
+        self.figures = await self._store.figures()
+        return False
+
+    async def care_once(self) -> bool:
+        """End what waited too long, and remove what ended long ago. True: there may be more."""
+        now_ms = self._clock.now_ms()
+        expired = await self._store.expire(now_ms - core.KEPT_MS_MAX, now_ms)
+        return bool(expired + await self._store.forget(now_ms - self._kept_ms))
+
+    def _oldest_seconds(self) -> float:
+        oldest_ms = self.figures.oldest_ms
+        return 0.0 if oldest_ms is None else max(0, self._clock.now_ms() - oldest_ms) / 1_000
+
+
+def _at_once_max(job: Job) -> int:
+    """Events of an account's life have an order; a webhook that fails is tried with one request at a time."""
+    return 1 if job.filter_type == "lifecycle" or job.failing_since_ms is not None else AT_ONCE_MAX
+
+
+def _label(attempt: Attempt) -> str:
+    if attempt.http_status is None:
+        return "refused" if attempt.error.startswith("refused by") else "no_answer"
+    return f"{attempt.http_status // 100}xx" if 100 <= attempt.http_status < 600 else "other"

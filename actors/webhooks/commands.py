@@ -1,0 +1,194 @@
+"""Carries out what the pages ask: registrations, their secrets, the log of deliveries, tests and replays.
+
+Implements: interface specification, "Webhook management"; decisions, webhook record, secret, rotation, replay and test.
+A shell: registrations.py checks bodies, the guard checks URLs.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.units import base58_text
+from actors.webhooks import api, core
+from actors.webhooks.payloads import example
+from actors.webhooks.registrations import WEBHOOKS_MAX, Webhook, parse_change, parse_wanted
+from actors.webhooks.sealing import NONCE_BYTES, CannotUnseal, SecretSeal
+from actors.webhooks.sender import WebhookSender
+from actors.webhooks.signing import PREVIOUS_VALID_MS, SECRET_BYTES, delivery_headers, new_secret
+from actors.webhooks.store import LoggedJob, PostgresWebhookStore, WebhooksUnavailable
+
+logger = logging.getLogger(__name__)
+
+_ID_BYTES = 12
+_REPLAYED_MAX = 1_000
+_TESTS_A_MINUTE_MAX = 10  # Of one account.
+_TESTED_ACCOUNTS_MAX = 10_000
+_UNIX_SECONDS_MAX = 10**11
+_NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook")
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
+_REPLAY_SHAPE = Refusal(
+    Err.INVALID_REQUEST,
+    f'send {{"event_ids": [...]}}, at most {_REPLAYED_MAX}, or {{"from": ..., "to": ...}} in Unix seconds',
+)
+
+
+class WebhookCommands:
+    """changed: called when the set of watched accounts may have changed."""
+
+    def __init__(
+        self,
+        store: PostgresWebhookStore,
+        sender: WebhookSender,
+        seal: SecretSeal,
+        clock: Clock,
+        random: Callable[[int], bytes],
+        changed: Callable[[], None],
+        *,
+        has_signals: bool = False,
+    ) -> None:
+        self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
+        self._random, self._changed, self._has_signals = random, changed, has_signals
+        self._tests: dict[bytes, tuple[int, int]] = {}  # Account to the minute and the tests in it.
+
+    async def ask(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
+        """Carry one command out. Gives the body of the answer."""
+        try:
+            return await self._carry_out(command)
+        except WebhooksUnavailable as error:
+            logger.warning("webhooks: %s", error)
+            return _AWAY
+
+    async def _carry_out(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
+        match command:
+            case api.CreateWebhook():
+                return await self._create(command)
+            case api.ListWebhooks(pubkey):
+                return {"webhooks": [webhook.body() for webhook in await self._store.of_account(pubkey)]}
+            case api.DeleteWebhook(pubkey, webhook_id):
+                if not await self._store.delete(pubkey, webhook_id):
+                    return _NONE
+                self._changed()
+                return {"id": webhook_id, "deleted": True}
+            case _:
+                webhook = await self._store.find(command.pubkey, command.webhook_id)
+                return _NONE if webhook is None else await self._about(webhook, command)
+
+    async def _about(self, webhook: Webhook, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
+        match command:
+            case api.ChangeWebhook():
+                change = parse_change(command.fields, webhook.filter.filter_type)
+                if isinstance(change, Refusal):
+                    return change
+                after = await self._store.change(webhook.pubkey, webhook.id, change, self._clock.now_ms())
+                self._changed()
+                return _NONE if after is None else {"webhook": after.body()}
+            case api.RotateSecret():
+                secret = new_secret(self._random(SECRET_BYTES))
+                sealed = self._seal.seal(secret, webhook.id, self._random(NONCE_BYTES))
+                until_ms = self._clock.now_ms() + PREVIOUS_VALID_MS
+                if not await self._store.rotate(webhook.pubkey, webhook.id, sealed, until_ms):
+                    return _NONE
+                return {"secret": secret, "previous_valid_until": until_ms // 1000}
+            case api.ListDeliveries():
+                return await self._deliveries(webhook, command)
+            case api.TryWebhook():
+                return await self._test(webhook)
+            case api.ReplayWebhook():
+                return await self._replay(webhook, command.fields)
+        raise AssertionError(command)
+
+    async def _create(self, command: api.CreateWebhook) -> dict[str, Any] | Refusal:
+        wanted = parse_wanted(command.fields, command.pubkey, self._has_signals)
+        if isinstance(wanted, Refusal):
+            return wanted
+        fault = await self._sender.check(wanted.url)
+        if fault is not None:
+            return Refusal(Err.INVALID_REQUEST, f"url: {fault}")
+        webhook_id = f"wh_{self._random(_ID_BYTES).hex()}"
+        secret = new_secret(self._random(SECRET_BYTES))
+        now_ms = self._clock.now_ms()
+        webhook = Webhook(webhook_id, command.pubkey, wanted.url, wanted.filter, "active", None, now_ms)
+        if not await self._store.create(webhook, self._seal.seal(secret, webhook_id, self._random(NONCE_BYTES))):
+            return Refusal(Err.INVALID_REQUEST, f"an account has at most {WEBHOOKS_MAX} webhooks; delete one first")
+        self._changed()
+        return webhook.body() | {"secret": secret}
+
+    async def _deliveries(self, webhook: Webhook, command: api.ListDeliveries) -> dict[str, Any] | Refusal:
+        before = None if command.before is None else core.job_of(webhook.id, command.before)
+        if command.before is not None and before is None:
+            return Refusal(Err.INVALID_REQUEST, "before must be an event id of this webhook")
+        jobs = await self._store.log(webhook.id, before, command.limit)
+        return {"deliveries": [_logged(webhook.id, job) for job in jobs]}
+
+    async def _test(self, webhook: Webhook) -> dict[str, Any] | Refusal:
+        now = self._clock.now()
+        minute, count = self._tests.get(webhook.pubkey, (0, 0))
+        count = count + 1 if minute == now // 60 else 1
+        if count > _TESTS_A_MINUTE_MAX:
+            return Refusal(Err.RATE_LIMITED, f"at most {_TESTS_A_MINUTE_MAX} tests a minute")
+        if len(self._tests) >= _TESTED_ACCOUNTS_MAX:
+            self._tests.clear()
+        self._tests[webhook.pubkey] = (now // 60, count)
+        sealed = await self._store.secrets(webhook.id)
+        if sealed is None:
+            return _NONE
+        try:
+            secret = self._seal.unseal(sealed.secret, webhook.id)
+            previous = None
+            if sealed.previous is not None and self._clock.now_ms() < sealed.previous_until_ms:
+                previous = self._seal.unseal(sealed.previous, webhook.id)
+        except CannotUnseal as error:
+            logger.error("%s: was the cluster's secret changed?", error)
+            return Refusal(Err.INVALID_REQUEST, "the secret of this webhook cannot be read; rotate it")
+        body = example(webhook.filter, base58_text(webhook.pubkey), now)
+        event_id = f"evt_test_{self._random(_ID_BYTES).hex()}"
+        headers = delivery_headers(secret, previous, webhook.id, event_id, now, body)
+        attempt = await self._sender.send(webhook.url, headers, body)
+        return {"event_id": event_id, "delivered": attempt.is_success, **_tried(attempt)}
+
+    async def _replay(self, webhook: Webhook, fields: Any) -> dict[str, Any] | Refusal:
+        now_ms = self._clock.now_ms()
+        if not isinstance(fields, dict):
+            return _REPLAY_SHAPE
+        if set(fields) == {"event_ids"}:
+            texts = fields["event_ids"]
+            if not isinstance(texts, list) or not 1 <= len(texts) <= _REPLAYED_MAX:
+                return _REPLAY_SHAPE
+            jobs = [core.job_of(webhook.id, text) if isinstance(text, str) else None for text in texts]
+            known = [job for job in jobs if job is not None]
+            if len(known) < len(jobs):
+                return Refusal(Err.INVALID_REQUEST, "event_ids must be event ids of this webhook")
+            return {"replayed": await self._store.replay(webhook.id, known, 0, 0, now_ms)}
+        times = [fields.get(name) for name in ("from", "to")]
+        if set(fields) != {"from", "to"} or any(
+            type(time) is not int or not 0 <= time <= _UNIX_SECONDS_MAX for time in times
+        ):
+            return _REPLAY_SHAPE
+        first, last = (int(time) * 1_000 for time in times if time is not None)
+        return {"replayed": await self._store.replay(webhook.id, None, first, last + 999, now_ms)}
+
+
+def _logged(webhook_id: str, job: LoggedJob) -> dict[str, Any]:
+    state = core.JobState(job.state)
+    is_over = state >= core.JobState.DELIVERED
+    return {
+        "event_id": core.event_id(webhook_id, job.id),
+        "status": core.STATUS_NAMES[state],
+        "created_at": job.created_ms // 1000,
+        "next_attempt_at": None if is_over else job.due_ms // 1000,
+        "attempts": [
+            {"at": at_ms // 1000, **_tried(core.Attempt(at_ms, latency_ms, http_status, error, None, answer))}
+            for at_ms, latency_ms, http_status, error, answer in job.tried
+        ],
+    }
+
+
+def _tried(attempt: core.Attempt) -> dict[str, Any]:
+    return {
+        "http_status": attempt.http_status,
+        "latency_ms": attempt.latency_ms,
+        "error": attempt.error or None,
+        "response": attempt.answer.decode("utf-8", "replace"),
+    }

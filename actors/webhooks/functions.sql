@@ -1,0 +1,167 @@
+-- Functions of webhooks. Applied again at every start. Rows of webhooks are locked in the order of their ids, so that no
+-- two transactions wait for each other; the lock leaves foreign keys free (NO KEY UPDATE).
+
+-- Keep events that some webhook waits for, each once for its cause, and make a job for each webhook that matches. A
+-- webhook with jobs_max waiting jobs gets no more. Gives the number of jobs.
+CREATE OR REPLACE FUNCTION webhooks_fan_out(events webhooks_event[], now_ms bigint, jobs_max integer)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    hooks text[];
+    made  bigint;
+BEGIN
+    WITH fresh AS (
+        INSERT INTO webhook_events (cause, filter_type, subject, kind, wallets, at_ms, body)
+        SELECT e.cause, e.filter_type, e.subject, e.kind, e.wallets, e.at_ms, e.body
+        FROM unnest(events) WITH ORDINALITY AS e (cause, filter_type, subject, kind, wallets, at_ms, body, n)
+        WHERE EXISTS (
+            SELECT FROM webhooks w
+            WHERE w.status = 'active' AND w.filter_type = e.filter_type AND w.subject = e.subject
+              AND (w.kinds IS NULL OR e.kind = ANY (w.kinds)) AND (w.wallets IS NULL OR w.wallets && e.wallets))
+        ORDER BY e.n
+        ON CONFLICT (cause) DO NOTHING
+        RETURNING *
+    ), made_jobs AS (
+        INSERT INTO webhook_jobs (webhook_id, event, due_ms, created_ms)
+        SELECT w.id, f.id, now_ms, now_ms
+        FROM fresh f JOIN webhooks w
+          ON w.status = 'active' AND w.filter_type = f.filter_type AND w.subject = f.subject
+          AND (w.kinds IS NULL OR f.kind = ANY (w.kinds)) AND (w.wallets IS NULL OR w.wallets && f.wallets)
+        WHERE (SELECT count(*) FROM (
+            SELECT FROM webhook_jobs j WHERE j.webhook_id = w.id AND j.state <= 1 LIMIT jobs_max) AS waiting) < jobs_max
+        ORDER BY f.id
+        RETURNING webhook_id
+    )
+    SELECT array_agg(DISTINCT webhook_id), count(*) INTO hooks, made FROM made_jobs;
+    IF made > 0 THEN
+        PERFORM FROM webhooks WHERE id = ANY (hooks) ORDER BY id FOR NO KEY UPDATE;
+        UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = ANY (hooks) AND look_ms IS DISTINCT FROM now_ms;
+    END IF;
+    RETURN made;
+END $$;
+
+-- Lease jobs that are due: the webhooks that waited longest first, each_max of one webhook under lease at most, and one of
+-- a webhook that fails. Webhooks that another dispatcher is looking at are skipped.
+CREATE OR REPLACE FUNCTION webhooks_claim(
+    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer
+) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
+DECLARE
+    hook  webhooks;
+    open_room integer := jobs_max;
+    room  integer;
+    taken integer;
+BEGIN
+    FOR hook IN
+        SELECT w.* FROM webhooks w
+        WHERE w.look_ms <= now_ms AND w.status = 'active'
+          AND (w.filter_type = 'lifecycle' OR NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))
+        ORDER BY w.look_ms LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        EXIT WHEN open_room <= 0;
+        SELECT CASE WHEN hook.failing_since_ms IS NOT NULL THEN 1 ELSE each_max END - count(*) INTO room
+        FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state = 1 AND j.due_ms > now_ms;
+        taken := 0;
+        IF room > 0 THEN
+            RETURN QUERY
+            WITH picked AS (
+                SELECT j.id FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state <= 1 AND j.due_ms <= now_ms
+                ORDER BY j.due_ms, j.id LIMIT least(room, open_room)
+            ), leased AS (
+                UPDATE webhook_jobs j SET state = 1, due_ms = lease_until_ms, lease = j.lease + 1, leased_by = claimer
+                FROM picked WHERE j.id = picked.id RETURNING j.*
+            )
+            SELECT l.id, l.lease, l.attempts, hook.id, hook.pubkey, hook.url, hook.filter_type, hook.secret,
+                   hook.previous_secret, hook.previous_until_ms, hook.failing_since_ms, e.body
+            FROM leased l JOIN webhook_events e ON e.id = l.event ORDER BY l.id;
+            GET DIAGNOSTICS taken = ROW_COUNT;
+        END IF;
+        open_room := open_room - taken;
+        IF taken < room AND open_room <= 0 THEN
+            UPDATE webhooks SET look_ms = now_ms WHERE id = hook.id;
+        ELSE
+            -- A full lane is looked at again when a result of it comes, or its first lease ends.
+            UPDATE webhooks SET look_ms = (
+                SELECT min(j.due_ms) FROM webhook_jobs j
+                WHERE j.webhook_id = hook.id AND j.state <= 1 AND j.due_ms > now_ms)
+            WHERE id = hook.id;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Keep what came of attempts. The result of a lease that another one followed is not taken.
+CREATE OR REPLACE FUNCTION webhooks_finish(results webhooks_result[], now_ms bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    kept bigint;
+BEGIN
+    PERFORM FROM webhooks w
+    WHERE w.id IN (SELECT j.webhook_id FROM unnest(results) AS r JOIN webhook_jobs j ON j.id = r.job)
+    ORDER BY w.id FOR NO KEY UPDATE;
+
+    WITH done AS (
+        UPDATE webhook_jobs j SET state = r.state, due_ms = r.due_ms, attempts = r.attempts
+        FROM unnest(results) AS r WHERE j.id = r.job AND j.state = 1 AND j.lease = r.lease
+        RETURNING j.id, j.webhook_id, r.state AS state, r.at_ms, r.latency_ms, r.http_status, r.error, r.answer, r.disable
+    ), logged AS (
+        INSERT INTO webhook_attempts (job, at_ms, latency_ms, http_status, error, answer)
+        SELECT id, at_ms, latency_ms, http_status, error, answer FROM done
+    ), owing AS (
+        INSERT INTO webhook_debts (pubkey, since_ms, look_ms)
+        SELECT DISTINCT w.pubkey, now_ms, now_ms FROM done d JOIN webhooks w ON w.id = d.webhook_id WHERE d.state = 5
+        ON CONFLICT (pubkey) DO NOTHING
+    ), newest AS (
+        SELECT DISTINCT ON (webhook_id) * FROM done ORDER BY webhook_id, at_ms + latency_ms DESC, id DESC
+    ), streak AS (
+        SELECT webhook_id, bool_or(state IN (2, 5)) AS worked, min(at_ms) AS began_ms, min(disable) AS disable
+        FROM done GROUP BY webhook_id
+    )
+    UPDATE webhooks w SET
+        last_job = n.id, last_http_status = n.http_status, last_at_ms = n.at_ms,
+        last_status = CASE WHEN n.state IN (2, 5) THEN 'delivered' WHEN n.state = 0 THEN 'retrying' ELSE 'failed' END,
+        failing_since_ms = CASE WHEN s.worked THEN NULL ELSE coalesce(w.failing_since_ms, s.began_ms) END,
+        status = CASE WHEN s.disable IS NULL THEN w.status ELSE 'disabled' END,
+        disabled_reason = coalesce(s.disable, w.disabled_reason)
+    FROM newest n JOIN streak s ON s.webhook_id = n.webhook_id
+    WHERE w.id = n.webhook_id;
+    GET DIAGNOSTICS kept = ROW_COUNT;
+
+    UPDATE webhooks w SET look_ms = (
+        SELECT min(j.due_ms) FROM webhook_jobs j WHERE j.webhook_id = w.id AND j.state <= 1)
+    WHERE w.id IN (SELECT j.webhook_id FROM unnest(results) AS r JOIN webhook_jobs j ON j.id = r.job);
+    RETURN kept;
+END $$;
+
+-- Give leases back: the jobs wait again, due at once.
+CREATE OR REPLACE FUNCTION webhooks_release(jobs bigint[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    hooks text[];
+BEGIN
+    hooks := ARRAY (SELECT DISTINCT webhook_id FROM webhook_jobs WHERE id = ANY (jobs));
+    PERFORM FROM webhooks WHERE id = ANY (hooks) ORDER BY id FOR NO KEY UPDATE;
+    UPDATE webhook_jobs SET state = 0, due_ms = now_ms WHERE id = ANY (jobs) AND state = 1;
+    UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = ANY (hooks);
+END $$;
+
+-- Send ended jobs of a webhook again: these, or those of events of a time. Unpaid ones are delivered, and stay as they
+-- are. Gives their number.
+CREATE OR REPLACE FUNCTION webhooks_replay(
+    hook text, jobs bigint[], from_ms bigint, to_ms bigint, now_ms bigint, jobs_max integer
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    sent bigint;
+BEGIN
+    PERFORM FROM webhooks WHERE id = hook FOR NO KEY UPDATE;
+    WITH again AS (
+        SELECT j.id FROM webhook_jobs j
+        WHERE j.webhook_id = hook AND j.state IN (2, 3, 4)
+          AND (CASE WHEN jobs IS NULL THEN j.created_ms BETWEEN from_ms AND to_ms ELSE j.id = ANY (jobs) END)
+        ORDER BY j.id
+        LIMIT greatest(0, jobs_max - (SELECT count(*) FROM (
+            SELECT FROM webhook_jobs w WHERE w.webhook_id = hook AND w.state <= 1 LIMIT jobs_max) AS waiting))
+    )
+    UPDATE webhook_jobs j SET state = 0, attempts = 0, due_ms = now_ms FROM again WHERE j.id = again.id;
+    GET DIAGNOSTICS sent = ROW_COUNT;
+    IF sent > 0 THEN
+        UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = hook;
+    END IF;
+    RETURN sent;
+END $$;

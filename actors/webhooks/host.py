@@ -1,0 +1,123 @@
+"""The dispatcher as a Ray actor: one for the whole service, placed, restarted and found by name.
+
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py
+and commands.py. After the loss of a machine there may be two for a while; a job that is leased goes to one of them.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from actors import hosting
+from actors.accounts.api import OwnersClient
+from actors.catalog import WEBHOOK_DELIVERY_CREDITS
+from actors.clock import SystemClock
+from actors.config import Config
+from actors.errors import Refusal
+from actors.storage.connections import connect_postgres
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
+from actors.upstream.replies import Node
+from actors.webhooks.actor import WebhookDispatcher
+from actors.webhooks.api import DISPATCHER_ACTOR_NAME, WebhookCommand
+from actors.webhooks.chain import ChainFollower
+from actors.webhooks.commands import WebhookCommands
+from actors.webhooks.resolver import GuardedResolver
+from actors.webhooks.sealing import SecretSeal
+from actors.webhooks.sender import WebhookSender
+from actors.webhooks.store import PostgresWebhookStore
+from actors.webhooks.targets import EgressRules
+
+logger = logging.getLogger(__name__)
+
+_CONNECTIONS_MAX = 8
+_DAY_MS = 86_400_000
+OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
+OpenNode = Callable[[Config], Awaitable[Node]]
+
+
+class WebhookDispatcherActor:
+    """Starts with its first call. open_owners, open_node: given by the wiring, because this context may not know how
+    accounts and nodes are reached."""
+
+    def __init__(self, config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode) -> None:
+        self._config, self._fingerprint = config, fingerprint
+        self._open_owners, self._open_node = open_owners, open_node
+        self._starting: asyncio.Task[None] | None = None
+
+    async def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def health(self) -> dict[str, Any]:
+        """waiting: jobs that are not delivered; streaming: whether the chain is followed by a stream."""
+        await self._ready()
+        return {"waiting": self._dispatcher.figures.waiting, "streaming": self._chain.is_streaming}
+
+    async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal:
+        await self._ready()
+        return await self._commands.ask(command)
+
+    async def _ready(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            logger.exception("the webhook dispatcher cannot start")
+            os._exit(1)  # Ray starts another one.
+
+    async def _open(self) -> None:
+        config = self._config
+        assert config.storage.postgres_url is not None and config.storage.cluster_secret is not None
+        logs.set_up(config.telemetry, DISPATCHER_ACTOR_NAME, config.telemetry.log_dir)
+        clock, metrics, settings = SystemClock(), Metrics(), config.webhooks
+        pool = await connect_postgres(
+            config.storage.postgres_url.get_secret_value(),
+            connections_max=_CONNECTIONS_MAX,
+            application=DISPATCHER_ACTOR_NAME,
+        )
+        store = PostgresWebhookStore(pool)
+        rules = egress_rules(config)
+        sender = WebhookSender(rules, GuardedResolver(rules, settings.name_servers), clock, settings.ca_file)
+        seal = SecretSeal(config.storage.cluster_secret.get_secret_value().encode())
+        self._dispatcher = WebhookDispatcher(
+            DISPATCHER_ACTOR_NAME,
+            store,
+            sender,
+            await self._open_owners(config),
+            seal,
+            clock,
+            metrics,
+            credits_each=WEBHOOK_DELIVERY_CREDITS,
+            kept_ms=settings.kept_days * _DAY_MS,
+        )
+        upstream = config.upstream
+        token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
+        endpoint = None if upstream.yellowstone_url is None else (upstream.yellowstone_url, token)
+        self._chain = ChainFollower(store, await self._open_node(config), clock, endpoint, self._dispatcher.wake.set)
+        self._commands = WebhookCommands(store, sender, seal, clock, os.urandom, self._chain.changed)
+        self._dispatcher.start()
+        self._chain.start()
+        self._reporting = asyncio.create_task(report_for_ever(config, DISPATCHER_ACTOR_NAME, metrics))
+        hosting.tune_gc()
+
+
+def egress_rules(config: Config) -> EgressRules:
+    """Where deliveries of this service may go."""
+    own = urlsplit(config.serve.public_url or "").hostname
+    settings = config.webhooks
+    return EgressRules(frozenset(settings.ports), settings.allow_loopback, (own,) if own else ())
+
+
+def place_dispatcher(config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode) -> Any:
+    """The handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
+    return hosting.place(
+        WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, fingerprint, config, fingerprint, open_owners, open_node
+    )

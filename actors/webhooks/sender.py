@@ -1,0 +1,126 @@
+"""Sends one signed delivery: one POST to a guarded address, with a bound on everything that comes back.
+
+Implements: hostile inputs 26 and 27 (no redirects, capped read, time limits). A shell around aiohttp.
+The head of the answer decides. At most ANSWER_BYTES_MAX of the body are kept; where it is longer, or slow, the
+connection is closed.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+from yarl import URL
+
+from actors.clock import Clock
+from actors.webhooks.core import Attempt
+from actors.webhooks.resolver import GuardedResolver, GuardRefused, HostUnknown
+from actors.webhooks.targets import EgressRules, url_fault
+
+ANSWER_BYTES_MAX = 1_024
+ATTEMPT_SECONDS_MAX = 15.0
+_CONNECT_SECONDS_MAX = 5.0
+_BODY_SECONDS_MAX = 2.0  # For the first kilobyte of the body, once the head is there.
+_REST_BYTES_MAX = 16_384  # Of a body that is read to its end, so that its connection can be used again.
+_IDLE_SECONDS = 20.0
+_USER_AGENT = "ledger-gateway-webhooks/1"
+_ERROR_CHARACTERS_MAX = 200
+_CAUSES_MAX = 8
+
+
+class WebhookSender:
+    """ca_file: certificates that are trusted beside the machine's own. seconds_max: for a whole attempt."""
+
+    def __init__(
+        self,
+        rules: EgressRules,
+        resolver: GuardedResolver,
+        clock: Clock,
+        ca_file: Path | None = None,
+        seconds_max: float = ATTEMPT_SECONDS_MAX,
+    ) -> None:
+        self._rules, self._resolver, self._clock, self._seconds_max = rules, resolver, clock, seconds_max
+        context = ssl.create_default_context()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+        connector = aiohttp.TCPConnector(
+            resolver=resolver, use_dns_cache=False, limit=0, ssl=context, keepalive_timeout=_IDLE_SECONDS
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=seconds_max, connect=_CONNECT_SECONDS_MAX),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            skip_auto_headers=("Accept-Encoding", "Accept"),
+        )
+
+    async def check(self, url: str) -> str | None:
+        """Why a webhook may not have this URL now; None: it may. Looks its host up."""
+        fault = url_fault(url, self._rules)
+        if fault is not None:
+            return fault
+        try:
+            await self._resolver.addresses(URL(url).host or "")
+        except (GuardRefused, HostUnknown) as error:
+            return str(error)
+        return None
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt:
+        """Make one attempt. Raises nothing but the cancellation of its caller."""
+        at_ms, started = self._clock.now_ms(), self._clock.monotonic()
+        status, error, retry_after, answer = None, "", None, b""
+        fault = url_fault(url, self._rules)
+        if fault is not None:
+            return Attempt(at_ms, 0, None, f"refused by the egress guard: {fault}")
+        try:
+            sent = {"Content-Type": "application/json", "User-Agent": _USER_AGENT, **headers}
+            async with self._session.post(
+                URL(url, encoded=True), data=body, headers=sent, allow_redirects=False
+            ) as response:
+                status, retry_after = response.status, response.headers.get("Retry-After")
+                latency_ms = self._since(started)
+                answer = await self._read(response)
+                return Attempt(at_ms, latency_ms, status, "", retry_after, answer)
+        except TimeoutError:
+            error = f"no answer within {self._seconds_max:g} s"
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            error = _explain(failure)
+        return Attempt(at_ms, self._since(started), status, error[:_ERROR_CHARACTERS_MAX], retry_after, answer)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """The beginning of the body. A body of which not all was read ends its connection."""
+        read, kept = 0, b""
+        try:
+            async with asyncio.timeout(_BODY_SECONDS_MAX):
+                while read <= _REST_BYTES_MAX:
+                    piece = await response.content.read(ANSWER_BYTES_MAX)
+                    if not piece:
+                        return kept
+                    read += len(piece)
+                    kept += piece[: ANSWER_BYTES_MAX - len(kept)]
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            pass
+        response.close()
+        return kept
+
+    def _since(self, started: float) -> int:
+        return int((self._clock.monotonic() - started) * 1_000)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _explain(failure: Exception) -> str:
+    """One clause for the log of deliveries."""
+    cause: BaseException | None = failure
+    for _ in range(_CAUSES_MAX):
+        if isinstance(cause, (GuardRefused, HostUnknown)):
+            return str(cause)
+        # The client has an exception of its own of this type, without a message.
+        if isinstance(cause, ssl.SSLCertVerificationError) and (words := getattr(cause, "verify_message", "")):
+            return f"the certificate is not valid: {words}"
+        cause = None if cause is None else cause.__cause__ or cause.__context__
+    return f"the connection failed ({type(failure).__name__})"

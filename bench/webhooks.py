@@ -1,0 +1,274 @@
+"""`python -m bench.webhooks`: measures deliveries a second, with a receiver that hangs beside, and through kills.
+
+PostgreSQL runs as a process, the dispatcher as another one, with an account owner in it (in the product the owner has a
+process of its own). The receiver is in this process. Events are queued first; the time from the first delivery to the
+last one is measured. Every delivery is charged. `kill -9` ends the dispatcher at once; a new one goes on.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import typer
+import uvloop
+from pydantic import SecretStr
+from rich.console import Console
+from rich.table import Table
+
+from actors.accounts.actor import AccountShard
+from actors.accounts.api import AdjustCredits, Command, OwnerReply
+from actors.accounts.store import PostgresAccountStore
+from actors.clock import SystemClock
+from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig
+from actors.hosting import owned_shards
+from actors.identity.store import RedisIdentityStore
+from actors.launch.migrations import migrate_all
+from actors.local_servers.child_processes import Supervisor
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded_postgres import EmbeddedPostgres
+from actors.local_servers.embedded_redis import EmbeddedRedis
+from actors.storage.connections import connect_postgres, connect_redis
+from actors.telemetry.metrics import Metrics
+from actors.units import base58_text
+from actors.webhooks.actor import METHOD, WebhookDispatcher
+from actors.webhooks.api import CreateWebhook
+from actors.webhooks.commands import WebhookCommands
+from actors.webhooks.payloads import QueuedEvent
+from actors.webhooks.resolver import GuardedResolver
+from actors.webhooks.sealing import SecretSeal
+from actors.webhooks.sender import WebhookSender
+from actors.webhooks.store import PostgresWebhookStore
+from actors.webhooks.targets import EgressRules
+
+ACCOUNTS = 20
+TARGET_PER_SECOND = 500
+_BODY = '{"event":"transaction","filler":"' + "x" * 1_000 + '"}'
+_QUEUED_AT_ONCE = 500
+_SECRET = b"b" * 32
+_RULES = EgressRules(allow_loopback=True)
+_SECONDS_MAX = 200.0
+
+
+class Outcome(NamedTuple):
+    per_second: float
+    delivered: int  # Different events.
+    duplicates: int
+    charged: int
+
+
+class Receiver(asyncio.Protocol):
+    """Answers 204 to every request, and counts event ids. A request to /hang is never answered."""
+
+    counts: ClassVar[Counter[bytes]] = Counter()
+    first = last = 0.0
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        while (end := self._data.find(b"\r\n\r\n")) >= 0:
+            head = self._data[:end].lower()
+            length = int(_header(head, b"content-length"))
+            if len(self._data) < end + 4 + length:
+                return
+            self._data = self._data[end + 4 + length :]
+            if head.startswith(b"post /hang"):
+                continue
+            cls = type(self)
+            cls.last = time.monotonic()
+            cls.first = cls.first or cls.last
+            cls.counts[_header(head, b"x-webhook-event-id")] += 1
+            self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    start = head.index(b"\r\n" + name + b":") + len(name) + 3
+    return head[start : head.find(b"\r\n", start) if head.find(b"\r\n", start) > 0 else len(head)].strip()
+
+
+class Owner:
+    """The account owner of this process, as an OwnersClient."""
+
+    def __init__(self, shard: AccountShard) -> None:
+        self.ask, self.ask_many = shard.ask, shard.ask_many
+
+
+async def account_owner(postgres_url: str, redis_url: str) -> AccountShard:
+    shard = AccountShard(
+        AccountsConfig(),
+        IdentityConfig(),
+        PaymentsConfig(network="devnet"),
+        PostgresAccountStore(await connect_postgres(postgres_url, connections_max=4, application="bench")),
+        RedisIdentityStore(await connect_redis(redis_url)),
+        SystemClock(),
+        "bench",
+        owned_shards(0, 1),
+    )
+    await shard.start()
+    return shard
+
+
+async def dispatch(postgres_url: str, redis_url: str) -> None:
+    """Deliver until this process is ended."""
+    clock = SystemClock()
+    shard = await account_owner(postgres_url, redis_url)
+    pool = await connect_postgres(postgres_url, connections_max=8, application="bench-dispatcher")
+    sender = WebhookSender(_RULES, GuardedResolver(_RULES), clock)
+    dispatcher = WebhookDispatcher(
+        "bench",
+        PostgresWebhookStore(pool),
+        sender,
+        Owner(shard),
+        SecretSeal(_SECRET),
+        clock,
+        Metrics(),
+        credits_each=1,
+        kept_ms=86_400_000,
+    )
+    dispatcher.start()
+    await asyncio.Event().wait()
+
+
+class Bench:
+    def __init__(self, postgres_url: str, redis_url: str) -> None:
+        self._urls = postgres_url, redis_url
+        self._child: subprocess.Popen[bytes] | None = None
+        self._events = 0
+
+    async def open(self) -> None:
+        self._pool = await connect_postgres(self._urls[0], connections_max=4, application="bench-parent")
+        self.store = PostgresWebhookStore(self._pool)
+        server = await asyncio.get_running_loop().create_server(Receiver, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        sender = WebhookSender(_RULES, GuardedResolver(_RULES), SystemClock())
+        commands = WebhookCommands(self.store, sender, SecretSeal(_SECRET), SystemClock(), os.urandom, lambda: None)
+        shard = await account_owner(*self._urls)
+        for number in range(ACCOUNTS + 1):
+            pubkey = number.to_bytes(32, "big")
+            grant: Command[Any] = AdjustCredits(pubkey, 1_000_000, "bench", f"bench-{number}")
+            reply: OwnerReply[Any] = await shard.ask(grant)
+            assert reply.refusal is None, reply
+            path = "hang" if number == ACCOUNTS else "hook"
+            fields = {"url": f"http://127.0.0.1:{self._port}/{path}", "filter_type": "my_account"}
+            made = await commands.ask(CreateWebhook(pubkey, fields=fields))
+            assert isinstance(made, dict), made
+        await shard.stop()
+        await sender.close()
+
+    async def queue(self, count: int, hanging: int = 0) -> None:
+        now_ms = SystemClock().now_ms()
+        subjects = [number % ACCOUNTS for number in range(count)] + [ACCOUNTS] * hanging
+        for start in range(0, len(subjects), _QUEUED_AT_ONCE):
+            events = []
+            for number in subjects[start : start + _QUEUED_AT_ONCE]:
+                self._events += 1
+                subject = base58_text(number.to_bytes(32, "big"))
+                events.append(QueuedEvent(f"bench:{self._events}", "my_account", subject, None, None, now_ms, _BODY))
+            await self.store.queue(events, now_ms)
+
+    async def measure(self, count: int, kills: int = 0) -> Outcome:
+        """Deliver `count` queued events; the dispatcher is killed so often on the way, at even shares."""
+        Receiver.counts.clear()
+        Receiver.first = Receiver.last = 0.0
+        charged_before = await self.charges()
+        self.start()
+        deadline = time.monotonic() + _SECONDS_MAX
+        done = 0
+        while len(Receiver.counts) < count:
+            assert time.monotonic() < deadline, f"{len(Receiver.counts)} of {count} were delivered"
+            if done < kills and len(Receiver.counts) >= count * (done + 1) // (kills + 1):
+                self.kill()
+                done += 1
+                self.start()
+            await asyncio.sleep(0.01)
+        while await self.unfinished():
+            assert time.monotonic() < deadline, "jobs are left"
+            await asyncio.sleep(0.1)
+        self.kill()
+        sent = sum(Receiver.counts.values())
+        seconds = Receiver.last - Receiver.first
+        return Outcome(count / seconds, len(Receiver.counts), sent - count, await self.charges() - charged_before)
+
+    async def charges(self) -> int:
+        """Credits that the ledger has for deliveries."""
+        found = await self._pool.fetchval("SELECT coalesce(-sum(amount), 0) FROM ledger WHERE method = $1", METHOD)
+        return int(found)
+
+    async def unfinished(self) -> int:
+        """Jobs that wait, but for those of the webhook that hangs."""
+        found = await self._pool.fetchval(
+            "SELECT count(*) FROM webhook_jobs j JOIN webhooks w ON w.id = j.webhook_id"
+            " WHERE j.state IN (0, 1, 5) AND w.url NOT LIKE '%/hang'"
+        )
+        return int(found)
+
+    def start(self) -> None:
+        self._child = subprocess.Popen([sys.executable, "-m", "bench.webhooks", "--dispatch", *self._urls])
+
+    def kill(self) -> None:
+        assert self._child is not None
+        self._child.kill()
+        self._child.wait()
+
+
+async def measure_all(urls: tuple[str, str], events: int, kill_events: int, kills: int) -> list[tuple[str, Outcome]]:
+    bench = Bench(*urls)
+    await bench.open()
+    found = []
+    await bench.queue(events)
+    found.append((f"{events} events, {ACCOUNTS} webhooks", await bench.measure(events)))
+    await bench.queue(events, hanging=1_000)
+    found.append(("the same, with 1,000 events of a webhook that hangs", await bench.measure(events)))
+    await bench.queue(kill_events)
+    found.append((f"{kill_events} events, killed {kills} times", await bench.measure(kill_events, kills)))
+    return found
+
+
+def main(
+    dispatch_to: Annotated[tuple[str, str] | None, typer.Option("--dispatch", hidden=True)] = None,
+    events: Annotated[int, typer.Option(help="Events of the first two runs.")] = 10_000,
+    kill_events: Annotated[int, typer.Option(help="Events of the run with kills.")] = 5_000,
+    kills: Annotated[int, typer.Option(help="How often the dispatcher is killed.")] = 3,
+) -> None:
+    """Measure, and fail below 500 deliveries a second, on a lost event, or on one that was charged twice."""
+    if dispatch_to is not None:
+        uvloop.run(dispatch(*dispatch_to))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="bench-webhooks-"))
+    supervisor, data = Supervisor(), DataDir(folder)
+    try:
+        postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
+        supervisor.start(postgres.child, redis.child)
+        storage = StorageConfig(
+            postgres_url=SecretStr(postgres.url), postgres_migrations_url=SecretStr(postgres.migrations_url)
+        )
+        asyncio.run(migrate_all(Config(storage=storage)))
+        found = uvloop.run(measure_all((postgres.url, redis.url), events, kill_events, kills))
+    finally:
+        supervisor.stop()
+        data.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    table = Table("Run", "Deliveries/s", "Events", "Duplicates", "Charged")
+    for name, outcome in found:
+        share = f"{outcome.duplicates} ({outcome.duplicates / outcome.delivered:.2%})"
+        table.add_row(name, f"{outcome.per_second:,.0f}", str(outcome.delivered), share, str(outcome.charged))
+    Console().print(table)
+    slow = [name for name, outcome in found[:2] if outcome.per_second < TARGET_PER_SECOND]
+    wrong = [name for name, outcome in found if outcome.charged != outcome.delivered]
+    if slow or wrong:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,24 @@
+"""Guards that replicas find one dispatcher, of these settings."""
+
+from typing import Any
+
+from actors.accounts.host import fingerprint
+from actors.config import Config
+from actors.launch.deposit_watcher import open_accounts, open_node
+from actors.launch.webhooks import assemble_webhooks
+
+
+async def test_the_dispatcher_follows_its_settings() -> None:
+    """Rule: an actor that was made with other settings is replaced; its fingerprint says so. Its pages are served."""
+    placed: list[Any] = []
+
+    def place(*arguments: Any) -> Any:
+        placed.append(arguments)
+
+    client, pages = await assemble_webhooks(Config(), place=place)
+    await client.stop()
+    assert placed == [(Config(), fingerprint(Config()), open_accounts, open_node)]
+    assert {page.endpoint for page in pages} >= {
+        *("POST /webhooks", "GET /webhooks", "DELETE /webhooks/{id}", "POST /webhooks/{id}/rotate-secret"),
+    }
+    assert not any(page.is_public for page in pages)

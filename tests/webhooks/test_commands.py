@@ -1,0 +1,167 @@
+"""The pages of webhooks through the real door, the guard and the database included."""
+
+import pytest
+
+from actors.webhooks.registrations import WEBHOOKS_MAX
+
+from .outside import Receiver
+from .world import WebhookWorld
+
+ADDRESS = "So11111111111111111111111111111111111111112"
+
+
+async def test_a_webhook_lives_as_the_interface_says(world: WebhookWorld, target: Receiver) -> None:
+    """Interface, "Webhook management": created with its secret, listed without, rotated, deleted."""
+    customer = await world.gateway.customer(5)
+    made = await world.register(customer, target.url, filter_type="account", filter_value=ADDRESS)
+    assert made["ok"] is True and made["secret"].startswith("whsec_")
+    listed = (await world.request(customer, "GET", "/webhooks")).json()["webhooks"]
+    assert listed == [{name: value for name, value in made.items() if name not in ("ok", "secret")}]
+    assert listed[0] == {
+        "id": made["id"],
+        "url": target.url,
+        "filter_type": "account",
+        "filter_value": ADDRESS,
+        "lifecycle_events": None,
+        "signal_events": None,
+        "status": "active",
+        "disabled_reason": None,
+        "created_at": listed[0]["created_at"],
+        "last_delivery": None,
+    }
+    rotated = await world.request(customer, "POST", f"/webhooks/{made['id']}/rotate-secret", {})
+    assert rotated.json()["secret"] != made["secret"]
+    assert rotated.headers["cache-control"] == "no-store"
+    assert (await world.request(customer, "DELETE", f"/webhooks/{made['id']}")).status_code == 200
+    assert (await world.request(customer, "GET", "/webhooks")).json()["webhooks"] == []
+    assert world.changes == 2
+    assert await world.gateway.balance(customer) == 5
+
+
+async def test_nobody_sees_or_touches_the_webhooks_of_another(world: WebhookWorld, target: Receiver) -> None:
+    """Every path answers as if the webhook were not there."""
+    owner, stranger = await world.gateway.customer(5), await world.gateway.customer(5)
+    made = await world.register(owner, target.url)
+    path = f"/webhooks/{made['id']}"
+    for method, suffix, body in (
+        ("DELETE", "", None),
+        ("PATCH", "", {"status": "disabled"}),
+        ("POST", "/rotate-secret", {}),
+        ("GET", "/deliveries", None),
+        ("POST", "/test", {}),
+        ("POST", "/replay", {"from": 0, "to": 1}),
+    ):
+        response = await world.request(stranger, method, path + suffix, body)
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND"), suffix
+    assert (await world.request(stranger, "GET", "/webhooks")).json()["webhooks"] == []
+    assert (await world.request(owner, "GET", "/webhooks")).json()["webhooks"][0]["status"] == "active"
+    assert target.delivered == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "JSON"),
+        ([], "JSON object"),
+        ({"filter_type": "my_account"}, "url"),
+        ({"url": "https://169.254.169.254/", "filter_type": "my_account"}, "public network"),
+        ({"url": "http://example.com/", "filter_type": "my_account"}, "https"),
+        (
+            {"url": "TARGET", "filter_type": "lifecycle", "lifecycle_events": ["tx.confirmed"]},
+            "unknown lifecycle event",
+        ),
+        ({"url": "TARGET", "filter_type": "signal"}, "not offered"),
+    ],
+)
+async def test_a_registration_in_doubt_is_refused_for_free(
+    world: WebhookWorld, target: Receiver, body: object, words: str
+) -> None:
+    """400 with a sentence; nothing is kept. The words of the interface for unknown lifecycle events."""
+    customer = await world.gateway.customer(5)
+    if isinstance(body, dict) and body.get("url") == "TARGET":
+        body["url"] = target.url
+    response = await world.request(customer, "POST", "/webhooks", body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert words in response.json()["error"]["message"]
+    assert (await world.request(customer, "GET", "/webhooks")).json()["webhooks"] == []
+
+
+async def test_an_account_has_at_most_fifty(world: WebhookWorld, target: Receiver) -> None:
+    """Decisions, "webhook record"."""
+    customer = await world.gateway.customer(5)
+    for _ in range(WEBHOOKS_MAX):
+        await world.register(customer, target.url)
+    refused = await world.request(customer, "POST", "/webhooks", {"url": target.url, "filter_type": "my_account"})
+    assert refused.status_code == 400 and "at most 50" in refused.text
+
+
+async def test_a_test_delivery_is_signed_free_and_rated(world: WebhookWorld, target: Receiver) -> None:
+    """Decisions, "webhook test": `evt_test_...`, free, ten a minute; the answer tells what came of it."""
+    customer = await world.gateway.customer(5)
+    made = await world.register(customer, target.url, filter_type="lifecycle", lifecycle_events=["api_key.rotated"])
+    path, tell = f"/webhooks/{made['id']}/test", []
+    world.clock.advance(60 - world.clock.now() % 60)
+    for _ in range(11):
+        tell.append(await world.request(customer, "POST", path, {}))
+    assert [response.status_code for response in tell] == [200] * 10 + [429]
+    told = tell[0].json()
+    assert told["event_id"].startswith("evt_test_")
+    assert (told["delivered"], told["http_status"]) == (True, 204)
+    assert target.delivered[0].event_id == told["event_id"]
+    assert b'"api_key.rotated"' in target.delivered[0].body
+    assert await world.gateway.balance(customer) == 5
+
+
+async def test_changes_are_of_events_and_of_the_status(world: WebhookWorld, target: Receiver) -> None:
+    """PATCH: the events of its type, or enabling again; nothing else."""
+    customer = await world.gateway.customer(5)
+    made = await world.register(customer, target.url, filter_type="lifecycle", lifecycle_events=["low_balance"])
+    path = f"/webhooks/{made['id']}"
+    changed = await world.request(customer, "PATCH", path, {"lifecycle_events": ["deposit.credited", "low_balance"]})
+    assert changed.json()["webhook"]["lifecycle_events"] == ["deposit.credited", "low_balance"]
+    disabled = await world.request(customer, "PATCH", path, {"status": "disabled"})
+    assert disabled.json()["webhook"]["disabled_reason"] == "by its owner"
+    for body in (
+        {},
+        {"url": "https://example.com/"},
+        {"status": "gone"},
+        {"signal_events": ["newPair"]},
+        {"secret": 1},
+    ):
+        assert (await world.request(customer, "PATCH", path, body)).status_code == 400
+
+
+async def test_replays_are_of_a_time_or_of_events(world: WebhookWorld, target: Receiver) -> None:
+    """Decisions, "webhook replay": at most 1,000 ids; ids of this webhook alone."""
+    customer = await world.gateway.customer(50)
+    made = await world.register(customer, target.url)
+    start = world.clock.now()
+    await world.queue(customer.text, 3)
+    await world.deliver()
+    path, ids = f"/webhooks/{made['id']}/replay", [each.event_id for each in target.delivered]
+    for body in (
+        *({}, [], {"event_ids": []}, {"event_ids": ["x"] * 1_001}, {"from": 1}, {"from": "1", "to": 2}),
+        *({"from": True, "to": 2}, {"event_ids": ["evt_wh_x_1"]}, {"event_ids": [1]}, {"event_ids": ids, "from": 1}),
+    ):
+        assert (await world.request(customer, "POST", path, body)).status_code == 400, body
+    by_time = await world.request(customer, "POST", path, {"from": start - 5, "to": start + 5})
+    assert by_time.json()["replayed"] == 3
+    await world.deliver()
+    assert sorted(each.event_id for each in target.delivered[3:]) == sorted(ids)
+    assert (await world.request(customer, "POST", path, {"event_ids": [ids[0], ids[0]]})).json()["replayed"] == 1
+    await world.deliver()
+    assert await world.gateway.balance(customer) == 47
+
+
+async def test_the_log_is_read_in_pages(world: WebhookWorld, target: Receiver) -> None:
+    customer = await world.gateway.customer(50)
+    made = await world.register(customer, target.url)
+    await world.queue(customer.text, 5)
+    await world.deliver()
+    path = f"/webhooks/{made['id']}/deliveries"
+    first = (await world.request(customer, "GET", f"{path}?limit=2")).json()["deliveries"]
+    rest = await world.request(customer, "GET", f"{path}?limit=500&before={first[-1]['event_id']}")
+    assert len(first) == 2 and len(rest.json()["deliveries"]) == 3
+    assert first[0]["attempts"][0]["latency_ms"] >= 0
+    for query in ("limit=0", "limit=501", "limit=x", "before=evt_other_1"):
+        assert (await world.request(customer, "GET", f"{path}?{query}")).status_code == 400

@@ -1,0 +1,61 @@
+"""The dispatcher's actor class over real PostgreSQL, without Ray."""
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from actors.config import Config, ServeConfig, StorageConfig, WebhooksConfig
+from actors.telemetry import logs
+from actors.upstream import replies
+from actors.webhooks import host
+from actors.webhooks.api import CreateWebhook, ListWebhooks
+from actors.webhooks.host import WebhookDispatcherActor, egress_rules
+from actors.webhooks.targets import url_fault
+
+from .outside import Receiver
+from .world import WebhookWorld
+
+
+class Silent:
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> replies.NodeAnswer:
+        return replies.TIMED_OUT
+
+
+async def test_the_first_call_starts_it_and_its_commands_work(
+    world: WebhookWorld, target: Receiver, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An actor that Ray restarted begins with its first call."""
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+
+    async def open_owners(_: Config) -> Any:
+        return world.gateway.accounts
+
+    async def open_node(_: Config) -> Any:
+        return Silent()
+
+    config = Config(
+        storage=StorageConfig(postgres_url=SecretStr(postgres_url), cluster_secret=SecretStr("s" * 32)),
+        webhooks=WebhooksConfig(allow_loopback=True),
+    )
+    made = WebhookDispatcherActor(config, "fingerprint", open_owners, open_node)
+    customer = await world.gateway.customer(5)
+    fields = {"url": target.url, "filter_type": "my_account"}
+    created = await made.ask(CreateWebhook(customer.pubkey, fields=fields))
+    assert isinstance(created, dict) and created["secret"]
+    listed = await made.ask(ListWebhooks(customer.pubkey))
+    assert isinstance(listed, dict) and len(listed["webhooks"]) == 1
+    assert (await made.health())["streaming"] is False
+    assert await made.fingerprint() == "fingerprint"
+    for part in (made._dispatcher, made._chain):
+        await part.stop()
+    made._reporting.cancel()
+
+
+def test_our_own_name_is_no_target_and_loopback_is_off_by_default() -> None:
+    """Hostile input 26: our own hostname; the development switch is a choice."""
+    rules = egress_rules(Config(serve=ServeConfig(public_url="https://rpc.example.com")))
+    assert url_fault("https://rpc.example.com/", rules) is not None
+    assert url_fault("http://127.0.0.1/", rules) is not None
+    assert not rules.allow_loopback and rules.ports == {443, 8443}
