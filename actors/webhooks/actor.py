@@ -28,8 +28,9 @@ from actors.webhooks.store import Job, JobResult, PostgresWebhookStore, QueueFig
 logger = logging.getLogger(__name__)
 
 METHOD = "webhookDelivery"  # As the ledger and the usage history name a charge.
-LEASED_MAX = 1_000
-LEASED_OF_ONE_MAX = 48  # Of one webhook: at eight at once and 15 s each they end before their lease.
+LEASED_MAX = 2_000
+LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they end before their lease.
+LEASED_FAILING_MAX = LEASED_MAX // 2  # Of webhooks that fail: however many hang, half of the places are for others.
 LEASE_MS = 120_000
 _IDLE_SECONDS = 0.25  # Between two looks for jobs when there are none.
 _LIFECYCLE_SECONDS = 0.5
@@ -81,7 +82,7 @@ class WebhookDispatcher:
         self._ended: list[tuple[Job, Attempt]] = []
         self._given_back: list[int] = []
         self._has_ended, self.wake = asyncio.Event(), asyncio.Event()
-        self._unfinished = 0  # Leased, and their results not kept yet.
+        self._unfinished = self._failing = 0  # Leased, and their results not kept yet; those of webhooks that fail.
         self.figures = QueueFigures(0, None, 0)
         self._tasks: list[asyncio.Task[None]] = []
         metrics.watch("webhook_queue_depth", lambda: self.figures.waiting)
@@ -145,8 +146,10 @@ class WebhookDispatcher:
         if room <= 0:
             return False
         now_ms = self._clock.now_ms()
-        jobs = await self._store.claim(self._name, now_ms, now_ms + LEASE_MS, room, LEASED_OF_ONE_MAX)
+        until_ms, failing_room = now_ms + LEASE_MS, LEASED_FAILING_MAX - self._failing
+        jobs = await self._store.claim(self._name, now_ms, until_ms, room, LEASED_OF_ONE_MAX, failing_room)
         self._unfinished += len(jobs)
+        self._failing += sum(job.failing_since_ms is not None for job in jobs)
         self._begin(self._lanes.add(jobs))
         return bool(jobs)
 
@@ -158,6 +161,7 @@ class WebhookDispatcher:
 
     async def _send(self, job: Job) -> None:
         attempt = await self._attempt(job)
+        self._failing -= job.failing_since_ms is not None
         self._ended.append((job, attempt))
         ready, given_back = self._lanes.ended(job, failed=not attempt.is_success)
         self._given_back += [each.id for each in given_back]

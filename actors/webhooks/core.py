@@ -15,6 +15,9 @@ JITTER = 0.2
 RETRY_AFTER_MS_MAX = 12 * 3_600_000
 FAILING_MS_MAX = 3 * 86_400_000  # So long nothing but failure disables a webhook.
 KEPT_MS_MAX = 3 * 86_400_000  # So long a job waits for credits, or for its webhook to be enabled again.
+# A webhook that fails gets one request, then rests: its receiver may be overloaded, and many that hang must not hold
+# all places of a dispatcher. The rest grows with the time since its failures began.
+REST_MS_MIN, REST_MS_MAX = 4_000, 60_000  # At least the shortest retry with its jitter, and a minute.
 GONE_REASON = "the endpoint answered 410 Gone"
 FAILING_REASON = "every delivery failed for 3 days"
 

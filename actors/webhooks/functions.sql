@@ -39,24 +39,27 @@ BEGIN
     RETURN made;
 END $$;
 
--- Lease jobs that are due: the webhooks that waited longest first, each_max of one webhook under lease at most, and one of
--- a webhook that fails. Webhooks that another dispatcher is looking at are skipped.
+-- Lease jobs that are due: webhooks that work before those that fail, and of these the ones that waited longest first;
+-- each_max of one webhook under lease at most, one of a webhook that fails, and failing_max of all that fail. Webhooks
+-- that another dispatcher is looking at are skipped.
 CREATE OR REPLACE FUNCTION webhooks_claim(
-    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer
+    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer
 ) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
 DECLARE
     hook  webhooks;
     open_room integer := jobs_max;
+    failing_room integer := failing_max;
     room  integer;
     taken integer;
 BEGIN
     FOR hook IN
         SELECT w.* FROM webhooks w
-        WHERE w.look_ms <= now_ms AND w.status = 'active'
+        WHERE w.look_ms <= now_ms AND w.rest_until_ms <= now_ms AND w.status = 'active'
+          AND (w.failing_since_ms IS NULL OR failing_max > 0)
           AND (w.filter_type = 'lifecycle' OR NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))
-        ORDER BY w.look_ms LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
+        ORDER BY w.failing_since_ms IS NOT NULL, w.look_ms LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
     LOOP
-        EXIT WHEN open_room <= 0;
+        EXIT WHEN open_room <= 0 OR (hook.failing_since_ms IS NOT NULL AND failing_room <= 0);
         SELECT CASE WHEN hook.failing_since_ms IS NOT NULL THEN 1 ELSE each_max END - count(*) INTO room
         FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state = 1 AND j.due_ms > now_ms;
         taken := 0;
@@ -75,6 +78,9 @@ BEGIN
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
         open_room := open_room - taken;
+        IF hook.failing_since_ms IS NOT NULL THEN
+            failing_room := failing_room - taken;
+        END IF;
         IF taken < room AND open_room <= 0 THEN
             UPDATE webhooks SET look_ms = now_ms WHERE id = hook.id;
         ELSE
@@ -87,9 +93,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keep what came of attempts. The result of a lease that another one followed is not taken.
-CREATE OR REPLACE FUNCTION webhooks_finish(results webhooks_result[], now_ms bigint) RETURNS bigint
-LANGUAGE plpgsql AS $$
+-- Keep what came of attempts. The result of a lease that another one followed is not taken. A webhook that fails rests for
+-- a quarter of the time since its failures began, but at least rest_min_ms and at most rest_max_ms.
+CREATE OR REPLACE FUNCTION webhooks_finish(
+    results webhooks_result[], now_ms bigint, rest_min_ms bigint, rest_max_ms bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     kept bigint;
 BEGIN
@@ -118,6 +126,8 @@ BEGIN
         last_job = n.id, last_http_status = n.http_status, last_at_ms = n.at_ms,
         last_status = CASE WHEN n.state IN (2, 5) THEN 'delivered' WHEN n.state = 0 THEN 'retrying' ELSE 'failed' END,
         failing_since_ms = CASE WHEN s.worked THEN NULL ELSE coalesce(w.failing_since_ms, s.began_ms) END,
+        rest_until_ms = CASE WHEN s.worked THEN 0 ELSE now_ms + greatest(rest_min_ms, least(rest_max_ms,
+            (now_ms - coalesce(w.failing_since_ms, s.began_ms)) / 4)) END,
         status = CASE WHEN s.disable IS NULL THEN w.status ELSE 'disabled' END,
         disabled_reason = coalesce(s.disable, w.disabled_reason)
     FROM newest n JOIN streak s ON s.webhook_id = n.webhook_id

@@ -20,6 +20,7 @@ CREATE TABLE webhooks (
     created_ms       bigint  NOT NULL,
     failing_since_ms bigint,            -- NULL: the newest attempt was a success, or there was none.
     look_ms          bigint,            -- When the dispatcher should look at its jobs; NULL: none waits.
+    rest_until_ms    bigint  NOT NULL DEFAULT 0,  -- After a failure it is left alone until then.
     last_job         bigint,
     last_status      text,
     last_http_status integer,

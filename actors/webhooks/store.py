@@ -13,6 +13,7 @@ import asyncpg
 
 from actors.accounts.outbox import take_events
 from actors.storage.connections import away_as
+from actors.webhooks.core import REST_MS_MAX, REST_MS_MIN
 from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, WebhookFilter
 
@@ -157,6 +158,7 @@ class PostgresWebhookStore:
                 " disabled_reason = CASE $5::boolean WHEN true THEN NULL WHEN false THEN 'by its owner'"
                 " ELSE disabled_reason END,"
                 " failing_since_ms = CASE WHEN $5::boolean THEN NULL ELSE failing_since_ms END,"
+                " rest_until_ms = CASE WHEN $5::boolean THEN 0 ELSE rest_until_ms END,"
                 " look_ms = CASE WHEN $5::boolean AND EXISTS (SELECT FROM webhook_jobs j"
                 " WHERE j.webhook_id = webhooks.id AND j.state <= 1) THEN $6 ELSE look_ms END"
                 f" WHERE pubkey = $1 AND id = $2 RETURNING {_WEBHOOK}",
@@ -230,16 +232,22 @@ class PostgresWebhookStore:
 
     # --- deliveries
 
-    async def claim(self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int) -> list[Job]:
+    async def claim(
+        self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int, failing_max: int
+    ) -> list[Job]:
+        """Lease jobs that are due, each_max of one webhook, and failing_max of all webhooks that fail."""
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                "SELECT * FROM webhooks_claim($1, $2, $3, $4, $5)", now_ms, until_ms, claimer, jobs_max, each_max
+                "SELECT * FROM webhooks_claim($1, $2, $3, $4, $5, $6)",
+                *(now_ms, until_ms, claimer, jobs_max, each_max, failing_max),
             )
         return [Job(*row) for row in rows]
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
         with away_as(WebhooksUnavailable):
-            await self._pool.execute("SELECT webhooks_finish($1, $2)", list(results), now_ms)
+            await self._pool.execute(
+                "SELECT webhooks_finish($1, $2, $3, $4)", list(results), now_ms, REST_MS_MIN, REST_MS_MAX
+            )
 
     async def release(self, jobs: Sequence[int], now_ms: int) -> None:
         """Give leases back unused."""

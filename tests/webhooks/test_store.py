@@ -5,7 +5,7 @@ import pytest
 
 from actors.webhooks import store as store_module
 from actors.webhooks.payloads import QueuedEvent
-from actors.webhooks.store import WebhooksUnavailable
+from actors.webhooks.store import JobResult, WebhooksUnavailable
 
 from .outside import Receiver
 from .world import WebhookWorld
@@ -68,12 +68,12 @@ async def test_webhooks_take_turns(world: WebhookWorld, target: Receiver) -> Non
     await world.queue(first.text, 30)
     await world.queue(second.text, 2)
     now = world.clock.now_ms()
-    claimed = await world.store.claim("one", now, now + 1_000, 100, 10)
+    claimed = await world.store.claim("one", now, now + 1_000, 100, 10, 9)
     assert [sum(job.pubkey == each.pubkey for job in claimed) for each in (first, second)] == [10, 2]
-    assert await world.store.claim("two", now, now + 1_000, 100, 10) == []
+    assert await world.store.claim("two", now, now + 1_000, 100, 10, 9) == []
     await world.store.release([job.id for job in claimed], now)
-    again = await world.store.claim("two", now, now + 1_000, 5, 10)
-    rest = await world.store.claim("one", now, now + 1_000, 100, 10)
+    again = await world.store.claim("two", now, now + 1_000, 5, 10, 9)
+    rest = await world.store.claim("one", now, now + 1_000, 100, 10, 9)
     assert len(again) == 5 and not {job.id for job in again} & {job.id for job in rest}
     assert all(job.lease == 2 for job in again)
 
@@ -116,3 +116,26 @@ async def test_what_ended_long_ago_is_forgotten_and_what_waits_is_not(world: Web
     assert await world.pool.fetchval("SELECT count(*) FROM webhook_events") == 1
     figures = await world.store.figures()
     assert figures.waiting == 1 and figures.oldest_ms is not None
+
+
+async def test_webhooks_that_fail_leave_places_to_those_that_work(world: WebhookWorld, target: Receiver) -> None:
+    """Hostile inputs 27 and 28: one request each, all of them together bounded, after those that work, with a rest."""
+    customers = [await world.gateway.customer(5) for _ in range(4)]
+    for customer in customers:
+        await world.register(customer, target.url)
+        await world.queue(customer.text, 5)
+    await world.pool.execute(
+        "UPDATE webhooks SET failing_since_ms = 1 WHERE pubkey = ANY ($1)", [each.pubkey for each in customers[:3]]
+    )
+    now = world.clock.now_ms()
+    claimed = await world.store.claim("one", now, now + 1_000, 100, 10, 2)
+    assert [job.pubkey for job in claimed[:5]] == [customers[3].pubkey] * 5
+    assert len(claimed) == 7 and len({job.pubkey for job in claimed[5:]}) == 2
+    assert await world.store.claim("one", now, now + 1_000, 100, 10, 0) == []
+    failed = claimed[5]
+    result = JobResult(failed.id, failed.lease, 0, now, 1, now, 5, 500, "", b"", None)
+    await world.store.finish([result], now)
+    rest = await world.store.claim("one", now + 59_000, now + 60_000, 100, 10, 9)
+    assert failed.webhook_id not in {job.webhook_id for job in rest}
+    again = await world.store.claim("one", now + 60_001, now + 70_000, 100, 10, 9)
+    assert failed.webhook_id in {job.webhook_id for job in again}
