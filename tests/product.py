@@ -19,6 +19,7 @@ _SETTINGS = {
     "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
     "LEDGER_GATEWAY__REPLICAS": "2",
     "LEDGER_SENDS__BLOCK_ENGINE_REQUESTS_PER_SECOND": "1000",  # The embedded engine has no limit.
+    "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true",  # Receivers of tests are on this machine.
 }
 KILL_AT = "kill-at"  # A file beside the data folder.
 

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
@@ -59,11 +60,11 @@ class WebhookSender:
 
     async def check(self, url: str) -> str | None:
         """Why a webhook may not have this URL now; None: it may. Looks its host up."""
-        fault = url_fault(url, self._rules)
+        fault = self._fault(url)
         if fault is not None:
             return fault
         try:
-            await self._resolver.addresses(URL(url).host or "")
+            await self._resolver.addresses(URL(url, encoded=True).raw_host or "")
         except (GuardRefused, HostUnknown) as error:
             return str(error)
         return None
@@ -72,7 +73,7 @@ class WebhookSender:
         """Make one attempt. Raises nothing but the cancellation of its caller."""
         at_ms, started = self._clock.now_ms(), self._clock.monotonic()
         status, error, retry_after, answer = None, "", None, b""
-        fault = url_fault(url, self._rules)
+        fault = self._fault(url)
         if fault is not None:
             return Attempt(at_ms, 0, None, f"refused by the egress guard: {fault}")
         try:
@@ -89,6 +90,20 @@ class WebhookSender:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             error = _explain(failure)
         return Attempt(at_ms, self._since(started), status, error[:_ERROR_CHARACTERS_MAX], retry_after, answer)
+
+    def _fault(self, url: str) -> str | None:
+        """The guard's word on a URL, and on its host as the HTTP client reads it: the client asks no resolver about an
+        address, so both must find the same host."""
+        fault = url_fault(url, self._rules)
+        if fault is not None:
+            return fault
+        try:
+            read, parts = URL(url, encoded=True), urlsplit(url)
+        except ValueError:
+            return "it cannot be read"
+        if (read.raw_host or "").lower() != (parts.hostname or "").lower() or read.explicit_port != parts.port:
+            return "its host can be read in two ways"
+        return None
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """The beginning of the body. A body of which not all was read ends its connection."""

@@ -15,6 +15,7 @@ URL_CHARACTERS_MAX = 2_048
 _HOST_CHARACTERS_MAX = 253
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
+_NETLOC = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?")
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 # Names that mean this machine, this network, or a cloud's metadata service, whatever they resolve to.
 _INNER_SUFFIXES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa", "onion", "test")
@@ -58,16 +59,15 @@ def url_fault(url: str, rules: EgressRules) -> str | None:
     host = parts.hostname or ""
     if "@" in parts.netloc:
         return "it holds a user name or a password"
+    if not _NETLOC.fullmatch(parts.netloc):
+        return "its host or port is not in the usual form"
     if parts.fragment or "#" in url:
         return "it holds a fragment"
     is_loopback = rules.allow_loopback and _is_loopback(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
         return "it must begin with https://"
-    if not is_loopback:
-        if port is not None and port not in rules.ports:
-            return f"its port is not one of {', '.join(map(str, sorted(rules.ports)))}"
-        if parts.netloc.endswith(":"):
-            return "its port is empty"
+    if not is_loopback and port is not None and port not in rules.ports:
+        return f"its port is not one of {', '.join(map(str, sorted(rules.ports)))}"
     return None if is_loopback else _host_fault(host, parts, rules)
 
 

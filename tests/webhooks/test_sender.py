@@ -107,6 +107,8 @@ async def test_row_26_redirects_are_not_followed(sender: WebhookSender, target: 
 async def test_row_26_checks_at_creation_say_why(strict: WebhookSender, names: NameServer, target: Receiver) -> None:
     names.records["two.example.com", "A"] = [PUBLIC]
     names.records["two.example.com", "AAAA"] = ["::1"]
+    names.records["xn--bcher-kva.example", "A"] = [PUBLIC]
+    assert await strict.check(f"https://xn--bcher-kva.example:{target.port}/") is None
     for host, words in (
         (HOST, "not on the public network"),
         ("two.example.com", "not on"),

@@ -107,6 +107,15 @@ https://[100::1]/
 https://[::1/
 https://[v1.x]/
 https://[127.0.0.1]/
+https://[2606:4700:4700::1111]x/
+https://[2606:4700:4700::1111].example.com/
+https://example.com:0443/
+https://example.com:+443/
+https://%31%32%37.0.0.1/
+https://127.0.0.1%2f@example.com/
+https://example.com%00.example.org/
+https:///example.com/
+https:example.com
 """.strip().splitlines()
 
 

@@ -1,0 +1,129 @@
+"""Webhooks on a real local cluster: through the front, from the chain and from accounts, through a kill -9."""
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from bench.product import Product
+from tests.cluster.test_sends import Sender, signature, text
+
+_ARRIVES_SECONDS = 60
+
+
+class Receiver:
+    """Takes deliveries on this machine: (headers, body) in the order of arrival."""
+
+    def __init__(self) -> None:
+        self.delivered: list[tuple[dict[str, str], bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.delivered.append((dict(self.headers), body))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, body in self.delivered]
+
+    def until(self, count: int) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + _ARRIVES_SECONDS
+        while len({headers["X-Webhook-Event-Id"] for headers, _ in self.delivered}) < count:
+            assert time.monotonic() < deadline, self.bodies()
+            time.sleep(0.1)
+        return self.bodies()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    yield found
+    found.close()
+
+
+class Owner(Sender):
+    """A customer with a wallet on the chain, and its webhooks."""
+
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        url, headers = self.product.http_url + path, {"X-Api-Key": self.customer.api_key}
+        return httpx.request(method, url, headers=headers, json=body, timeout=30)
+
+    def register(self, receiver: Receiver, **fields: Any) -> dict[str, Any]:
+        made = self.ask("POST", "/webhooks", {"url": receiver.url} | fields)
+        assert made.status_code == 201, made.text
+        assert "x-credits-remaining" in made.headers
+        found: dict[str, Any] = made.json()
+        return found
+
+
+def test_a_webhook_lives_through_the_front(product: Product, receiver: Receiver) -> None:
+    """Every method and path; a key that is rotated is told, signed; what the guard refuses is refused here too."""
+    owner = Owner(product)
+    made = owner.register(receiver, filter_type="lifecycle", lifecycle_events=["low_balance"])
+    path = f"/webhooks/{made['id']}"
+    refused = owner.ask("POST", "/webhooks", {"url": "https://169.254.169.254/", "filter_type": "my_account"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    tested = owner.ask("POST", f"{path}/test", {}).json()
+    assert tested["delivered"] is True and tested["event_id"].startswith("evt_test_")
+    changed = owner.ask("PATCH", path, {"lifecycle_events": ["api_key.rotated"]})
+    assert changed.json()["webhook"]["lifecycle_events"] == ["api_key.rotated"]
+    owner.customer.api_key = owner.customer.new_api_key()
+    told = receiver.until(2)[-1]
+    assert (told["event"], told["pubkey"]) == ("api_key.rotated", owner.customer.pubkey)
+    headers, body = receiver.delivered[-1]
+    signed = f"{headers['X-Webhook-Event-Id']}.{headers['X-Webhook-Timestamp']}.".encode() + body
+    expected = "sha256=" + hmac.new(made["secret"].encode(), signed, hashlib.sha256).hexdigest()
+    assert headers["X-Webhook-Signature"] == expected
+    listed = owner.ask("GET", "/webhooks").json()["webhooks"]
+    assert [each["id"] for each in listed] == [made["id"]]
+    assert owner.ask("DELETE", path).status_code == 200
+    assert owner.ask("GET", f"{path}/deliveries").status_code == 404
+
+
+def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_once(
+    product: Product, receiver: Receiver
+) -> None:
+    """kill -9: the next dispatcher goes on where this one stopped, on the chain and in the queue."""
+    owner = Owner(product)
+    made = owner.register(receiver, filter_type="account", filter_value=str(owner.keypair.pubkey()))
+    before = owner.customer.balance
+    first = owner.payment()
+    assert owner.customer.call("sendTransaction", text(first)).status == 200
+    assert receiver.until(1)[0]["signature"] == signature(first)
+    (dispatcher,) = product.running("WebhookDispatcherActor")
+    second = owner.payment(6_000_000)
+    os.kill(dispatcher, signal.SIGKILL)
+    assert owner.customer.call("sendTransaction", text(second)).status == 200
+    found = receiver.until(2)
+    assert {body["signature"] for body in found} == {signature(first), signature(second)}
+    deadline = time.monotonic() + _ARRIVES_SECONDS
+    while (
+        len(charges := [entry for entry in owner.customer.entries() if "webhookDelivery" in entry["description"]]) < 2
+    ):
+        assert time.monotonic() < deadline, charges
+        time.sleep(0.2)
+    assert len(charges) == 2
+    assert owner.customer.balance == before - 2 * 2 - 2
+    log = owner.ask("GET", f"/webhooks/{made['id']}/deliveries").json()["deliveries"]
+    assert [each["status"] for each in log] == ["delivered", "delivered"]
