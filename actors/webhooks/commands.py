@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 _ID_BYTES = 12
 _REPLAYED_MAX = 1_000
-_TESTS_A_MINUTE_MAX = 10  # Of one account.
-_TESTED_ACCOUNTS_MAX = 10_000
+_A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
+_COUNTED_ACCOUNTS_MAX = 10_000
 _UNIX_SECONDS_MAX = 10**11
 _NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
@@ -50,7 +50,7 @@ class WebhookCommands:
     ) -> None:
         self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
         self._random, self._changed, self._has_signals = random, changed, has_signals
-        self._tests: dict[bytes, tuple[int, int]] = {}  # Account to the minute and the tests in it.
+        self._counts: dict[tuple[bytes, str], tuple[int, int]] = {}  # Account and kind to the minute and the requests.
 
     async def ask(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
         """Carry one command out. Gives the body of the answer."""
@@ -124,13 +124,9 @@ class WebhookCommands:
 
     async def _test(self, webhook: Webhook) -> dict[str, Any] | Refusal:
         now = self._clock.now()
-        minute, count = self._tests.get(webhook.pubkey, (0, 0))
-        count = count + 1 if minute == now // 60 else 1
-        if count > _TESTS_A_MINUTE_MAX:
-            return Refusal(Err.RATE_LIMITED, f"at most {_TESTS_A_MINUTE_MAX} tests a minute")
-        if len(self._tests) >= _TESTED_ACCOUNTS_MAX:
-            self._tests.clear()
-        self._tests[webhook.pubkey] = (now // 60, count)
+        too_many = self._count(webhook.pubkey, "tests")
+        if too_many is not None:
+            return too_many
         sealed = await self._store.secrets(webhook.id)
         if sealed is None:
             return _NONE
@@ -148,6 +144,18 @@ class WebhookCommands:
         attempt = await self._sender.send(webhook.url, headers, body)
         return {"event_id": event_id, "delivered": attempt.is_success, **_tried(attempt)}
 
+    def _count(self, pubkey: bytes, kind: str) -> Refusal | None:
+        """Count one of an account's requests of this kind. A refusal when there were too many in this minute."""
+        this_minute = self._clock.now() // 60
+        minute, count = self._counts.get((pubkey, kind), (0, 0))
+        count = count + 1 if minute == this_minute else 1
+        if count > _A_MINUTE_MAX:
+            return Refusal(Err.RATE_LIMITED, f"at most {_A_MINUTE_MAX} {kind} a minute")
+        if len(self._counts) >= _COUNTED_ACCOUNTS_MAX:
+            self._counts.clear()
+        self._counts[pubkey, kind] = (this_minute, count)
+        return None
+
     async def _replay(self, webhook: Webhook, fields: Any) -> dict[str, Any] | Refusal:
         now_ms = self._clock.now_ms()
         if not isinstance(fields, dict):
@@ -160,14 +168,18 @@ class WebhookCommands:
             known = [job for job in jobs if job is not None]
             if len(known) < len(jobs):
                 return Refusal(Err.INVALID_REQUEST, "event_ids must be event ids of this webhook")
-            return {"replayed": await self._store.replay(webhook.id, known, 0, 0, now_ms)}
+            too_many = self._count(webhook.pubkey, "replays")
+            return too_many or {"replayed": await self._store.replay(webhook.id, known, 0, 0, now_ms, _REPLAYED_MAX)}
         times = [fields.get(name) for name in ("from", "to")]
         if set(fields) != {"from", "to"} or any(
             type(time) is not int or not 0 <= time <= _UNIX_SECONDS_MAX for time in times
         ):
             return _REPLAY_SHAPE
         first, last = (int(time) * 1_000 for time in times if time is not None)
-        return {"replayed": await self._store.replay(webhook.id, None, first, last + 999, now_ms)}
+        too_many = self._count(webhook.pubkey, "replays")
+        if too_many is not None:
+            return too_many
+        return {"replayed": await self._store.replay(webhook.id, None, first, last + 999, now_ms, _REPLAYED_MAX)}
 
 
 def _logged(webhook_id: str, job: LoggedJob) -> dict[str, Any]:

@@ -188,12 +188,15 @@ class PostgresWebhookStore:
             for number, state, attempts, created_ms, due_ms in map(tuple, jobs)
         ]
 
-    async def replay(self, webhook_id: str, jobs: Sequence[int] | None, from_ms: int, to_ms: int, now_ms: int) -> int:
-        """Make ended jobs wait again: these, or all of a time. Gives their number."""
+    async def replay(
+        self, webhook_id: str, jobs: Sequence[int] | None, from_ms: int, to_ms: int, now_ms: int, jobs_max: int
+    ) -> int:
+        """Make ended jobs wait again: these, or those of a time, the oldest first; jobs_max may wait then in all. Gives
+        their number."""
         with away_as(WebhooksUnavailable):
             sent: int = await self._pool.fetchval(
                 "SELECT webhooks_replay($1, $2, $3, $4, $5, $6)",
-                *(webhook_id, None if jobs is None else list(jobs), from_ms, to_ms, now_ms, JOBS_WAITING_MAX),
+                *(webhook_id, None if jobs is None else list(jobs), from_ms, to_ms, now_ms, jobs_max),
             )
         return sent
 

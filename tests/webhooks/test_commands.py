@@ -165,3 +165,17 @@ async def test_the_log_is_read_in_pages(world: WebhookWorld, target: Receiver) -
     assert first[0]["attempts"][0]["latency_ms"] >= 0
     for query in ("limit=0", "limit=501", "limit=x", "before=evt_other_1"):
         assert (await world.request(customer, "GET", f"{path}?{query}")).status_code == 400
+
+
+async def test_replays_cannot_be_made_a_flood(world: WebhookWorld, target: Receiver) -> None:
+    """Nobody pays for a replay: ten a minute, and no more than a thousand jobs of it wait at once."""
+    customer = await world.gateway.customer(2_000)
+    made = await world.register(customer, target.url)
+    await world.queue(customer.text, 1_100)
+    await world.pool.execute("UPDATE webhook_jobs SET state = 2")
+    body, replayed = {"from": 0, "to": 10**10}, []
+    world.clock.advance(60 - world.clock.now() % 60)
+    for _ in range(11):
+        replayed.append(await world.request(customer, "POST", f"/webhooks/{made['id']}/replay", body))
+    assert [response.status_code for response in replayed] == [200] * 10 + [429]
+    assert [response.json()["replayed"] for response in replayed[:3]] == [1_000, 0, 0]
