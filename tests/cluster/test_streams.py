@@ -145,26 +145,6 @@ async def _opened(product: Product, customer: Customer) -> Line:
     return line
 
 
-async def test_row_30_through_the_front_every_breach_has_its_close_code(product: Product) -> None:
-    """What follows the breach is still read, by the front too: the client sees the code, and no reset."""
-    customer = Customer(product)
-    customer.grant(1_000)
-    breaches = {
-        1002: _frame(1, b"hi", masked=False),
-        1009: b"\x81\xff" + (64 << 20).to_bytes(8, "big") + bytes(4),
-        4003: _frame(9) * 100_000,
-        1007: _frame(1, b"\xff\xfe"),
-        1000: _frame(8, b"\x03\xe8"),
-    }
-    for code, breach in breaches.items():
-        line = await _opened(product, customer)
-        await line.says(breach, *[_frame(9) * 1_000] * 20, pause_seconds=0)
-        said = await line.hears()
-        at = said.index(b"\x88", max(0, len(said) - 140))
-        assert int.from_bytes(said[at + 2 : at + 4], "big") == code, (code, said[-140:])
-        line.close()
-
-
 async def test_row_30_clients_that_never_read_cost_bounded_memory(product: Product) -> None:
     """Fifty sockets that ask for answers and read none: the replicas stay as they were, and others are served."""
     customer = Customer(product)
