@@ -11,14 +11,24 @@ SHARED = (
     "hosting",
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
-COMING = ("signals",)  # Beside gateway, as the map says.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
     ("identity", "idempotency", "upstream", "hotlink", "geyser_proto", "launch_programs"),
     ("accounts",),
     (
-        *("gateway", "deposits", "fees", "lookups", "sends", "status", "trades", "devnode", "streams", "webhooks"),
-        *COMING,
+        *(
+            "gateway",
+            "deposits",
+            "fees",
+            "lookups",
+            "sends",
+            "status",
+            "trades",
+            "devnode",
+            "streams",
+            "webhooks",
+            "signals",
+        ),
     ),
     ("launch",),  # Wiring of a run: sees everything, as serve_app does; nothing but serve_app sees it.
 )

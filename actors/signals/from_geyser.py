@@ -1,0 +1,75 @@
+"""Reads a transaction of the Yellowstone stream.
+
+Implements: interface, "Signal event"; account indexes count over static keys, then loaded writable, then loaded
+read-only ones.
+Pure. A message that is not well-formed gives None.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from actors.geyser_proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from actors.signals.transaction import (
+    KEY_BYTES,
+    SIGNATURE_BYTES,
+    Instruction,
+    Transaction,
+    key_bytes,
+    token_tables,
+)
+
+
+def read_update(slot: int, info: SubscribeUpdateTransactionInfo, block_time: int | None = None) -> Transaction | None:
+    """Read one transaction of an update. None: it is not well-formed, or has no record of its execution."""
+    if not info.HasField("meta") or not info.HasField("transaction"):
+        return None
+    meta, message = info.meta, info.transaction.message
+    keys = (*message.account_keys, *meta.loaded_writable_addresses, *meta.loaded_readonly_addresses)
+    if len(info.signature) != SIGNATURE_BYTES or any(len(key) != KEY_BYTES for key in keys):
+        return None
+    inner: dict[int, Any] = {}
+    for group in meta.inner_instructions:
+        inner[group.index] = group.instructions
+    found: list[Instruction] = []
+    for number, outer in enumerate(message.instructions):
+        _add(found, keys, outer, number, 1)
+        for one in inner.get(number, ()):
+            _add(found, keys, one, number, _height(one))
+    mints, changes = token_tables(_balances(keys, meta.pre_token_balances), _balances(keys, meta.post_token_balances))
+    return Transaction(
+        signature=info.signature,
+        slot=slot,
+        failed=meta.HasField("err"),
+        keys=keys,
+        signers_count=message.header.num_required_signatures,
+        instructions=tuple(found),
+        token_mints=mints,
+        token_changes=changes,
+        lamports={
+            key: (before, after)
+            for key, before, after in zip(keys, meta.pre_balances, meta.post_balances, strict=False)
+            if before != after
+        },
+        block_time=block_time,
+    )
+
+
+def _height(one: Any) -> int:
+    height = int(one.stack_height) if one.HasField("stack_height") else 0
+    return height if height > 1 else 0
+
+
+def _add(found: list[Instruction], keys: tuple[bytes, ...], one: Any, outer: int, height: int) -> None:
+    count = len(keys)
+    if one.program_id_index < count:
+        accounts = tuple(keys[index] if index < count else None for index in one.accounts)
+        found.append(Instruction(keys[one.program_id_index], accounts, one.data, outer, height))
+
+
+def _balances(keys: tuple[bytes, ...], rows: Iterable[Any]) -> list[tuple[bytes, bytes, bytes | None, str]]:
+    found = []
+    for row in rows:
+        mint = key_bytes(row.mint)
+        if row.account_index < len(keys) and mint is not None:
+            found.append((keys[row.account_index], mint, key_bytes(row.owner), row.ui_token_amount.amount))
+    return found
