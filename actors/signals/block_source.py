@@ -1,0 +1,119 @@
+"""The chain as confirmed blocks, fetched by JSON-RPC: the fallback without a stream, and the way to catch up.
+
+Implements: facts of getBlocks and getBlock. A confirmed block is practically never lost, so each is told as final.
+A shell around one node. Blocks of which the node has no record are told as SlotsGone, never passed over.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from actors.signals.from_json import read_json
+from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
+from actors.upstream.replies import AnswerKind, Node
+
+POLL_SECONDS = 0.4  # A slot.
+_BLOCKS_MAX = 200  # Asked for at once; a node allows far more.
+_ASK_MS = 10_000
+_CONFIRMED = {"commitment": "confirmed"}
+_BLOCK = {
+    **_CONFIRMED,
+    "encoding": "json",
+    "transactionDetails": "full",
+    "rewards": False,
+    "maxSupportedTransactionVersion": 1,
+}
+# Without a block: the slot was skipped, or the block is not there yet or no more.
+_SKIPPED = (-32007, -32009)
+_CLEANED_UP = "cleaned up"
+
+
+class BlockSource:
+    name = "blocks"
+
+    def __init__(
+        self,
+        node: Node,
+        programs: tuple[str, ...],
+        *,
+        until: int | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """until: the last slot to tell; None: go on for ever."""
+        self._node, self._programs, self._until, self._sleep = node, frozenset(programs), until, sleep
+        self._wallets: frozenset[str] = frozenset()
+        self._head = 0
+
+    def head(self) -> int:
+        return self._head
+
+    async def watch(self, wallets: frozenset[str]) -> None:
+        self._wallets = wallets
+
+    async def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+        self._head = await self._slot()
+        following = self._head if from_slot is None else from_slot
+        first = await self._ask("getFirstAvailableBlock", [])
+        if isinstance(first, int) and following < first:
+            raise SlotsGone(first)
+        while self._until is None or following <= self._until:
+            if following > self._head:
+                self._head = await self._slot()
+            if following > self._head:
+                await self._sleep(POLL_SECONDS)
+                continue
+            last = min(self._head, following + _BLOCKS_MAX - 1, self._head if self._until is None else self._until)
+            for slot in await self._slots(following, last):
+                async for update in self._block(slot):
+                    yield update
+            following = last + 1
+
+    async def _block(self, slot: int) -> AsyncIterator[Update]:
+        block = await self._ask("getBlock", [slot, _BLOCK], skipped=_SKIPPED)
+        if block is None:
+            return
+        block_time = block.get("blockTime")
+        for entry in block.get("transactions") or ():
+            if self._concerns(entry):
+                transaction = read_json(slot, entry, block_time if isinstance(block_time, int) else None)
+                if transaction is not None:
+                    yield TransactionSeen(transaction)
+        parent = block.get("parentSlot")
+        yield SlotSeen(slot, parent if isinstance(parent, int) else None, SlotState.FINALIZED)
+
+    def _concerns(self, entry: Any) -> bool:
+        try:
+            keys = entry["transaction"]["message"]["accountKeys"]
+            loaded = (entry["meta"] or {}).get("loadedAddresses") or {}
+            named = {*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())}
+        except (KeyError, TypeError, AttributeError):
+            return False
+        return not (self._programs.isdisjoint(named) and self._wallets.isdisjoint(named))
+
+    async def _slot(self) -> int:
+        slot = await self._ask("getSlot", [_CONFIRMED])
+        if not isinstance(slot, int):
+            raise SourceUnavailable("getSlot: not a slot")
+        return max(slot, self._head)
+
+    async def _slots(self, first: int, last: int) -> list[int]:
+        found = await self._ask("getBlocks", [first, last, _CONFIRMED])
+        if not isinstance(found, list) or not all(isinstance(slot, int) for slot in found):
+            raise SourceUnavailable("getBlocks: not a list of slots")
+        return sorted(slot for slot in found if first <= slot <= last)
+
+    async def _ask(self, method: str, params: list[Any], skipped: tuple[int, ...] = ()) -> Any:
+        answer = await self._node.call(method, orjson.dumps(params), _ASK_MS)
+        if answer.kind is AnswerKind.ERROR and answer.error_code in skipped:
+            return None
+        if answer.kind is AnswerKind.ERROR and _CLEANED_UP in answer.error_message:
+            first = await self._ask("getFirstAvailableBlock", [])
+            raise SlotsGone(int(first))
+        if answer.kind is not AnswerKind.RESULT:
+            raise SourceUnavailable(f"{method}: {answer.kind.name} {answer.error_message or ''}".rstrip())
+        try:
+            return orjson.loads(answer.value())
+        except orjson.JSONDecodeError as error:
+            raise SourceUnavailable(f"{method}: not JSON") from error

@@ -1,0 +1,64 @@
+"""What a classifier is fed with: transactions and slots, in the order in which a source tells them.
+
+Vocabulary and the port. Two sources: the Yellowstone stream (geyser_source.py), and blocks (block_source.py).
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Protocol
+
+from actors.signals.transaction import Transaction
+
+
+@unique
+class SlotState(Enum):
+    PROCESSED = "processed"
+    CONFIRMED = "confirmed"
+    FINALIZED = "finalized"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSeen:
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSeen:
+    """FINALIZED: everything up to this slot was told before."""
+
+    slot: int
+    parent: int | None
+    state: SlotState
+
+
+Update = TransactionSeen | SlotSeen
+
+
+class SourceUnavailable(Exception):
+    """The source ended or did not answer; what it told before stays true."""
+
+
+class SlotsGone(Exception):
+    """The source does not have the slots from which it should begin. first: the first one that it has."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(f"the first slot that is available is {first}")
+        self.first = first
+
+
+class ChainSource(Protocol):
+    name: str
+
+    def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+        """Tell what happens from this slot on; None: from now on. Raises SourceUnavailable and SlotsGone."""
+        ...
+
+    async def watch(self, wallets: frozenset[str]) -> None:
+        """Tell the transactions of these wallets too, from now on."""
+        ...
+
+    def head(self) -> int:
+        """Return the newest slot that the source knows of; 0: none."""
+        ...

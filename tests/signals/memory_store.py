@@ -1,0 +1,131 @@
+"""The signal log and its history in memory; they pass the same tests as the real ones."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.signals.events import SignalEvent
+from actors.signals.history import EVERYTHING, Archived, HistoryQuery
+from actors.signals.log import NO_CURSOR, LogEntry, PositionLost, SignalGap, cursor_key
+
+
+class MemorySignalLog:
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+        self.positions: dict[str, int] = {}
+        self.seen: dict[tuple[str, str, str], list[int]] = {}
+        self.wallets: dict[str, int] = {}
+        self._changed = asyncio.Event()
+
+    def _add(self, change: str, event: SignalEvent | None, gap: SignalGap | None = None) -> str:
+        cursor = f"1700000000000-{len(self.entries) + 1}"
+        self.entries.append(LogEntry(cursor, change, event, gap))
+        self._changed.set()
+        return cursor
+
+    async def append(
+        self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
+    ) -> list[str | None]:
+        before = self.positions.get(partition, 0)
+        if before < known_position:
+            raise PositionLost(partition)
+        given: list[str | None] = []
+        for event in events:
+            slots = self.seen.get(event.identity)
+            if not slots:
+                given.append(self._add("event" if slots is None else "restored", event))
+                self.seen[event.identity] = [event.slot]
+            else:
+                given.append(None)
+                if event.slot not in slots:
+                    slots.append(event.slot)
+        self.positions[partition] = max(before, position)
+        return given
+
+    async def correct(self, lost_slot: int, events: Sequence[SignalEvent]) -> list[str]:
+        given = []
+        for event in events:
+            slots = self.seen.get(event.identity, [])
+            if lost_slot not in slots:
+                continue
+            was_first = slots[0] == lost_slot
+            slots.remove(lost_slot)
+            if not slots:
+                self._add("removed", msgspec.structs.replace(event, slot=lost_slot))
+                given.append("removed")
+            elif was_first:
+                self._add("moved", msgspec.structs.replace(event, slot=slots[0]))
+                given.append("moved")
+        return given
+
+    async def report_gap(self, partition: str, gap: SignalGap) -> None:
+        self._add("gap", None, gap)
+        self.positions[partition] = gap.to_slot
+
+    async def position(self, partition: str) -> int:
+        return self.positions.get(partition, 0)
+
+    async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
+        found = [entry for entry in self.entries if cursor_key(entry.cursor) > cursor_key(after)][:count]
+        if not found and wait_ms:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._changed.wait()
+            except TimeoutError:
+                return []
+            return await self.read(after, count)
+        return found
+
+    async def latest(self, count: int) -> list[LogEntry]:
+        return self.entries[::-1][:count]
+
+    async def oldest(self) -> str | None:
+        return self.entries[0].cursor if self.entries else None
+
+    async def trim(self, before_ms: int) -> None:
+        self.entries = [entry for entry in self.entries if cursor_key(entry.cursor)[0] >= before_ms]
+
+    async def watch(self, wallets: Sequence[str], now: int) -> None:
+        self.wallets.update(dict.fromkeys(wallets, now + 60))
+
+    async def watched(self, now: int) -> frozenset[str]:
+        return frozenset(wallet for wallet, until in self.wallets.items() if until >= now)
+
+
+class MemorySignalHistory:
+    def __init__(self) -> None:
+        self.entries: dict[str, LogEntry] = {}
+        self.cursor, self.kept_from_ms = NO_CURSOR, 0
+
+    async def archived(self) -> Archived:
+        return Archived(self.cursor, self.kept_from_ms)
+
+    async def add(self, entries: Sequence[LogEntry]) -> None:
+        for entry in entries:
+            self.entries.setdefault(entry.cursor, entry)
+            self.cursor = max(self.cursor, entry.cursor, key=cursor_key)
+
+    async def keep(self, now_ms: int, days: int) -> None:
+        day_ms = 86_400_000
+        self.kept_from_ms = max(self.kept_from_ms, (now_ms // day_ms - days) * day_ms)
+        kept = {c: e for c, e in self.entries.items() if cursor_key(c)[0] >= self.kept_from_ms}
+        self.entries = kept
+
+    async def read(self, after: str, count: int, query: HistoryQuery = EVERYTHING) -> list[LogEntry]:
+        found = sorted(self.entries.values(), key=lambda entry: cursor_key(entry.cursor))
+        return [entry for entry in found if _fits(entry, after, query)][:count]
+
+
+def _fits(entry: LogEntry, after: str, query: HistoryQuery) -> bool:
+    cursor, event = cursor_key(entry.cursor), entry.event
+    if cursor <= cursor_key(after) or (query.until_ms is not None and cursor[0] >= query.until_ms):
+        return False
+    if event is None:
+        return query == HistoryQuery(until_ms=query.until_ms)
+    return (
+        (query.kinds is None or event.kind in query.kinds)
+        and (query.programs is None or event.program in query.programs)
+        and (query.mint is None or event.mint == query.mint)
+    )

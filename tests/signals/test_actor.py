@@ -1,0 +1,184 @@
+"""The classifier: the same log, whatever is killed; forks corrected; the fallback takes over; gaps are told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.clock import ManualClock
+from actors.signals.actor import SignalClassifier
+from actors.signals.classify import PROGRAMS
+from actors.signals.families import moonshot
+from actors.signals.log import NO_CURSOR, LogEntry
+from actors.signals.observations import instruction
+from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
+from actors.signals.transaction import Transaction, key_text
+from tests.signals.made import key, numbered
+from tests.signals.memory_store import MemorySignalLog
+
+
+def launch(number: int, slot: int) -> TransactionSeen:
+    one = numbered(moonshot.PROGRAM, instruction("token_mint"), put={3: key(100 + number % 100)})
+    return TransactionSeen(Transaction(bytes([number % 256]) * 64, slot, False, (key(1),), 1, (one,)))
+
+
+def slots(slot: int, *states: SlotState, parent: int | None = None) -> list[Update]:
+    return [SlotSeen(slot, slot - 1 if parent is None else parent, state) for state in states]
+
+
+class ScriptedSource:
+    """Tells a list of updates from a slot on, as a node does, and ends where it is told to."""
+
+    def __init__(self, script: Sequence[Update], name: str = "yellowstone", first: int = 0) -> None:
+        self.script, self.name, self.first = list(script), name, first
+        self.cuts: list[int] = []  # After how many updates each of the next streams ends.
+        self.asked: list[int | None] = []
+        self.wallets: frozenset[str] = frozenset()
+
+    def head(self) -> int:
+        return max((update.slot for update in self.script if isinstance(update, SlotSeen)), default=0)
+
+    async def watch(self, wallets: frozenset[str]) -> None:
+        self.wallets = wallets
+
+    async def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+        self.asked.append(from_slot)
+        if from_slot is not None and from_slot < self.first:
+            raise SlotsGone(self.first)
+        left = self.cuts.pop(0) if self.cuts else None
+        for update in self.script:
+            slot = update.slot if isinstance(update, SlotSeen) else update.transaction.slot
+            if from_slot is None or slot >= from_slot:
+                if left == 0:
+                    break
+                left = None if left is None else left - 1
+                yield update
+                await asyncio.sleep(0)
+        raise SourceUnavailable("the script has ended")
+
+
+def classifier(
+    log: MemorySignalLog, stream: ScriptedSource | None, blocks: ScriptedSource | None = None
+) -> SignalClassifier:
+    fallback = blocks or ScriptedSource([], "blocks")
+    return SignalClassifier(*("p", PROGRAMS, stream, lambda _: fallback, log, ManualClock()), large_swap_lamports=1)
+
+
+async def _follow(log: MemorySignalLog, stream: ScriptedSource, blocks: ScriptedSource | None = None) -> None:
+    with pytest.raises(SourceUnavailable):
+        await classifier(log, stream, blocks).follow()
+
+
+def _kept(entries: Sequence[LogEntry]) -> set[tuple[str, int]]:
+    """What a reader of the log ends up with."""
+    found: dict[tuple[str, str, str], int] = {}
+    for entry in entries:
+        assert entry.event is not None
+        if entry.change == "removed":
+            found.pop(entry.event.identity)
+        else:
+            found[entry.event.identity] = entry.event.slot
+    return {(identity[0], slot) for identity, slot in found.items()}
+
+
+CHAIN: list[Update] = []
+for _slot in range(10, 40):
+    CHAIN += [launch(_slot, _slot), launch(100 + _slot, _slot), *slots(_slot, SlotState.PROCESSED)]
+    if _slot > 15:
+        CHAIN += [*slots(_slot - 3, SlotState.CONFIRMED), *slots(_slot - 5, SlotState.FINALIZED)]
+
+
+async def _uninterrupted() -> list[LogEntry]:
+    log = MemorySignalLog()
+    await _follow(log, ScriptedSource(CHAIN))
+    return await log.read(NO_CURSOR, 1_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cuts=st.lists(st.integers(0, 60), max_size=6))
+def test_kills_lose_and_double_nothing(cuts: list[int]) -> None:
+    """Issue of the log: however often the classifier dies, the log has exactly the uninterrupted signals."""
+
+    async def run() -> None:
+        log, stream = MemorySignalLog(), ScriptedSource(CHAIN)
+        stream.cuts = list(cuts)
+        for _ in range(len(cuts) + 1):
+            await _follow(log, stream)
+        entries = await log.read(NO_CURSOR, 1_000)
+        expected = [entry.event for entry in await _uninterrupted()]
+        assert sorted(entry.event.identity for entry in entries if entry.event) == sorted(
+            event.identity for event in expected if event
+        )
+
+    asyncio.run(run())
+
+
+async def test_a_lost_fork_leaves_what_the_chain_has() -> None:
+    """Hostile input 32: 11 is lost; one of its transactions lands again in 12, the other nowhere."""
+    log = MemorySignalLog()
+    script = [
+        *slots(10, SlotState.PROCESSED, SlotState.CONFIRMED),
+        *(launch(1, 11), launch(2, 11), *slots(11, SlotState.PROCESSED)),
+        *(launch(1, 12), launch(3, 12), *slots(12, SlotState.PROCESSED, parent=10)),
+        *slots(12, SlotState.CONFIRMED, parent=10),
+    ]
+    await _follow(log, ScriptedSource(script))
+    entries = await log.read(NO_CURSOR, 100)
+    assert [entry.change for entry in entries] == ["event", "event", "event", "moved", "removed"]
+    assert {slot for _, slot in _kept(entries)} == {12} and len(_kept(entries)) == 2
+
+
+async def test_a_fork_that_is_lost_while_nobody_looks_is_corrected() -> None:
+    """The new classifier finds the signals of slots that are not final in the log."""
+    log = MemorySignalLog()
+    await _follow(log, ScriptedSource([launch(1, 11), *slots(11, SlotState.PROCESSED, parent=10)]))
+    later = [*slots(10, SlotState.PROCESSED, SlotState.CONFIRMED), *slots(11, SlotState.DEAD, parent=10)]
+    await _follow(log, ScriptedSource(later))
+    assert [entry.change for entry in await log.read(NO_CURSOR, 9)] == ["event", "removed"]
+
+
+async def test_slots_that_the_stream_has_no_more_are_read_as_blocks() -> None:
+    log = MemorySignalLog()
+    log.positions["p"] = 12
+    stream = ScriptedSource([update for update in CHAIN if not isinstance(update, int)], first=20)
+    blocks = ScriptedSource([launch(15, 15), *slots(15, SlotState.FINALIZED)], "blocks")
+    await _follow(log, stream, blocks)
+    assert (stream.asked, blocks.asked) == ([13], [13])
+    assert await log.position("p") == 15
+
+
+async def test_slots_that_no_node_has_are_a_gap() -> None:
+    """Subscribers are told what is missing; the classifier goes on behind it."""
+    log = MemorySignalLog()
+    log.positions["p"] = 12
+    await classifier(log, ScriptedSource(CHAIN, first=20), ScriptedSource([], "blocks", first=20)).follow()
+    (entry,) = await log.read(NO_CURSOR, 9)
+    assert entry.gap is not None and (entry.gap.from_slot, entry.gap.to_slot) == (13, 19)
+    assert await log.position("p") == 19
+
+
+async def test_without_a_stream_blocks_are_polled_and_it_shows() -> None:
+    log = MemorySignalLog()
+    mine = classifier(log, None, ScriptedSource(CHAIN, "blocks"))
+    assert mine.health()["source"] == "none"
+    following = asyncio.create_task(mine.follow())
+    await asyncio.wait([following], timeout=0)
+    assert mine.health()["source"] == "blocks" and mine.health()["lag_slots"] > 0
+    with pytest.raises(SourceUnavailable):
+        await following
+    assert mine.health()["lag_slots"] == 0
+
+
+async def test_wallets_that_somebody_watches_are_told_to_the_source() -> None:
+    log, stream = MemorySignalLog(), ScriptedSource(CHAIN)
+    mine = classifier(log, stream)
+    wallet = key_text(key(1))
+    await log.watch([wallet], ManualClock().now())
+    await mine.look_at_wallets()
+    with pytest.raises(SourceUnavailable):
+        await mine.follow()
+    assert stream.wallets == {wallet}
+    kinds = [entry.event.kind for entry in await log.read(NO_CURSOR, 1_000) if entry.event]
+    assert kinds.count("walletActivity") == kinds.count("newPair") > 0

@@ -1,0 +1,149 @@
+"""Both logs: a signal is written once, in one order; forks are corrected; positions never run ahead."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from actors.signals.events import SignalEvent
+from actors.signals.log import (
+    NO_CURSOR,
+    LogEntry,
+    PositionLost,
+    RedisSignalLog,
+    SignalGap,
+    SignalLog,
+    SignalLogUnavailable,
+    body_of,
+    cursor_key,
+    entry_of,
+    parse_cursor,
+)
+from tests.signals.memory_store import MemorySignalLog
+
+
+def signal(number: int = 0, slot: int = 100, kind: str = "newPair") -> SignalEvent:
+    return SignalEvent(kind, "P" * 32, f"S{number}", slot, f"M{number}", ("a", "b"), "SOL", "classic", False)
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def log(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[SignalLog]:
+    if request.param == "memory":
+        yield MemorySignalLog()
+        return
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    yield RedisSignalLog(client)
+    await client.aclose()
+
+
+async def _changes(log: SignalLog) -> list[tuple[str, int]]:
+    return [(entry.change, entry.event.slot) for entry in await log.read(NO_CURSOR, 100) if entry.event]
+
+
+async def test_a_signal_is_written_once_however_often_it_is_reported(log: SignalLog) -> None:
+    """Decisions, "one signal": signature, kind and mint."""
+    both = await log.append("p", 0, 5, [signal(1), signal(2)])
+    assert None not in both and sorted(both, key=lambda c: cursor_key(str(c))) == both
+    assert await log.append("q", 0, 9, [signal(1), signal(1, slot=103), signal(1, kind="graduation")]) == [
+        *(None, None),
+        (await log.latest(1))[0].cursor,
+    ]
+    assert [entry.event for entry in await log.read(NO_CURSOR, 100)] == [
+        *(signal(1), signal(2)),
+        signal(1, kind="graduation"),
+    ]
+    assert (await log.position("p"), await log.position("q"), await log.position("r")) == (5, 9, 0)
+
+
+async def test_many_writers_at_once_write_each_signal_once(log: SignalLog) -> None:
+    """Two classifiers of one partition run for a while after the loss of a machine."""
+    signals = [signal(number) for number in range(20)]
+    answers = await asyncio.gather(*(log.append("p", 0, 1, signals) for _ in range(5)))
+    assert sum(cursor is not None for answer in answers for cursor in answer) == 20
+    assert len(await log.read(NO_CURSOR, 1_000)) == 20
+
+
+async def test_a_lost_fork_is_corrected_once(log: SignalLog) -> None:
+    """Hostile input 32: removed; restored when the transaction lands again; neither is charged."""
+    await log.append("p", 0, 0, [signal(1, slot=100)])
+    assert await log.correct(100, [signal(1, slot=100)]) == ["removed"]
+    assert await log.correct(100, [signal(1, slot=100)]) == []
+    await log.append("p", 0, 0, [signal(1, slot=105)])
+    assert await _changes(log) == [("event", 100), ("removed", 100), ("restored", 105)]
+    assert [entry.is_charged for entry in await log.read(NO_CURSOR, 9)] == [True, False, False]
+
+
+async def test_a_signal_of_two_forks_moves_to_the_one_that_lives(log: SignalLog) -> None:
+    """The same transaction in two forks; the loss of the second one changes nothing."""
+    for number, lost in ((1, 100), (2, 103)):
+        await log.append("p", 0, 0, [signal(number, slot=100), signal(number, slot=103)])
+        assert await log.correct(lost, [signal(number, slot=100)]) == (["moved"] if lost == 100 else [])
+    assert await _changes(log) == [("event", 100), ("event", 100), ("moved", 103)] or await _changes(log) == [
+        *(("event", 100), ("moved", 103), ("event", 100)),
+    ]
+
+
+async def test_a_log_that_lost_its_last_second_says_so(log: SignalLog) -> None:
+    """Redis may lose a second; the classifier then goes back to the position that fits."""
+    await log.append("p", 0, 50, [signal(1)])
+    with pytest.raises(PositionLost):
+        await log.append("p", 60, 61, [signal(2)])
+    assert await log.position("p") == 50
+    assert len(await log.read(NO_CURSOR, 9)) == 1
+
+
+async def test_a_gap_is_an_entry_and_moves_the_position(log: SignalLog) -> None:
+    await log.report_gap("p", SignalGap(5, 9, "gone"))
+    (entry,) = await log.read(NO_CURSOR, 9)
+    assert (entry.change, entry.event, entry.gap) == ("gap", None, SignalGap(5, 9, "gone"))
+    assert await log.position("p") == 9
+
+
+async def test_reading_continues_after_a_cursor_and_wakes_on_news(log: SignalLog) -> None:
+    cursors = await log.append("p", 0, 0, [signal(number) for number in range(5)])
+    assert [entry.cursor for entry in await log.read(str(cursors[1]), 2)] == cursors[2:4]
+    assert await log.oldest() == cursors[0]
+    reading = asyncio.create_task(log.read(str(cursors[4]), 9, 5_000))
+    await asyncio.sleep(0)
+    (fresh,) = await log.append("p", 0, 0, [signal(9)])
+    assert [entry.cursor for entry in await reading] == [fresh]
+
+
+async def test_wallets_are_watched_for_a_minute(log: SignalLog) -> None:
+    await log.watch(["a", "b"], 1_000)
+    await log.watch(["b"], 1_050)
+    assert await log.watched(1_060) == {"a", "b"}
+    assert await log.watched(1_061) == {"b"}
+
+
+def test_only_whole_cursors_are_cursors() -> None:
+    assert parse_cursor("1700000000000-3") == (1_700_000_000_000, 3)
+    for text in ("", "5", "5-", "-1", "5-1-1", "05-1", " 5-1", "5-1\n", "9" * 16 + "-1", "٣-1", "$", "5-99999999999"):
+        assert parse_cursor(text) is None, text
+
+
+def test_an_entry_survives_being_stored() -> None:
+    for entry in (LogEntry("1-1", "event", signal()), LogEntry("1-2", "gap", gap=SignalGap(1, 2, "x"))):
+        assert entry_of(entry.cursor, entry.change, body_of(entry)) == entry
+
+
+async def test_a_redis_that_is_away_is_told_as_such() -> None:
+    client = Redis(host="127.0.0.1", port=1)
+    with pytest.raises(SignalLogUnavailable):
+        await RedisSignalLog(client).position("p")
+    await client.aclose()
+
+
+async def test_the_stream_is_bounded_by_size_and_age(redis_url: str) -> None:
+    """Both approximately: Redis lets go of whole nodes of a hundred entries."""
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    log = RedisSignalLog(client, length_max=100)
+    for start in range(0, 1_000, 100):
+        await log.append("p", 0, 0, [signal(number) for number in range(start, start + 100)])
+    assert await client.xlen("signals:log") <= 2 * 100
+    await log.trim(cursor_key((await log.latest(1))[0].cursor)[0] + 1)
+    assert await client.xlen("signals:log") <= 100
+    await client.aclose()
