@@ -1,0 +1,74 @@
+"""Blocks by JSON-RPC tell what the stream tells; what is gone is said."""
+
+import pytest
+
+from actors.signals.block_source import BlockSource
+from actors.signals.classify import PROGRAMS
+from actors.signals.events import SignalEvent
+from actors.signals.geyser_source import GeyserSource
+from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable
+from actors.upstream.client import NodeClient
+from actors.upstream.replies import TIMED_OUT, NodeAnswer
+from tests.devnode.conftest import Process
+from tests.signals import chain_calls
+from tests.signals.test_geyser_source import collect
+
+
+async def test_the_fallback_tells_what_the_stream_tells(chain: Process, node: NodeClient) -> None:
+    """A subscriber must not see which source the gateway has."""
+    chain_calls.launch(chain.url, trades=0)  # After it the stream's memory reaches back to this node's start.
+    start = chain_calls.rpc(chain.url, "getSlot", {"commitment": "processed"})
+    launched = chain_calls.launch(chain.url, trades=4)
+    watched = frozenset([launched["creator"]])
+
+    def enough(found: list[SignalEvent]) -> bool:
+        return {launched["mint"]} <= {event.mint for event in found if event.kind == "largeSwap"}
+
+    stream = GeyserSource(chain.facts["grpc_url"], PROGRAMS)
+    await stream.watch(watched)
+    blocks = BlockSource(node, PROGRAMS)
+    await blocks.watch(watched)
+    by_stream = await collect(stream, start, enough, watched)
+    by_blocks = await collect(blocks, start, enough, watched)
+    both = set(map(_told, by_stream)) & set(map(_told, by_blocks))
+    assert {kind for _, kind, _, _, _ in both} == {"newPair", "largeSwap", "walletActivity"}
+    mine = {told for told in map(_told, by_stream) if told[0] in launched["signatures"]}
+    assert mine and mine <= both
+
+
+def _told(event: SignalEvent) -> tuple[object, ...]:
+    return event.signature, event.kind, event.mint, event.slot, event.accounts
+
+
+async def test_a_catch_up_ends_at_its_last_slot(chain: Process, node: NodeClient) -> None:
+    last = chain_calls.rpc(chain.url, "getSlot", {"commitment": "confirmed"})
+    seen = [update async for update in BlockSource(node, PROGRAMS, until=last).updates(last - 3)]
+    slots = [update.slot for update in seen if isinstance(update, SlotSeen)]
+    assert slots and slots == sorted(slots) and slots[-1] <= last
+    assert all(update.state is SlotState.FINALIZED for update in seen if isinstance(update, SlotSeen))
+
+
+class _Answers:
+    """A node that answers from a list of functions of the method."""
+
+    def __init__(self, answers: dict[str, NodeAnswer]) -> None:
+        self._answers = answers
+
+    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        return self._answers.get(method, TIMED_OUT)
+
+
+async def test_a_node_that_does_not_answer_is_told_as_away() -> None:
+    with pytest.raises(SourceUnavailable):
+        await anext(BlockSource(_Answers({}), PROGRAMS).updates(5))
+
+
+async def test_blocks_that_were_deleted_are_gone_and_not_passed_over(node: NodeClient) -> None:
+    """A gap is told of, never hidden."""
+
+    class Later:
+        async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+            return await node.call("getSlot" if method == "getFirstAvailableBlock" else method, params, timeout_ms)
+
+    with pytest.raises(SlotsGone):
+        await anext(BlockSource(Later(), PROGRAMS).updates(0))
