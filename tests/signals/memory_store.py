@@ -1,13 +1,14 @@
 """The signal log and its history in memory; they pass the same tests as the real ones."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from actors.signals.deliveries import Delivered
 from actors.signals.events import SignalEvent
 from actors.signals.history import EVERYTHING, Archived, HistoryQuery
-from actors.signals.log import NO_CURSOR, LogEntry, PositionLost, SignalGap, cursor_key
+from actors.signals.log import NO_CURSOR, LogEntry, PositionLost, SignalGap, SignalLogUnavailable, cursor_key
 
 
 class MemorySignalLog:
@@ -129,3 +130,33 @@ def _fits(entry: LogEntry, after: str, query: HistoryQuery) -> bool:
         and (query.programs is None or event.program in query.programs)
         and (query.mint is None or event.mint == query.mint)
     )
+
+
+class MemoryDeliveries:
+    def __init__(self) -> None:
+        self.records: dict[bytes, dict[str, Delivered]] = {}
+        self.time_ms = 1_700_000_000_000
+        self.is_away = False
+
+    async def now_ms(self) -> int:
+        self._check()
+        return self.time_ms
+
+    async def record(self, records: Sequence[tuple[bytes, str, Delivered]]) -> None:
+        self._check()
+        for pubkey, name, record in records:
+            self.records.setdefault(pubkey, {})[name] = record
+
+    async def delivered(self, pubkey: bytes) -> dict[str, Delivered]:
+        self._check()
+        return dict(self.records.get(pubkey, {}))
+
+    async def tidy(self, pubkey: bytes, changed: Mapping[str, Delivered], gone: set[str]) -> None:
+        mine = self.records.setdefault(pubkey, {})
+        mine.update(changed)
+        for name in gone:
+            del mine[name]
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise SignalLogUnavailable("away")

@@ -1,0 +1,56 @@
+"""Reads entries after any cursor, from memory, the stream or the history, and says what none of them has any more.
+
+Implements: decisions, "cursors and gaps". A shell over the stores; the ring holds the newest entries of this process.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.signals.history import SignalHistory
+from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, cursor_key
+
+RING_MAX = 20_000
+
+
+class ReplayPage(NamedTuple):
+    """entries: oldest first. lost_until: entries before this cursor, and after the one asked for, are gone."""
+
+    entries: Sequence[LogEntry]
+    lost_until: str | None = None
+
+
+class Replays:
+    def __init__(self, log: SignalLog, history: SignalHistory) -> None:
+        self._log, self._history = log, history
+        self.ring: deque[LogEntry] = deque(maxlen=RING_MAX)
+
+    async def after(self, cursor: str, count: int) -> ReplayPage:
+        """Raises SignalLogUnavailable and HistoryUnavailable."""
+        wanted = cursor_key(cursor)
+        if self.ring and cursor_key(self.ring[0].cursor) <= wanted:
+            return ReplayPage(self._from_ring(wanted, count))
+        oldest = await self._log.oldest()
+        if oldest is not None and cursor_key(oldest) <= wanted:
+            return ReplayPage(await self._log.read(cursor, count))
+        archived = await self._history.archived()
+        lost_until = None
+        if wanted[0] < archived.kept_from_ms and wanted != (0, 0):
+            lost_until = f"{archived.kept_from_ms}-0"
+        if entries := await self._history.read(cursor, count):
+            return ReplayPage(entries, lost_until)
+        if oldest is None:
+            return ReplayPage((), lost_until)
+        # Trimming by age leaves the last archived entry in the stream, so only an overflow makes the stream begin later.
+        if wanted != (0, 0) and NO_CURSOR != archived.cursor and cursor_key(archived.cursor) < cursor_key(oldest):
+            lost_until = oldest
+        return ReplayPage(await self._log.read(cursor, count), lost_until)
+
+    def _from_ring(self, wanted: tuple[int, int], count: int) -> list[LogEntry]:
+        found: list[LogEntry] = []
+        for entry in reversed(self.ring):
+            if cursor_key(entry.cursor) <= wanted:
+                break
+            found.append(entry)
+        found.reverse()
+        return found[:count]

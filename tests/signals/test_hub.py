@@ -1,0 +1,242 @@
+"""The hub: exactly the uninterrupted set after any kill, charged once; slow subscribers lose nothing; gaps are told."""
+
+import asyncio
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.clock import ManualClock
+from actors.signals.filters import SignalFilter
+from actors.signals.hub import QUEUE_MAX, SignalHub, SignalSubscription
+from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
+from actors.signals.replays import Replays
+from tests.signals.memory_store import MemoryDeliveries, MemorySignalHistory, MemorySignalLog
+from tests.signals.test_log import signal
+
+ACCOUNT, ALL = b"a" * 32, SignalFilter()
+
+
+class Client:
+    """A subscriber that keeps its newest cursor and counts what it pays."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.charged = 0
+        self.room = 1 << 30
+        self.first = asyncio.Event()
+
+    def deliver(self, body: bytes, charged: bool) -> bool:
+        if self.room == 0:
+            return False
+        self.room -= 1
+        self.got.append(json.loads(body))
+        self.charged += charged
+        self.first.set()
+        return True
+
+    @property
+    def cursor(self) -> str | None:
+        return next((each["cursor"] for each in reversed(self.got) if "cursor" in each), None)
+
+
+class World:
+    """The stores outlive hubs; a hub that is dropped without `stop` was killed."""
+
+    def __init__(self) -> None:
+        self.log, self.history, self.deliveries = MemorySignalLog(), MemorySignalHistory(), MemoryDeliveries()
+        self.written = 0
+
+    async def hub(self) -> SignalHub:
+        hub = SignalHub(self.log, Replays(self.log, self.history), self.deliveries, ManualClock(), sleep=_yield)
+        await hub.load()
+        return hub
+
+    async def write(self, count: int, **fields: Any) -> None:
+        signals = [signal(number, **fields) for number in range(self.written, self.written + count)]
+        await self.log.append("p", 0, 0, signals)
+        self.written += count
+
+    async def publish(self, hub: SignalHub) -> None:
+        hub.publish(await self.log.read(hub.last, 1_000))
+
+
+async def _yield(seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+async def caught_up(subscription: SignalSubscription) -> None:
+    if subscription.task is not None:
+        async with asyncio.timeout(5):
+            await subscription.task
+
+
+async def subscribe(hub: SignalHub, client: Client, since: str | None = None, wanted: SignalFilter = ALL) -> Any:
+    subscription = await hub.subscribe(ACCOUNT, wanted, client, since)
+    hub.begin(subscription)
+    await caught_up(subscription)
+    return subscription
+
+
+async def test_a_subscriber_gets_what_comes_after_it_and_pays_for_it() -> None:
+    """Interface, "Signal billing": one credit for each event; filters combine with AND."""
+    world, client, picky = World(), Client(), Client()
+    await world.write(3)
+    hub = await world.hub()
+    await subscribe(hub, client)
+    await subscribe(hub, picky, wanted=SignalFilter(kinds=frozenset(["newPair"]), mint="M4"))
+    await world.write(2)
+    await world.publish(hub)
+    assert [each["mint"] for each in client.got] == ["M3", "M4"] and client.charged == 2
+    assert [each["mint"] for each in picky.got] == ["M4"] and picky.charged == 1
+    assert all(each["cursor"] for each in client.got)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["publish", "kill", "close", "slow"])), max_size=25))
+def test_kills_lose_nothing_and_bill_nothing_twice(steps: list[tuple[int, str]]) -> None:
+    """Whatever dies, a subscriber with its cursor ends with the uninterrupted set, and pays at most once for each."""
+
+    async def run() -> None:
+        world, client = World(), Client()
+        hub = await world.hub()
+        subscription = await subscribe(hub, client, NO_CURSOR)
+        for count, step in steps:
+            await world.write(count)
+            if step == "slow":
+                client.room = 1
+                await world.publish(hub)
+                client.room = 1 << 30
+                subscription.resume()
+                await caught_up(subscription)
+            elif step == "publish":
+                await world.publish(hub)
+            else:
+                if step == "close":
+                    hub.unsubscribe(subscription)
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                hub = await world.hub()
+                subscription = await subscribe(hub, client, client.cursor or NO_CURSOR)
+        await world.publish(hub)
+        await caught_up(subscription)
+        assert [each["mint"] for each in client.got] == [f"M{number}" for number in range(world.written)]
+        assert client.charged <= world.written
+
+    asyncio.run(run())
+
+
+async def test_what_was_delivered_is_free_the_second_time() -> None:
+    """Decisions: a replay is unbilled where already delivered to that account; another account pays."""
+    world, first, again, other = World(), Client(), Client(), Client()
+    hub = await world.hub()
+    mine = await subscribe(hub, first)
+    await world.write(4)
+    await world.publish(hub)
+    hub.unsubscribe(mine)
+    await asyncio.sleep(0)
+    await world.write(3)
+    await world.publish(hub)
+    await subscribe(hub, again, NO_CURSOR)
+    assert (first.charged, again.charged, len(again.got)) == (4, 3, 7)
+    stranger = await hub.subscribe(b"b" * 32, ALL, other, NO_CURSOR)
+    hub.begin(stranger)
+    await caught_up(stranger)
+    assert other.charged == 7
+
+
+async def test_a_replay_that_is_given_up_is_not_free_for_the_next_one() -> None:
+    """Otherwise two subscriptions at once would get all of the history for nothing."""
+    world, first, second = World(), Client(), Client()
+    await world.write(900)
+    hub = await world.hub()
+    first.room = 0
+    slow = await hub.subscribe(ACCOUNT, ALL, first, NO_CURSOR)
+    hub.begin(slow)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await subscribe(hub, second, NO_CURSOR)
+    assert len(second.got) == 900 and second.charged >= 150
+    hub.unsubscribe(slow)
+
+
+async def test_a_slow_subscriber_is_bounded_and_misses_nothing() -> None:
+    """Hostile input 30: memory for each is flat; the rest waits in the log."""
+    world, client = World(), Client()
+    hub = await world.hub()
+    subscription = await subscribe(hub, client)
+    client.room = 0
+    for _ in range(5):
+        await world.write(500)
+        await world.publish(hub)
+        await asyncio.sleep(0)
+    assert len(subscription._queue) <= QUEUE_MAX and not subscription.is_live
+    client.room = 1 << 30
+    subscription.resume()
+    await caught_up(subscription)
+    assert [each["mint"] for each in client.got] == [f"M{number}" for number in range(2_500)]
+    assert subscription.is_live
+
+
+async def test_what_no_store_has_is_a_gap_notice_and_free() -> None:
+    """Decisions, "cursors and gaps"."""
+    world, client = World(), Client()
+    await world.log.report_gap("p", SignalGap(5, 9, "gone"))
+    world.history.kept_from_ms = 1_600_000_000_000
+    hub = await world.hub()
+    await subscribe(hub, client, "1500000000000-0")
+    assert [set(each) for each in client.got] == [{"gap"}, {"gap"}]
+    assert client.got[0]["gap"]["from_cursor"] == "1500000000000-0"
+    assert (client.got[1]["gap"]["from_slot"], client.got[1]["gap"]["to_slot"]) == (5, 9)
+    assert client.charged == 0
+
+
+async def test_corrections_are_told_and_free() -> None:
+    """Hostile input 32: a fork removes an event; the notice names what is removed."""
+    world, client = World(), Client()
+    hub = await world.hub()
+    await subscribe(hub, client)
+    await world.write(1, slot=100)
+    await world.log.correct(100, [signal(0, slot=100)])
+    await world.publish(hub)
+    assert [each.get("correction") for each in client.got] == [None, "removed"]
+    assert client.charged == 1
+
+
+async def test_while_records_cannot_be_written_events_are_free() -> None:
+    """Nothing may be billed that a later replay could bill again."""
+    world, client = World(), Client()
+    hub = await world.hub()
+    subscription = await subscribe(hub, client)
+    subscription.covered_until = NO_CURSOR
+    await world.write(2)
+    await world.publish(hub)
+    assert len(client.got) == 2 and client.charged == 0
+
+
+async def test_history_feeds_a_replay_beyond_the_stream() -> None:
+    """The stream was trimmed; the cursor is older than all of it."""
+    world, client = World(), Client()
+    await world.write(10)
+    await world.history.add(await world.log.read(NO_CURSOR, 100))
+    world.log.entries = world.log.entries[7:]
+    hub = await world.hub()
+    await subscribe(hub, client, "1600000000000-0")
+    assert [each["mint"] for each in client.got] == [f"M{number}" for number in range(10)]
+
+
+async def test_the_reader_follows_the_log_and_watches_wallets() -> None:
+    """One reader for the process; wallets of open subscriptions are told to the classifiers."""
+    world, client = World(), Client()
+    hub = await world.hub()
+    await hub.start()
+    await subscribe(hub, client, wanted=SignalFilter(wallets=frozenset(["a"])))
+    assert world.log.wallets.keys() == {"a"} == hub.wallets()
+    await world.write(1)
+    async with asyncio.timeout(5):
+        await client.first.wait()
+    await hub.stop()
+    assert hub.count == 0
+    (record,) = world.deliveries.records[ACCOUNT].values()
+    assert cursor_key(record.until) == cursor_key(str(client.cursor))
