@@ -305,6 +305,14 @@ class WebhooksConfig(Branch):
     )
 
 
+class SignalsConfig(Branch):
+    classifiers: int = Field(1, ge=1, le=12, description="actors that classify transactions; they share the programs")
+    large_swap_lamports: int = Field(10_000_000_000, ge=1, description="smallest SOL side of a largeSwap")
+    stream_entries_max: int = Field(200_000, ge=1_000, description="entries of the log that Redis keeps, about")
+    stream_hours: int = Field(24, ge=1, le=168, description="entries leave Redis after so long")
+    history_days: int = Field(30, ge=1, le=360, description="entries leave PostgreSQL after so long")
+
+
 class PricingConfig(Branch):
     landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
     base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
@@ -356,6 +364,7 @@ class Config(Branch):
     sends: SendsConfig = SendsConfig()
     streams: StreamsConfig = StreamsConfig()
     webhooks: WebhooksConfig = WebhooksConfig()
+    signals: SignalsConfig = SignalsConfig()
     pricing: PricingConfig = PricingConfig()
     trades: TradesConfig = TradesConfig()
     devnode: DevnodeConfig = DevnodeConfig()

@@ -29,6 +29,7 @@ from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
+from actors.launch.signalling import assemble_signals
 from actors.launch.streaming import assemble_streams, offers_streams
 from actors.launch.webhooks import assemble_webhooks
 from actors.launch.yellowstone import Yellowstone, open_yellowstone
@@ -75,7 +76,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     accounts.start()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
-    served: list[Page] = [*webhook_pages]  # Paths of contexts beside the gateway.
+    signals = await assemble_signals(config, redis_client, clock)
+    served: list[Page] = [*webhook_pages, *signals.pages]  # Paths of contexts beside the gateway.
     pages = LivePages(config, clock, accounts, redis_client, served)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
@@ -122,7 +124,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
-    last = (pages.stop, accounts.stop, redis_client.aclose)
+    last = (pages.stop, accounts.stop, *signals.closers, redis_client.aclose)
     # The meters end after all that they measure.
     first = (door.close, *optional, webhooks.stop, *streaming.closers, close_keys)
     closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]

@@ -6,6 +6,7 @@ Not here: how the servers are started and kept (local_servers/).
 
 import asyncio
 import atexit
+import json
 import os
 import sys
 import urllib.error
@@ -76,6 +77,10 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         if sends.block_engine_url is None:
             sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
+    if config.upstream.node_url is None and upstream.yellowstone_url is None:
+        # Where the usual port is taken, devnode chose another one.
+        ready = json.loads((data.folder("devnode") / "ready.json").read_bytes())
+        upstream = upstream.model_copy(update={"yellowstone_url": ready["grpc_url"]})
     return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
 
 

@@ -14,7 +14,7 @@ A plain class. host.py makes it a Ray actor; tests use it directly.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from actors.clock import Clock
@@ -238,7 +238,7 @@ class SignalClassifier:
             await self._source.watch(wallets)
 
 
-async def batches(updates: AsyncIterator[Update]) -> AsyncIterator[list[Update]]:
+async def batches(updates: AsyncIterator[Update]) -> AsyncGenerator[list[Update], None]:
     """Yield what has come since the batch before, at least one update, at most _BATCH_MAX."""
     queue: asyncio.Queue[Update | None] = asyncio.Queue(QUEUE_MAX)
 

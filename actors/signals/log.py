@@ -30,6 +30,7 @@ NO_CURSOR = "0-0"
 _COMMAND_SECONDS_MAX = 5.0
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})")
 _WALLET_SECONDS = 60
+_RECENT_SLOTS = 1_000
 _WALLETS_MAX = 10_000
 
 # KEYS: stream, positions, then one for each event. ARGV: partition, position of before, position, lifetime of what was
@@ -176,7 +177,10 @@ class SignalLog(Protocol):
         ...
 
     async def position(self, partition: str) -> int:
-        """Return the slot up to which everything of this partition is in the log; 0: nothing is known."""
+        """Return the slot up to which everything of this partition is in the log; 0: nothing is known.
+
+        A partition that is new begins where the others are.
+        """
         ...
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
@@ -238,17 +242,23 @@ class RedisSignalLog:
 
     async def position(self, partition: str) -> int:
         async with _away():
-            found = await self._redis.hget(POSITIONS, partition)  # type: ignore[misc]
-        return int(found or 0)
+            found = await self._redis.hgetall(POSITIONS)
+        positions = {_text(name): int(slot) for name, slot in found.items()}
+        if partition in positions or not positions:
+            return positions.get(partition, 0)
+        # Another number of partitions than before: begin where the slowest of the recent ones was.
+        newest = max(positions.values())
+        return min(slot for slot in positions.values() if slot > newest - _RECENT_SLOTS)
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         async with _away():
-            found = await self._redis.xread({STREAM: after}, count=count, block=wait_ms or None)
+            found: Any = await self._redis.xread({STREAM: after}, count=count, block=wait_ms or None)
         return [_entry(row) for row in found[0][1]] if found else []
 
     async def latest(self, count: int) -> list[LogEntry]:
         async with _away():
-            return [_entry(row) for row in await self._redis.xrevrange(STREAM, count=count)]
+            found: Any = await self._redis.xrevrange(STREAM, count=count)
+        return [_entry(row) for row in found]
 
     async def oldest(self) -> str | None:
         async with _away():

@@ -41,8 +41,8 @@ class Replays:
             return ReplayPage(entries, lost_until)
         if oldest is None:
             return ReplayPage((), lost_until)
-        # Trimming by age leaves the last archived entry in the stream, so only an overflow makes the stream begin later.
-        if wanted != (0, 0) and NO_CURSOR != archived.cursor and cursor_key(archived.cursor) < cursor_key(oldest):
+        # Trimming by age leaves the last archived entry in the stream: only an overflow makes it begin later.
+        if wanted != (0, 0) and archived.cursor != NO_CURSOR and cursor_key(archived.cursor) < cursor_key(oldest):
             lost_until = oldest
         return ReplayPage(await self._log.read(cursor, count), lost_until)
 

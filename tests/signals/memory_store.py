@@ -65,7 +65,7 @@ class MemorySignalLog:
         self.positions[partition] = gap.to_slot
 
     async def position(self, partition: str) -> int:
-        return self.positions.get(partition, 0)
+        return self.positions.get(partition, min(self.positions.values(), default=0))
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         found = [entry for entry in self.entries if cursor_key(entry.cursor) > cursor_key(after)][:count]

@@ -54,7 +54,7 @@ async def test_a_signal_is_written_once_however_often_it_is_reported(log: Signal
         *(signal(1), signal(2)),
         signal(1, kind="graduation"),
     ]
-    assert (await log.position("p"), await log.position("q"), await log.position("r")) == (5, 9, 0)
+    assert (await log.position("p"), await log.position("q"), await log.position("new")) == (5, 9, 5)
 
 
 async def test_many_writers_at_once_write_each_signal_once(log: SignalLog) -> None:

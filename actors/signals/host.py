@@ -1,0 +1,112 @@
+"""The classifiers as Ray actors: placed, restarted and found by name.
+
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py and
+archive.py. After the loss of a machine there may be two of one partition for a while: the log writes each signal once.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from actors import hosting
+from actors.clock import SystemClock
+from actors.config import Config
+from actors.signals.actor import SignalClassifier
+from actors.signals.archive import SignalArchive
+from actors.signals.block_source import BlockSource
+from actors.signals.classify import PROGRAMS
+from actors.signals.geyser_source import GeyserSource
+from actors.signals.history import PostgresSignalHistory
+from actors.signals.log import RedisSignalLog
+from actors.storage.connections import checked_redis, connect_postgres
+from actors.telemetry import logs
+from actors.telemetry.metrics import Metrics
+from actors.telemetry.metrics_page import report_for_ever
+from actors.upstream.replies import Node
+
+logger = logging.getLogger(__name__)
+
+ACTOR_PREFIX = "signal-classifier-"
+OpenNode = Callable[[Config], Awaitable[Node]]
+
+
+def programs_of(index: int, classifiers: int) -> tuple[str, ...]:
+    """Return the programs of one of so many classifiers: every n-th."""
+    return PROGRAMS[index::classifiers]
+
+
+class SignalClassifierActor:
+    """Starts with its first call. open_node: given by the wiring, because this context may not know how nodes are
+    reached. The first of all classifiers also reports wallets and keeps the history."""
+
+    def __init__(self, config: Config, fingerprint: str, index: int, open_node: OpenNode) -> None:
+        self._config, self._fingerprint, self._index, self._open_node = config, fingerprint, index, open_node
+        self._starting: asyncio.Task[None] | None = None
+
+    async def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def health(self) -> dict[str, Any]:
+        await self._ready()
+        return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
+
+    async def _ready(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            logger.exception("the classifier of signals cannot start")
+            os._exit(1)  # Ray starts another one.
+
+    async def _open(self) -> None:
+        config, clock = self._config, SystemClock()
+        assert config.storage.redis_url is not None and config.storage.postgres_url is not None
+        name = f"{ACTOR_PREFIX}{self._index}"
+        logs.set_up(config.telemetry, name, config.telemetry.log_dir)
+        redis = await checked_redis(config.storage.redis_url.get_secret_value())
+        log = RedisSignalLog(redis, config.signals.stream_entries_max)
+        node, programs = await self._open_node(config), programs_of(self._index, config.signals.classifiers)
+        url, token = config.upstream.yellowstone_url, config.upstream.yellowstone_token
+        stream = None
+        if url is not None:
+            stream = GeyserSource(url, programs, None if token is None else token.get_secret_value())
+        self._classifier = SignalClassifier(
+            *(f"{self._index}/{config.signals.classifiers}", programs, stream),
+            lambda until: BlockSource(node, programs, until=until),
+            log,
+            clock,
+            large_swap_lamports=config.signals.large_swap_lamports,
+            watches_wallets=self._index == 0,
+        )
+        self._classifier.start()
+        self._archive: SignalArchive | None = None
+        if self._index == 0:
+            pool = await connect_postgres(
+                config.storage.postgres_url.get_secret_value(), connections_max=2, application=name
+            )
+            self._archive = SignalArchive(
+                *(log, PostgresSignalHistory(pool), clock),
+                stream_hours=config.signals.stream_hours,
+                history_days=config.signals.history_days,
+            )
+            self._archive.start()
+        metrics = Metrics()
+        metrics.watch("signals_lag_slots", lambda: self._classifier.health()["lag_slots"])
+        self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
+        hosting.tune_gc()
+
+
+def place_classifiers(config: Config, fingerprint: str, open_node: OpenNode) -> Sequence[Any]:
+    """Return the handles of all classifiers, which are started where they do not run. Needs a connected Ray."""
+    names = [f"{ACTOR_PREFIX}{index}" for index in range(config.signals.classifiers)]
+    hosting.remove_others(ACTOR_PREFIX, names)
+    return [
+        hosting.place(SignalClassifierActor, name, fingerprint, config, fingerprint, index, open_node)
+        for index, name in enumerate(names)
+    ]

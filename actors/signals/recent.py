@@ -1,0 +1,104 @@
+"""GET /signals/recent: a free snapshot of the newest signals, or a page after a cursor.
+
+Implements: interface, "Public endpoints"; decisions, `GET /signals/recent`. Answers come from the memory of the hub and
+are cached, so that many callers cost little. A removed signal is not shown; a moved one has its new slot.
+"""
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from actors.clock import Clock
+from actors.errors import Err, Refusal
+from actors.pages import PageAnswer, PageRequest
+from actors.signals.filters import SignalFilter, Wanted, read_query
+from actors.signals.hub import AWAY, SignalHub
+from actors.signals.log import LogEntry
+from actors.signals.replays import Replays
+
+LIMIT_DEFAULT, LIMIT_MAX = 50, 500
+_CACHED_MAX = 512
+_CACHED_SECONDS = 0.25
+_PAGES_MAX = 10  # Of the log that one request may search.
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
+_BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit: wanted a whole number from 1 to {LIMIT_MAX}")
+
+
+class RecentSignals:
+    def __init__(self, hub: SignalHub, replays: Replays, clock: Clock) -> None:
+        self._hub, self._replays, self._clock = hub, replays, clock
+        self._cached: OrderedDict[tuple[tuple[str, str], ...], tuple[float, int, bytes]] = OrderedDict()
+
+    async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
+        key = tuple(sorted(request.query.items()))
+        now, version = self._clock.monotonic(), self._hub.version
+        found = self._cached.get(key)
+        if found is not None and (found[1] == version or now < found[0]):
+            return PageAnswer(found[2])
+        body = await self._body(request.query)
+        if isinstance(body, Refusal):
+            return body
+        self._cached[key] = (now + _CACHED_SECONDS, version, body)
+        if len(self._cached) > _CACHED_MAX:
+            self._cached.popitem(last=False)
+        return PageAnswer(body)
+
+    async def _body(self, query: Mapping[str, str]) -> bytes | Refusal:
+        limit_text = query.get("limit", str(LIMIT_DEFAULT))
+        if not (limit_text.isascii() and limit_text.isdigit() and 1 <= int(limit_text[:4]) <= LIMIT_MAX):
+            return _BAD_LIMIT
+        wanted = read_query({name: value for name, value in query.items() if name != "limit"})
+        if isinstance(wanted, Refusal):
+            return wanted
+        if wanted.since is None:
+            events = list(itertools.islice(self._newest(wanted.filter), int(limit_text)))
+            return _document(events, self._hub.last)
+        try:
+            return _document(*await self._after(wanted, wanted.since, int(limit_text)))
+        except AWAY:
+            return _AWAY
+
+    def _newest(self, wanted: SignalFilter) -> Iterable[dict[str, Any]]:
+        """Yield signals of the ring, newest first."""
+        corrected: dict[tuple[str, str, str], LogEntry] = {}
+        for entry in reversed(self._replays.ring):
+            event = entry.event
+            if event is None:
+                continue
+            later = corrected.get(event.identity)
+            if entry.change in ("removed", "moved"):
+                corrected.setdefault(event.identity, entry)
+            elif later is None or later.change == "moved":
+                shown = event if later is None or later.event is None else later.event
+                if wanted.matches(shown):
+                    yield shown.body() | {"cursor": entry.cursor}
+                corrected.setdefault(event.identity, entry)
+
+    async def _after(self, wanted: Wanted, since: str, limit: int) -> tuple[list[dict[str, Any]], str]:
+        """Signals after a cursor, oldest first, and where to go on."""
+        kept: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for _ in range(_PAGES_MAX):
+            page = await self._replays.after(since, LIMIT_MAX)
+            for entry in page.entries:
+                since = entry.cursor
+                event = entry.event
+                if event is None or not wanted.filter.matches(event):
+                    continue
+                if entry.change == "removed":
+                    kept.pop(event.identity, None)
+                elif entry.change == "moved" and event.identity in kept:
+                    kept[event.identity]["slot"] = event.slot
+                else:
+                    kept[event.identity] = event.body() | {"cursor": entry.cursor}
+                if len(kept) == limit:
+                    return list(kept.values()), since
+            if not page.entries:
+                break
+        return list(kept.values()), since
+
+
+def _document(events: list[dict[str, Any]], next_cursor: str) -> bytes:
+    return orjson.dumps({"ok": True, "events": events, "next_cursor": next_cursor})

@@ -1,0 +1,81 @@
+"""subscribeSignal and signalUnsubscribe, as the WebSocket door takes kinds of subscriptions.
+
+Implements: interface, "WebSocket /ws" and "Signal billing"; string ids. The door charges the beginning and each event.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from actors.errors import Err, Refusal
+from actors.signals.filters import Wanted, read_arguments
+from actors.signals.hub import AWAY, SignalHub, SignalSubscription
+
+EVENT_UNITS = 10  # Tenths of a credit.
+_HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
+_AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
+
+
+class SocketSink(Protocol):
+    """One subscription of a socket, as the door gives it. account: its public key.
+
+    is_clear: whether nothing waits for the client. on_clear: called when it is clear again.
+    """
+
+    account: bytes
+    on_clear: Callable[[], None] | None
+
+    def __call__(self, event: Any) -> None: ...
+
+    @property
+    def is_clear(self) -> bool: ...
+
+
+class SignalSubscriptions:
+    """make_event: head of a notification up to the subscription's id, and price in tenths, to the door's form."""
+
+    subscribe, unsubscribe = "subscribeSignal", "signalUnsubscribe"
+    id_prefix: str | None = "sig_sub_"
+    connect_credits = 5
+    meter_name = "subscribeSignal"
+
+    def __init__(self, hub: SignalHub, make_event: Callable[[bytes, int], Any]) -> None:
+        self._hub, self._make_event = hub, make_event
+        self._made: tuple[bytes, bool, Any] = (b"", False, None)
+
+    def check(self, arguments: Sequence[Any]) -> Wanted | Refusal:
+        return read_arguments(arguments)
+
+    async def open(self, wanted: Wanted, sink: SocketSink) -> "OpenSignals | Refusal":
+        outlet = _Outlet(sink, self._event)
+        try:
+            subscription = await self._hub.subscribe(sink.account, wanted.filter, outlet, wanted.since)
+        except AWAY:
+            return _AWAY
+        sink.on_clear = subscription.resume
+        self._hub.begin(subscription)
+        return OpenSignals(self._hub, subscription)
+
+    def _event(self, body: bytes, charged: bool) -> Any:
+        """One event for all sockets: the hub hands the same body to one subscriber after the other."""
+        if self._made[0] is not body or self._made[1] is not charged:
+            self._made = body, charged, self._make_event(_HEAD % body, EVENT_UNITS if charged else 0)
+        return self._made[2]
+
+
+class OpenSignals:
+    def __init__(self, hub: SignalHub, subscription: SignalSubscription) -> None:
+        self._hub, self._subscription = hub, subscription
+
+    def close(self) -> None:
+        self._hub.unsubscribe(self._subscription)
+
+
+class _Outlet:
+    def __init__(self, sink: SocketSink, make: Callable[[bytes, bool], Any]) -> None:
+        self._sink, self._make = sink, make
+
+    def deliver(self, body: bytes, charged: bool) -> bool:
+        if not self._sink.is_clear:
+            return False
+        self._sink(self._make(body, charged))
+        return True

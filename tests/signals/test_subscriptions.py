@@ -1,0 +1,83 @@
+"""subscribeSignal as the WebSocket door takes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from actors.errors import Err, Refusal
+from actors.signals.log import NO_CURSOR
+from actors.signals.subscriptions import SignalSubscriptions
+from tests.signals.test_hub import ACCOUNT, World, caught_up
+
+
+class Socket:
+    """A sink of the door."""
+
+    account = ACCOUNT
+
+    def __init__(self) -> None:
+        self.events: list[tuple[bytes, int]] = []
+        self.is_clear = True
+        self.on_clear: Callable[[], None] | None = None
+
+    def __call__(self, event: Any) -> None:
+        self.events.append(event)
+
+
+async def test_a_notification_has_the_form_of_the_interface() -> None:
+    """`{jsonrpc, method, params: {subscription, result}}`, a string id, 10 tenths for each event."""
+    world, socket = World(), Socket()
+    hub = await world.hub()
+    kind = SignalSubscriptions(hub, lambda head, units: (head, units))
+    wanted = kind.check([{"kinds": ["newPair"]}])
+    assert not isinstance(wanted, Refusal)
+    opened = await kind.open(wanted, socket)
+    assert not isinstance(opened, Refusal)
+    await world.write(1)
+    await world.publish(hub)
+    ((head, units),) = socket.events
+    notification = orjson.loads(head + b'"sig_sub_1"}}')
+    assert units == 10 and notification["method"] == "signalNotification"
+    assert notification["params"]["subscription"] == "sig_sub_1" and notification["params"]["result"]["mint"] == "M0"
+    opened.close()
+    assert hub.count == 0
+
+
+async def test_one_event_is_made_for_all_sockets() -> None:
+    world, sockets = World(), [Socket(), Socket()]
+    hub = await world.hub()
+    made: list[bytes] = []
+    kind = SignalSubscriptions(hub, lambda head, units: made.append(head) or (head, units))  # type: ignore[func-returns-value]
+    for socket in sockets:
+        await kind.open(kind.check([]), socket)  # type: ignore[arg-type]
+    await world.write(3)
+    await world.publish(hub)
+    assert len(made) == 3 and sockets[0].events == sockets[1].events
+
+
+async def test_a_full_socket_gets_the_rest_when_it_is_clear() -> None:
+    """A long replay does not fill the socket's memory."""
+    world, socket = World(), Socket()
+    await world.write(5)
+    hub = await world.hub()
+    kind = SignalSubscriptions(hub, lambda head, units: (head, units))
+    socket.is_clear = False
+    opened = await kind.open(kind.check([{"since": NO_CURSOR}]), socket)  # type: ignore[arg-type]
+    await caught_up(opened._subscription)  # type: ignore[union-attr]
+    assert socket.events == [] and socket.on_clear is not None
+    socket.is_clear = True
+    socket.on_clear()
+    assert len(socket.events) == 5
+
+
+async def test_stores_that_are_away_are_a_refusal_before_any_charge() -> None:
+    world = World()
+    hub = await world.hub()
+    world.deliveries.is_away = True
+    refusal = await SignalSubscriptions(hub, lambda head, units: head).open(_all(), Socket())
+    assert isinstance(refusal, Refusal) and refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
+
+
+def _all() -> Any:
+    return SignalSubscriptions.check(None, [])  # type: ignore[arg-type]
