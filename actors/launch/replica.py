@@ -88,12 +88,12 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
-    streaming = await assemble_streams(config, accounts, clock, edge)
+    streaming = await assemble_streams(config, accounts, clock, edge, [signals.kind])
+    signals.charges.meters = streaming.meters
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     pages.start()
-    # ids_from_edge: Serve's wrapper gives each request an id and answers with it. gateway/serve_edge.py removes the id
-    # that a client sent.
+    # ids_from_edge: Serve's wrapper gives each request an id, after gateway/serve_edge.py removed the client's.
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
         config,
@@ -124,9 +124,9 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     reporting = asyncio.create_task(report_for_ever(config, process, metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
-    last = (pages.stop, accounts.stop, *signals.closers, redis_client.aclose)
+    last = (pages.stop, accounts.stop, redis_client.aclose)
     # The meters end after all that they measure.
-    first = (door.close, *optional, webhooks.stop, *streaming.closers, close_keys)
+    first = (door.close, *optional, webhooks.stop, *signals.closers, *streaming.closers, close_keys)
     closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]
     return door, _closing(reporting, closers)
 
@@ -187,7 +187,8 @@ class LivePages:
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
         relay, grpc = config.sends.block_engine_url is not None, config.upstream.yellowstone_url is not None
-        self._doors = doors = Doors(websocket=offers_streams(config), relay=relay, grpc=grpc)
+        sockets = offers_streams(config)
+        self._doors = doors = Doors(websocket=sockets, relay=relay, grpc=grpc, signals=sockets)
         self._pricing = endpoints.pricing_document(config.payments, config.pricing, outcomes.PUBLISHED, doors)
         paths = (*door_http.endpoints(doors.relay), *(page.endpoint for page in served))
         self._capabilities = endpoints.capabilities_document(doors, paths)

@@ -11,31 +11,61 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.host import fingerprint
+from actors.calls import ProvenProof
 from actors.clock import Clock
 from actors.config import Config
+from actors.errors import Err, Refusal
 from actors.launch.deposit_watcher import open_node
 from actors.pages import Page
 from actors.signals.deliveries import RedisDeliveries
-from actors.signals.event_stream import SignalEventStream, StreamCharges
+from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
 from actors.signals.host import place_classifiers
 from actors.signals.hub import SignalHub
 from actors.signals.log import RedisSignalLog
 from actors.signals.recent import RecentSignals
 from actors.signals.replays import Replays
+from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import connect_postgres
+from actors.streams.api import StreamEvent
+from actors.streams.meters import Meter, Meters
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
 Close = Callable[[], Awaitable[None]]
 
 
+class MeteredSignals:
+    """Charges for server-sent signals, by the meters of this replica, which are assembled later."""
+
+    def __init__(self) -> None:
+        self.meters: Meters | None = None
+
+    async def connect(self, pubkey: bytes) -> Refusal | None:
+        if self.meters is None:
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "starting")
+        charge = await self.meters.hold(
+            ProvenProof(pubkey), SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
+        )
+        if isinstance(charge, Refusal):
+            return charge
+        if await self.meters.post(charge):
+            return None
+        return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged")
+
+    def meter(self, pubkey: bytes) -> Meter:
+        assert self.meters is not None, "connect comes first"
+        return self.meters.open(pubkey, SignalSubscriptions.meter_name)
+
+
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """classifiers: clients that ask each for its health."""
+    """classifiers: clients that ask each for its health. charges: need the replica's meters once these exist."""
 
     hub: SignalHub
+    kind: SignalSubscriptions
     pages: Sequence[Page]
+    charges: MeteredSignals
     classifiers: Sequence[hosting.ActorClient]
     closers: Sequence[Close]
 
@@ -44,10 +74,9 @@ async def assemble_signals(
     config: Config,
     redis_client: Any,
     clock: Clock,
-    charges: StreamCharges | None = None,
     place: Callable[..., Sequence[Any]] = place_classifiers,
 ) -> Signals:
-    """Return this replica's hub and pages. charges: None: no GET /signals/stream."""
+    """Return this replica's hub, its pages and its kind of subscription."""
     assert config.storage.postgres_url is not None
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handles = await asyncio.to_thread(place, config, fingerprint(config), open_node)
@@ -61,10 +90,11 @@ async def assemble_signals(
     replays = Replays(log, PostgresSignalHistory(pool))
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()
+    charges = MeteredSignals()
     pages = [
-        Page("GET", "/signals/recent", RecentSignals(hub, replays, clock).answer, is_public=True, is_limited=False)
+        Page("GET", "/signals/recent", RecentSignals(hub, replays, clock).answer, is_public=True, is_limited=False),
+        Page("GET", "/signals/stream", SignalEventStream(hub, charges, clock).answer, is_limited=False),
     ]
-    if charges is not None:
-        pages.append(Page("GET", "/signals/stream", SignalEventStream(hub, charges, clock).answer, is_limited=False))
+    kind = SignalSubscriptions(hub, StreamEvent)
     closers = [hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
-    return Signals(hub, pages, classifiers, closers)
+    return Signals(hub, kind, pages, charges, classifiers, closers)

@@ -1,4 +1,4 @@
-"""What was delivered to an account, so that a replay does not bill it again. Pure ranges, a port, and its Redis store.
+"""What was delivered to an account, so that a replay does not bill it again. A port and its Redis store.
 
 Implements: decisions, money rule 10; hostile input 32 ("not billed twice").
 A subscription does not record each event. It records its filter, the cursor at which it began, and a cursor up to which

@@ -16,7 +16,8 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import read_query
-from actors.signals.hub import AWAY, SignalHub, SignalSubscription
+from actors.signals.hub import AWAY, SignalHub
+from actors.signals.subscription import SignalSubscription
 
 BUFFER_MAX = 100
 STREAM_SECONDS_MAX = 300.0
@@ -55,14 +56,14 @@ class SignalEventStream:
         wanted = read_query(query)
         if isinstance(wanted, Refusal):
             return wanted
+        refusal = await self._charges.connect(request.account)
+        if refusal is not None:
+            return refusal
         listener = _Listener(self._charges.meter(request.account))
         try:
             subscription = await self._hub.subscribe(request.account, wanted.filter, listener, wanted.since)
         except AWAY:
             return _AWAY
-        refusal = await self._charges.connect(request.account)
-        if refusal is not None:
-            return refusal
         headers = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
         return PageAnswer(self._pieces(listener, subscription), 200, "text/event-stream", headers)
 

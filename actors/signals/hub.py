@@ -3,18 +3,17 @@
 Implements: interface, "subscribeSignal" and "Signal billing"; decisions, "cursors and gaps"; hostile inputs 30 and 32.
 Each entry is written as JSON once for all. A subscriber that is behind, because it began at an old cursor or takes what
 it gets slowly, is fed by a task of its own from the log until it has caught up; so nothing is dropped, and memory for
-each is bounded by QUEUE_MAX entries. What no store has any more is a gap notice.
+each is bounded by REPLAY_MAX entries. What no store has any more is a gap notice.
 
 Billing: an entry is charged if it is a first report, the record of this subscription covers it (deliveries.py), and no
-record of the account from before did.
+record of the account from before did. Records run ahead of delivery by few entries, as what they cover is free for the
+next subscription: a client that reads nothing must not get a replay for the price of two connections.
 """
 
 import asyncio
 import logging
-import secrets
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import orjson
 
@@ -22,26 +21,18 @@ from actors.clock import Clock
 from actors.signals.deliveries import LEASE_MS, Delivered, DeliveryStore, merged
 from actors.signals.filters import SignalFilter
 from actors.signals.history import HistoryUnavailable
-from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, SignalLogUnavailable, cursor_key
+from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, SignalLogUnavailable, cursor_key, is_after
 from actors.signals.replays import Replays
+from actors.signals.subscription import QUEUE_MAX, SignalSink, SignalSubscription, parts
 
 logger = logging.getLogger(__name__)
 
-QUEUE_MAX = 1_000
 _PAGE_MAX = 500
 _READ_WAIT_MS = 1_000
 _RENEW_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _LOADED_MAX = 5_000
 AWAY = (SignalLogUnavailable, HistoryUnavailable)
-
-
-class SignalSink(Protocol):
-    """Where the signals of one subscription go."""
-
-    def deliver(self, body: bytes, charged: bool) -> bool:
-        """Take one signal as JSON. False: not now; SignalSubscription.resume must follow."""
-        ...
 
 
 def body_of_entry(entry: LogEntry) -> bytes:
@@ -65,60 +56,6 @@ def _gap_of_the_stores(from_cursor: str, to_cursor: str) -> bytes:
     reason = "these signals are older than what is kept"
     gap = {"from_cursor": from_cursor, "to_cursor": to_cursor, "from_slot": None, "to_slot": None, "reason": reason}
     return orjson.dumps({"gap": gap})
-
-
-def _is_after(cursor: str, other: str) -> bool:
-    return cursor_key(cursor) > cursor_key(other)
-
-
-class SignalSubscription:
-    """One subscriber's place in the log. Made by SignalHub.subscribe; end it with SignalHub.unsubscribe."""
-
-    def __init__(self, hub: "SignalHub", pubkey: bytes, wanted: SignalFilter, sink: SignalSink, after: str) -> None:
-        self._hub, self.pubkey, self.filter, self._sink = hub, pubkey, wanted, sink
-        self.name = secrets.token_hex(8)
-        self.began_after = self.position = after
-        self.covered_until = NO_CURSOR  # By the record in the store.
-        self.earlier: tuple[Delivered, ...] = ()  # Records of the account from before.
-        self.earlier_until = NO_CURSOR  # The newest entry of the log at the time of those records.
-        self.is_live = False
-        self._queue: deque[tuple[bytes, bool]] = deque()
-        self._room = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
-
-    def take(self, entry: LogEntry, body: bytes) -> bool:
-        """Take the next entry of the log; False: no room, the entry was not taken."""
-        if len(self._queue) >= QUEUE_MAX:
-            return False
-        self.position = entry.cursor
-        if entry.event is None or self.filter.matches(entry.event):
-            self._queue.append((body, self._is_charged(entry)))
-            self.resume()
-        return True
-
-    def _is_charged(self, entry: LogEntry) -> bool:
-        if not entry.is_charged or entry.event is None or _is_after(entry.cursor, self.covered_until):
-            return False
-        if _is_after(entry.cursor, self.earlier_until):
-            return True
-        return not any(record.covers(entry.cursor, entry.event) for record in self.earlier)
-
-    def notice(self, body: bytes) -> None:
-        """Queue a gap notice."""
-        self._queue.append((body, False))
-        self.resume()
-
-    def resume(self) -> None:
-        """Deliver what is queued, as far as the sink takes it."""
-        while self._queue and self._sink.deliver(*self._queue[0]):
-            self._queue.popleft()
-        if len(self._queue) <= QUEUE_MAX // 2:
-            self._room.set()
-
-    async def room(self) -> None:
-        while len(self._queue) > QUEUE_MAX // 2:
-            self._room.clear()
-            await self._room.wait()
 
 
 class SignalHub:
@@ -174,7 +111,7 @@ class SignalHub:
 
         Raises SignalLogUnavailable, where nothing could be recorded; nothing was delivered then.
         """
-        subscription = SignalSubscription(self, pubkey, wanted, sink, since or self.last)
+        subscription = SignalSubscription(pubkey, wanted, sink, since or self.last)
         if since is not None:
             records = await self._deliveries.delivered(pubkey)
             newest = await self._log.latest(1)  # After the records: what they cover was written before.
@@ -191,7 +128,7 @@ class SignalHub:
     def begin(self, subscription: SignalSubscription) -> None:
         """Deliver from now on."""
         self._subscriptions[subscription.name] = subscription
-        if not _is_after(self.last, subscription.position):
+        if not is_after(self.last, subscription.position):
             subscription.is_live = True
         else:
             self._fall_behind(subscription)
@@ -207,7 +144,7 @@ class SignalHub:
         closing.add_done_callback(self._closing.discard)
 
     async def _close(self, subscription: SignalSubscription) -> None:
-        until = max(subscription.position, subscription.began_after, key=cursor_key)
+        until = max(subscription.came_to, subscription.began_after, key=cursor_key)
         record = Delivered(subscription.filter, subscription.began_after, until)
         try:
             await self._deliveries.record([(subscription.pubkey, subscription.name, record)])
@@ -236,7 +173,9 @@ class SignalHub:
             self.version += 1
             body = body_of_entry(entry)
             for subscription in list(self._subscriptions.values()):
-                if subscription.is_live and not subscription.take(entry, body):
+                if subscription.is_live and subscription.waiting < QUEUE_MAX:
+                    subscription.take(entry, body)
+                elif subscription.is_live:
                     self._fall_behind(subscription)
 
     def _fall_behind(self, subscription: SignalSubscription) -> None:
@@ -246,12 +185,16 @@ class SignalHub:
     async def _catch_up(self, subscription: SignalSubscription) -> None:
         leased = False
         while True:
-            await subscription.room()
             try:
-                page = await self._replays.after(subscription.position, _PAGE_MAX // 2)
-                if page.entries:  # Recorded page by page, or a replay that is given up would be free the next time.
-                    await self._record([subscription], page.entries[-1].cursor)
-                elif not leased:
+                if not leased:  # Its record may run further ahead than a replay's.
+                    await self._record([subscription], subscription.position)
+                await subscription.drained()
+                page = await self._replays.after(subscription.position, _PAGE_MAX)
+                if page.lost_until is not None:
+                    subscription.notice(_gap_of_the_stores(subscription.position, page.lost_until))
+                    subscription.position = max(subscription.position, page.lost_until, key=cursor_key)
+                await self._replay(subscription, page.entries)
+                if not page.entries and not leased:
                     await self._renew([subscription])
                     leased = True
                     continue
@@ -259,19 +202,21 @@ class SignalHub:
                 logger.warning("a replay of signals waits: %s", error)
                 await self._sleep(_PAUSE_SECONDS)
                 continue
-            if page.lost_until is not None:
-                subscription.notice(_gap_of_the_stores(subscription.position, page.lost_until))
-                subscription.position = max(subscription.position, page.lost_until, key=cursor_key)
-            for entry in page.entries:
-                taken = subscription.take(entry, body_of_entry(entry))
-                assert taken, "room for a page was waited for"
-            if page.entries:
-                continue
-            # No await from the page to `is_live`: an entry in between would be lost.
-            if not _is_after(self.last, subscription.position):
+            # No await from an empty page to `is_live`: an entry in between would be lost.
+            if not page.entries and not is_after(self.last, subscription.position):
                 subscription.is_live = True
                 return
-            await self._sleep(_PAUSE_SECONDS)  # The stores lack what the reader has: they are being restored.
+            if not page.entries:
+                await self._sleep(_PAUSE_SECONDS)  # The stores lack what the reader has: they are being restored.
+
+    async def _replay(self, subscription: SignalSubscription, entries: Sequence[LogEntry]) -> None:
+        """Deliver a page in parts, each recorded before and delivered before the next."""
+        for part in parts(subscription, entries):
+            await subscription.drained()
+            if any(map(subscription.may_be_charged, part)):
+                await self._record([subscription], part[-1].cursor)
+            for entry in part:
+                subscription.take(entry, body_of_entry(entry))
 
     # --- records of deliveries, and watched wallets
 

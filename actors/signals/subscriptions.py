@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from actors.errors import Err, Refusal
 from actors.signals.filters import Wanted, read_arguments
-from actors.signals.hub import AWAY, SignalHub, SignalSubscription
+from actors.signals.hub import AWAY, SignalHub
+from actors.signals.subscription import SignalSubscription
 
 EVENT_UNITS = 10  # Tenths of a credit.
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
@@ -21,10 +22,12 @@ class SocketSink(Protocol):
     is_clear: whether nothing waits for the client. on_clear: called when it is clear again.
     """
 
-    account: bytes
     on_clear: Callable[[], None] | None
 
-    def __call__(self, event: Any) -> None: ...
+    @property
+    def account(self) -> bytes: ...
+
+    def __call__(self, event: Any, /) -> None: ...
 
     @property
     def is_clear(self) -> bool: ...

@@ -95,7 +95,23 @@ class StreamEvent(msgspec.Struct, frozen=True, eq=False):
     ends: bool = False
 
 
-Sink = Callable[[StreamEvent], None]
+class Sink(Protocol):
+    """Where the events of one subscription go. account: the public key of its socket.
+
+    on_clear: set it to be told when is_clear becomes true again.
+    """
+
+    on_clear: Callable[[], None] | None
+
+    @property
+    def account(self) -> bytes: ...
+
+    def __call__(self, event: StreamEvent, /) -> None: ...
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether no event waits for this client. A subscription that can wait itself looks before each event."""
+        ...
 
 
 class OpenSubscription(Protocol):

@@ -56,12 +56,27 @@ class StreamAnswer:
 
 
 class _Subscription:
-    __slots__ = ("id", "is_over", "is_told", "kind", "meter", "opened")
+    """Also the Sink of its events."""
 
-    def __init__(self, kind: SubscriptionKind, raw_id: bytes, meter: Meter) -> None:
+    __slots__ = ("_streams", "id", "is_over", "is_told", "kind", "meter", "on_clear", "opened")
+
+    def __init__(self, streams: "ClientStreams", kind: SubscriptionKind, raw_id: bytes, meter: Meter) -> None:
+        self._streams = streams
         self.kind, self.id, self.meter = kind, raw_id, meter
         self.is_told = self.is_over = False  # Whether the client knows its id; whether no event of it may leave.
         self.opened: OpenSubscription | None = None
+        self.on_clear: Callable[[], None] | None = None
+
+    def __call__(self, event: StreamEvent) -> None:
+        self._streams.deliver(self, event)
+
+    @property
+    def account(self) -> bytes:
+        return self._streams.pubkey
+
+    @property
+    def is_clear(self) -> bool:
+        return self.is_told and self._streams.is_clear
 
 
 class ClientStreams:
@@ -134,10 +149,10 @@ class ClientStreams:
         if not self._is_open():
             await self._meters.release(charge)
             return _CLIENT_LEFT
-        subscription = _Subscription(kind, self._new_id(kind), self._meter(kind))
+        subscription = _Subscription(self, kind, self._new_id(kind), self._meter(kind))
         is_paid = False
         try:
-            opened = await kind.open(wanted, lambda event: self._deliver(subscription, event))
+            opened = await kind.open(wanted, subscription)
             if isinstance(opened, Refusal | bytes):
                 return opened if isinstance(opened, Refusal) else StreamAnswer(b'"error":' + opened)
             subscription.opened = opened
@@ -189,7 +204,7 @@ class ClientStreams:
 
     # --- events
 
-    def _deliver(self, subscription: _Subscription, event: StreamEvent) -> None:
+    def deliver(self, subscription: _Subscription, event: StreamEvent) -> None:
         if subscription.is_over or not self._is_open():
             return
         if self._waiting or not self._send(subscription, event):
@@ -198,6 +213,11 @@ class ClientStreams:
             if self._waiting_bytes > self._waiting_bytes_max:
                 self._waiting.clear()
                 self.socket.close(TOO_SLOW, f"more than {self._waiting_bytes_max} bytes of notifications wait")
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing waits for this client, here or in its socket."""
+        return not self._waiting and not self.socket.is_full and self._is_open()
 
     def _send(self, subscription: _Subscription, event: StreamEvent) -> bool:
         """Send one event, if it can leave now and is paid for."""
@@ -219,6 +239,10 @@ class ClientStreams:
                 return
             waiting.popleft()
             self._waiting_bytes -= len(event.head)
+        if self.is_clear:
+            for subscription in list(self._subscriptions.values()):
+                if subscription.on_clear is not None:
+                    subscription.on_clear()
 
     def _out_of_credits(self, refusal: Refusal) -> None:
         if refusal.err is Err.INSUFFICIENT_CREDITS:

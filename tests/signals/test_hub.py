@@ -4,14 +4,16 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.clock import ManualClock
 from actors.signals.filters import SignalFilter
-from actors.signals.hub import QUEUE_MAX, SignalHub, SignalSubscription
+from actors.signals.hub import SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
 from actors.signals.replays import Replays
+from actors.signals.subscription import QUEUE_MAX, REPLAY_MAX, SignalSubscription
 from tests.signals.memory_store import MemoryDeliveries, MemorySignalHistory, MemorySignalLog
 from tests.signals.test_log import signal
 
@@ -146,18 +148,23 @@ async def test_what_was_delivered_is_free_the_second_time() -> None:
     assert other.charged == 7
 
 
-async def test_a_replay_that_is_given_up_is_not_free_for_the_next_one() -> None:
-    """Otherwise two subscriptions at once would get all of the history for nothing."""
+@pytest.mark.parametrize("since", [NO_CURSOR, None])
+async def test_a_client_that_reads_nothing_makes_no_replay_free(since: str | None) -> None:
+    """Otherwise two subscriptions at once would get all signals for the price of two connections."""
     world, first, second = World(), Client(), Client()
-    await world.write(900)
     hub = await world.hub()
+    await world.write(900 if since else 0)
+    await world.publish(hub)
     first.room = 0
-    slow = await hub.subscribe(ACCOUNT, ALL, first, NO_CURSOR)
+    slow = await hub.subscribe(ACCOUNT, ALL, first, since)
     hub.begin(slow)
+    await world.write(0 if since else 900)
     for _ in range(20):
+        await world.publish(hub)
         await asyncio.sleep(0)
+    assert not slow.is_live
     await subscribe(hub, second, NO_CURSOR)
-    assert len(second.got) == 900 and second.charged >= 150
+    assert len(second.got) == 900 and second.charged >= 900 - QUEUE_MAX
     hub.unsubscribe(slow)
 
 
@@ -166,17 +173,18 @@ async def test_a_slow_subscriber_is_bounded_and_misses_nothing() -> None:
     world, client = World(), Client()
     hub = await world.hub()
     subscription = await subscribe(hub, client)
-    client.room = 0
-    for _ in range(5):
+    for room in (0, 7, 300, 1 << 30):
+        client.room = room
+        subscription.resume()
         await world.write(500)
         await world.publish(hub)
-        await asyncio.sleep(0)
-    assert len(subscription._queue) <= QUEUE_MAX and not subscription.is_live
-    client.room = 1 << 30
+        for _ in range(20):
+            await asyncio.sleep(0)
+            assert subscription.waiting <= REPLAY_MAX
     subscription.resume()
     await caught_up(subscription)
-    assert [each["mint"] for each in client.got] == [f"M{number}" for number in range(2_500)]
-    assert subscription.is_live
+    assert [each["mint"] for each in client.got] == [f"M{number}" for number in range(2_000)]
+    assert subscription.is_live and client.charged == 2_000
 
 
 async def test_what_no_store_has_is_a_gap_notice_and_free() -> None:
