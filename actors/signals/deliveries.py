@@ -24,6 +24,7 @@ _KEPT_SECONDS = 26 * 3_600  # Longer than the stream is replayed in one go from 
 _RECORDS_MAX = 256
 _PREFIX = "signals:delivered:"
 _COMMAND_SECONDS_MAX = 5.0
+_AT_ONCE_MAX = 16  # A thousand sockets may end at once; the process has 64 connections to Redis for everything.
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True):
@@ -92,6 +93,7 @@ class DeliveryStore(Protocol):
 class RedisDeliveries:
     def __init__(self, client: Redis) -> None:
         self._redis = client
+        self._turn = asyncio.Semaphore(_AT_ONCE_MAX)
 
     async def now_ms(self) -> int:
         seconds, microseconds = await self._ask(self._redis.time())
@@ -123,7 +125,7 @@ class RedisDeliveries:
 
     async def _ask(self, command: Any) -> Any:
         try:
-            async with asyncio.timeout(_COMMAND_SECONDS_MAX):
+            async with asyncio.timeout(_COMMAND_SECONDS_MAX), self._turn:
                 return await command
         except (RedisError, OSError, TimeoutError) as error:
             raise SignalLogUnavailable(f"{type(error).__name__}: {error}") from error
