@@ -1,0 +1,98 @@
+"""What the notebooks share: an embedded chain of their own, its labelled market, and the signals of its stream."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from actors.signals.classify import PROGRAMS, classify
+from actors.signals.events import SignalEvent
+from actors.signals.geyser_source import GeyserSource
+from actors.signals.sources import SlotSeen, SlotState, TransactionSeen
+
+START_SECONDS_MAX = 60.0
+NAMES = {
+    "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P": "bonding curve",
+    "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA": "platform's AMM",
+    "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C": "CPMM",
+}
+
+
+class Lab:
+    """A devnode. url: of JSON-RPC; grpc_url: of its stream."""
+
+    def __init__(self, facts: dict[str, Any], slot_ms: int) -> None:
+        self.url, self.grpc_url, self.slot_ms = facts["url"], facts["grpc_url"], slot_ms
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def rpc(self, method: str, *params: Any) -> Any:
+        answer = self.post("/", {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)})
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def slot(self, commitment: str = "processed") -> int:
+        return int(self.rpc("getSlot", {"commitment": commitment}))
+
+    def market(self, seed: int, actions: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.post("/admin/market", {"seed": seed, "actions": actions})["transactions"]
+        return found
+
+    async def signals(self, from_slot: int, to_slot: int, large_swap_lamports: int = 10**9) -> list[SignalEvent]:
+        """Return the signals of these slots, once the last one is final; those of lost forks are left out."""
+        found: dict[tuple[str, str, str], SignalEvent] = {}
+        source = GeyserSource(self.grpc_url, PROGRAMS)
+        async with contextlib.aclosing(source.updates(from_slot)) as updates:
+            async for update in updates:
+                if isinstance(update, TransactionSeen) and update.transaction.slot <= to_slot:
+                    for event in classify(update.transaction, large_swap_lamports=large_swap_lamports):
+                        found[event.identity] = event
+                if isinstance(update, SlotSeen) and update.state is SlotState.FINALIZED and update.slot >= to_slot:
+                    return list(found.values())
+        raise RuntimeError("the stream ended")
+
+
+@contextlib.contextmanager
+def chain(slot_ms: int = 20, seed: int = 1) -> Iterator[Lab]:
+    """Start a devnode in a temporary folder, and stop it."""
+    with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
+        ready = Path(folder) / "ready.json"
+        command = [sys.executable, "-m", "actors.devnode", "--http-port", "0", "--data-dir", f"{folder}/chain"]
+        flags = ["--slot-ms", str(slot_ms), "--seed", str(seed), "--ready-file", str(ready)]
+        process = subprocess.Popen([*command, *flags], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + START_SECONDS_MAX
+            while not ready.exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError("devnode did not start")
+                time.sleep(0.05)
+            yield Lab(json.loads(ready.read_text()), slot_ms)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def run(work: Any) -> Any:
+    """Run a coroutine from a notebook, whose own event loop is busy."""
+    import threading
+
+    box: list[Any] = []
+    thread = threading.Thread(target=lambda: box.append(asyncio.run(work)))
+    thread.start()
+    thread.join()
+    if not box:
+        raise RuntimeError("it failed; the output above says why")
+    return box[0]
