@@ -78,9 +78,11 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
             sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
     if config.upstream.node_url is None and upstream.yellowstone_url is None:
-        # Where the usual port is taken, devnode chose another one.
-        ready = json.loads((data.folder("devnode") / "ready.json").read_bytes())
-        upstream = upstream.model_copy(update={"yellowstone_url": ready["grpc_url"]})
+        # Where the usual port is taken, devnode chose another one. Without the file blocks are polled.
+        ready_file = data.folder("devnode") / "ready.json"
+        if ready_file.exists():
+            url = json.loads(ready_file.read_bytes())["grpc_url"]
+            upstream = upstream.model_copy(update={"yellowstone_url": url})
     return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
 
 
@@ -112,7 +114,7 @@ def _devnode(config: Config, data: DataDir, url: str, grpc_port: int) -> Child:
     def is_ready(_pid: int) -> bool:
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=_PROBE_SECONDS) as answer:  # noqa: S310 - our own URL.
-                return bool(answer.read() == b"ok")
+                return bool(answer.read() == b"ok") and (data.folder("devnode") / "ready.json").exists()
         except (urllib.error.URLError, OSError):
             return False
 
