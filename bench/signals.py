@@ -100,7 +100,7 @@ class Endpoint:
 
 async def serve(rate: int, large_share: float) -> None:
     server, endpoint = grpc.aio.server(), Endpoint(rate, large_share)
-    handler = grpc.stream_stream_rpc_method_handler(
+    handler: Any = grpc.stream_stream_rpc_method_handler(
         endpoint.subscribe, request_deserializer=SubscribeRequest.FromString, response_serializer=None
     )
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, {api.SUBSCRIBE.name: handler}),))
