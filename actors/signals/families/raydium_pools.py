@@ -5,11 +5,12 @@ amounts come from the token transfers.
 Pure.
 """
 
+from actors.launch_programs import cpmm
 from actors.signals.observations import Reader, instruction
 from actors.signals.pools import creation, swap
 from actors.signals.transaction import known_key
 
-CPMM = known_key("CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C")
+CPMM = bytes(cpmm.CPMM)
 CLMM = known_key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
 CPMM_READERS: dict[bytes, Reader] = {
     instruction("initialize"): creation(pool=3, first=4, second=5, wallet=0),
