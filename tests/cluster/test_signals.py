@@ -65,8 +65,9 @@ def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Produ
     again = Subscriber(customer, since=event["cursor"])
     assert [again.next()["mint"] for _ in range(2)] == mints[1:]
     again.socket.close()
-    # Two connections, and each of three events once; the third may have been on its way to the first connection.
-    assert eventually(lambda: _spent(customer) == 5 + 5 + 3, _WAIT_SECONDS), customer.entries()
+    # Two connections, and each of three events at most once; what a lost record may have covered is free.
+    assert eventually(lambda: 5 + 5 + 2 <= _spent(customer) <= 5 + 5 + 3, _WAIT_SECONDS), customer.entries()
+    spent = _spent(customer)
 
     headers = {"X-Api-Key": customer.api_key}
     stream = urllib.request.Request(
@@ -80,4 +81,4 @@ def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Produ
             if line.startswith("data: "):
                 seen.append(json.loads(line[6:])["mint"])
     assert seen == mints[1:]
-    assert eventually(lambda: _spent(customer) == 5 + 5 + 3 + 5, _WAIT_SECONDS), customer.entries()
+    assert eventually(lambda: _spent(customer) in (spent + 5, 5 + 5 + 3 + 5), _WAIT_SECONDS), customer.entries()
