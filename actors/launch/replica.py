@@ -68,12 +68,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     logs.set_up(config.telemetry, f"gateway-{os.getpid()}", config.telemetry.log_dir)
     clock = SystemClock()
     edge = os.urandom(EDGE_BYTES)
-    # In threads: the calls block while a new process starts, and the replica's event loop must not.
-    handles, _ = await asyncio.gather(
-        asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
-    )
-    accounts, metrics = ShardedAccounts(config, handles, edge), Metrics()
-    accounts.start()
+    accounts, metrics = await _open_accounts(config, edge), Metrics()
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
     signals = await assemble_signals(config, redis_client, clock)
@@ -120,8 +115,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     door = HttpDoor(parts)
     pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming.meters, door, clock, metrics)
     accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
-    process = f"gateway-{os.getpid()}@{hosting.this_address()}"  # Another machine may have the same process id.
-    reporting = asyncio.create_task(report_for_ever(config, process, metrics))
+    # Another machine may have the same process id.
+    reporting = asyncio.create_task(report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
     last = (pages.stop, accounts.stop, redis_client.aclose)
@@ -137,6 +132,17 @@ def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
             one(edge)
 
     return tell
+
+
+async def _open_accounts(config: Config, edge: bytes) -> ShardedAccounts:
+    """Find or place the owners of accounts, and the page of metrics, and begin to connect."""
+    # In threads: the calls block while a new process starts, and the replica's event loop must not.
+    handles, _ = await asyncio.gather(
+        asyncio.to_thread(place_shards, config), asyncio.to_thread(place_metrics_page, config)
+    )
+    accounts = ShardedAccounts(config, handles, edge)
+    accounts.start()
+    return accounts
 
 
 async def _open_keys(config: Config, clock: Clock) -> tuple[IdempotencyStore, Close]:

@@ -40,19 +40,19 @@ class SignalFilter(msgspec.Struct, frozen=True, array_like=True):
         return event.lamports is None or event.lamports >= self.min_lamports
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedSignals(msgspec.Struct, frozen=True):
     filter: SignalFilter
     since: str | None
 
 
-def read_arguments(arguments: Sequence[Any], err: Err = Err.INVALID_PARAMS) -> Wanted | Refusal:
+def read_arguments(arguments: Sequence[Any], err: Err = Err.INVALID_PARAMS) -> WantedSignals | Refusal:
     """Read the params of subscribeSignal: at most one object."""
     if len(arguments) > 1 or (arguments and not isinstance(arguments[0], Mapping)):
         return Refusal(err, "wanted one object with filters")
     return read_fields(arguments[0] if arguments else {}, err)
 
 
-def read_query(query: Mapping[str, str], err: Err = Err.INVALID_REQUEST) -> Wanted | Refusal:
+def read_query(query: Mapping[str, str], err: Err = Err.INVALID_REQUEST) -> WantedSignals | Refusal:
     """Read the parameters of a URL, where lists are separated by commas."""
     fields: dict[str, Any] = dict(query)
     for name in ("kinds", "programs", "wallets"):
@@ -68,7 +68,7 @@ def read_query(query: Mapping[str, str], err: Err = Err.INVALID_REQUEST) -> Want
     return read_fields(fields, err)
 
 
-def read_fields(fields: Mapping[str, Any], err: Err) -> Wanted | Refusal:
+def read_fields(fields: Mapping[str, Any], err: Err) -> WantedSignals | Refusal:
     for name in fields:
         if name not in _NAMES:
             return Refusal(err, f"unknown filter; wanted {', '.join(sorted(_NAMES))}")
@@ -90,7 +90,7 @@ def read_fields(fields: Mapping[str, Any], err: Err) -> Wanted | Refusal:
         return Refusal(err, "min_lamports: wanted a whole number of lamports")
     if since is not None and (not isinstance(since, str) or parse_cursor(since) is None):
         return Refusal(err, "since: wanted a cursor of an earlier notification")
-    return Wanted(
+    return WantedSignals(
         SignalFilter(_set(kinds), mint, _set(fields.get("programs")), _set(fields.get("wallets")), smallest or 0), since
     )
 

@@ -14,7 +14,7 @@ import orjson
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
-from actors.signals.filters import SignalFilter, Wanted, read_query
+from actors.signals.filters import SignalFilter, WantedSignals, read_query
 from actors.signals.hub import AWAY, SignalHub
 from actors.signals.log import LogEntry
 from actors.signals.replays import Replays
@@ -77,7 +77,7 @@ class RecentSignals:
                     yield shown.body() | {"cursor": entry.cursor}
                 corrected.setdefault(event.identity, entry)
 
-    async def _after(self, wanted: Wanted, since: str, limit: int) -> tuple[list[dict[str, Any]], str]:
+    async def _after(self, wanted: WantedSignals, since: str, limit: int) -> tuple[list[dict[str, Any]], str]:
         """Signals after a cursor, oldest first, and where to go on."""
         kept: dict[tuple[str, str, str], dict[str, Any]] = {}
         for _ in range(_PAGES_MAX):

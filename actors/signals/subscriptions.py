@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from actors.errors import Err, Refusal
-from actors.signals.filters import Wanted, read_arguments
+from actors.signals.filters import WantedSignals, read_arguments
 from actors.signals.hub import AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
@@ -45,10 +45,10 @@ class SignalSubscriptions:
         self._hub, self._make_event = hub, make_event
         self._made: tuple[bytes, bool, Any] = (b"", False, None)
 
-    def check(self, arguments: Sequence[Any]) -> Wanted | Refusal:
+    def check(self, arguments: Sequence[Any]) -> WantedSignals | Refusal:
         return read_arguments(arguments)
 
-    async def open(self, wanted: Wanted, sink: SocketSink) -> "OpenSignals | Refusal":
+    async def open(self, wanted: WantedSignals, sink: SocketSink) -> "OpenSignals | Refusal":
         outlet = _Outlet(sink, self._event)
         try:
             subscription = await self._hub.subscribe(sink.account, wanted.filter, outlet, wanted.since)

@@ -33,7 +33,7 @@ class WebhookFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedWebhook:
     """A checked registration; the URL is checked by the guard."""
 
     url: str
@@ -90,7 +90,7 @@ class Webhook:
         return body | ({"wallets": list(found.wallets)} if found.wallets else {})
 
 
-def parse_wanted(fields: Any, pubkey: bytes, has_signals: bool) -> Wanted | Refusal:
+def parse_wanted(fields: Any, pubkey: bytes, has_signals: bool) -> WantedWebhook | Refusal:
     """The body of POST /webhooks, decoded from JSON. has_signals: whether this service emits signals."""
     if not isinstance(fields, dict):
         return _bad("the body must be a JSON object")
@@ -103,7 +103,7 @@ def parse_wanted(fields: Any, pubkey: bytes, has_signals: bool) -> Wanted | Refu
     if kind not in FILTER_TYPES:
         return _bad(f"filter_type must be one of {', '.join(FILTER_TYPES)}")
     found = _filter(kind, fields, pubkey, has_signals)
-    return found if isinstance(found, Refusal) else Wanted(url, found)
+    return found if isinstance(found, Refusal) else WantedWebhook(url, found)
 
 
 def parse_change(fields: Any, filter_type: str) -> Change | Refusal:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.errors import Err, Refusal
 from actors.signals.events import SignalEvent
-from actors.signals.filters import SignalFilter, Wanted, read_arguments, read_query
+from actors.signals.filters import SignalFilter, WantedSignals, read_arguments, read_query
 
 KEY, OTHER = "So11111111111111111111111111111111111111112", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 EVENT = SignalEvent("largeSwap", KEY, "s", 5, OTHER, (OTHER, "w"), lamports=50)
@@ -17,7 +17,7 @@ EVENT = SignalEvent("largeSwap", KEY, "s", 5, OTHER, (OTHER, "w"), lamports=50)
 
 def test_an_absent_filter_matches_everything() -> None:
     """Interface, "WebSocket /ws"."""
-    assert read_arguments([]) == read_arguments([{}]) == Wanted(SignalFilter(), None)
+    assert read_arguments([]) == read_arguments([{}]) == WantedSignals(SignalFilter(), None)
     assert SignalFilter().matches(EVENT)
 
 
@@ -40,7 +40,7 @@ def test_an_absent_filter_matches_everything() -> None:
 def test_filters_combine_with_and(fields: dict[str, Any], fits: bool) -> None:
     """Interface; decisions, "watched wallets"."""
     wanted = read_arguments([fields])
-    assert isinstance(wanted, Wanted) and wanted.filter.matches(EVENT) is fits
+    assert isinstance(wanted, WantedSignals) and wanted.filter.matches(EVENT) is fits
 
 
 def test_wallets_of_an_activity_are_the_watched_ones() -> None:
@@ -101,5 +101,5 @@ _names = st.sampled_from(["kinds", "mint", "programs", "wallets", "min_lamports"
 @given(fields=st.dictionaries(_names, _values, max_size=4))
 def test_any_json_is_filters_or_a_refusal(fields: dict[str, Any]) -> None:
     found = read_arguments([fields])
-    if isinstance(found, Wanted):
+    if isinstance(found, WantedSignals):
         found.filter.matches(EVENT)

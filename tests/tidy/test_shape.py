@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,13 @@ def test_the_top_level_is_what_it_should_be() -> None:
     ignored = {"build"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - ignored
     assert {name for name in found if not name.endswith(".egg-info")} <= wanted
+
+
+def test_an_installed_package_has_every_folder() -> None:
+    """setuptools takes what is listed: a folder or a schema that is missing there works only in a clone."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {path.parent for path in (ROOT / "actors").rglob("__init__.py")}
+    assert set(settings["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    with_sql = {path.parent for path in (ROOT / "actors").rglob("*.sql")}
+    listed = {name for name, files in settings["package-data"].items() if "*.sql" in files}
+    assert listed == {".".join(folder.relative_to(ROOT).parts) for folder in with_sql}

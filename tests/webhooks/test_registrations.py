@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actors.errors import Refusal
 from actors.units import base58_text
-from actors.webhooks.registrations import Change, Wanted, WebhookFilter, parse_change, parse_wanted
+from actors.webhooks.registrations import Change, WantedWebhook, WebhookFilter, parse_change, parse_wanted
 
 OWN = bytes(range(32))
 OWN_TEXT = base58_text(OWN)
@@ -14,7 +14,7 @@ ADDRESS = "So11111111111111111111111111111111111111112"
 URL = "https://example.com/hook"
 
 
-def wanted(has_signals: bool = True, **fields: Any) -> Wanted | Refusal:
+def wanted(has_signals: bool = True, **fields: Any) -> WantedWebhook | Refusal:
     return parse_wanted({"url": URL} | fields, OWN, has_signals)
 
 
@@ -38,7 +38,7 @@ def wanted(has_signals: bool = True, **fields: Any) -> Wanted | Refusal:
 )
 def test_each_filter_type_is_read(fields: dict[str, Any], expected: WebhookFilter) -> None:
     """Interface, "Webhook subscription"."""
-    assert wanted(**fields) == Wanted(URL, expected)
+    assert wanted(**fields) == WantedWebhook(URL, expected)
 
 
 @pytest.mark.parametrize(
