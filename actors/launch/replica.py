@@ -101,7 +101,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         ids_from_edge=True,
         payment_settler=payments.settler if payments else None,
         deposits=deposits,
-        peers_are_clients=front.peers_are_clients(os.environ),
+        peers_are_clients=_peers_are_clients(),
         metrics=metrics,
         callers=methods.caller_handlers(),
         pages=served,
@@ -110,8 +110,6 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         streams=streaming.sockets,
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
-    if not parts.peers_are_clients:
-        logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
     door = HttpDoor(parts)
     pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming.meters, door, clock, metrics)
     accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
@@ -119,11 +117,10 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     reporting = asyncio.create_task(report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics))
     hosting.tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits,) if one)]
-    last = (pages.stop, accounts.stop, redis_client.aclose)
     # The meters end after all that they measure.
-    first = (door.close, *optional, webhooks.stop, *signals.closers, *streaming.closers, close_keys)
-    closers: list[Close] = [*first, sends.stop, sol_price.stop, nodes.close, *last]
-    return door, _closing(reporting, closers)
+    first = (door.close, *optional, webhooks.stop, *signals.closers, *streaming.closers, close_keys, sends.stop)
+    last = (sol_price.stop, nodes.close, pages.stop, accounts.stop, redis_client.aclose)
+    return door, _closing(reporting, (*first, *last))
 
 
 def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -132,6 +129,13 @@ def _each_of(*told: Callable[[bytes], None]) -> Callable[[bytes], None]:
             one(edge)
 
     return tell
+
+
+def _peers_are_clients() -> bool:
+    known = front.peers_are_clients(os.environ)
+    if not known:
+        logger.warning("client addresses are not known, so no limit applies per address (see actors/launch/FRONT.md)")
+    return known
 
 
 async def _open_accounts(config: Config, edge: bytes) -> ShardedAccounts:
