@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -96,3 +97,41 @@ def run(work: Any) -> Any:
     if not box:
         raise RuntimeError("it failed; the output above says why")
     return box[0]
+
+
+class Gateway:
+    """A gateway and one account of it."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        self.url, self._headers = url.rstrip("/"), {"content-type": "application/json", "x-api-key": api_key}
+
+    def call(self, method: str, *params: Any) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the JSON-RPC answer, and the headers with lower-case names."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}).encode()
+        return self._ask("/", body)
+
+    def get(self, path: str) -> Any:
+        return self._ask(path, None)[0]
+
+    def _ask(self, path: str, body: bytes | None) -> tuple[Any, dict[str, str]]:
+        request = urllib.request.Request(f"{self.url}{path}", body, self._headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read()), {name.lower(): value for name, value in answer.headers.items()}
+
+
+@contextlib.contextmanager
+def gateway() -> Iterator[Gateway]:
+    """The gateway of GATEWAY_URL and API_KEY; without them one is started in a temporary folder, and stopped."""
+    if "GATEWAY_URL" in os.environ:
+        yield Gateway(os.environ["GATEWAY_URL"], os.environ["API_KEY"])
+        return
+    from bench.product import Product, free_ports
+
+    with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
+        Path(folder).chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
+        product = Product(Path(folder) / "data", {}, free_ports())
+        try:
+            product.start()
+            yield Gateway(product.http_url, product.api_key)
+        finally:
+            product.stop()

@@ -3,7 +3,7 @@
 -- Make the partitions of these days (numbers since 1970, UTC) where they are missing, and drop those before `keep_from`.
 -- With the owner's rights, because the product's role may make no tables.
 CREATE OR REPLACE FUNCTION signals_partitions(first_day bigint, last_day bigint, keep_from bigint)
-RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     day_ms constant bigint := 86400000;
     found record;

@@ -270,7 +270,7 @@ def test_an_adjustment_removes_at_most_what_is_available() -> None:
 
 def test_profile_changes_keep_the_rest() -> None:
     account = opened()
-    for event in (decide_key(account, b"h" * 32, "srpc"),):
+    for event in (decide_key(account, b"h" * 32, "srpc", START),):
         take(account, event)
     take(account, decide_limits(account, 5, 6))
     take(account, decide_status(account, "suspended"))

@@ -24,7 +24,7 @@ from actors.accounts.store import AccountStore
 from actors.clock import ManualClock, SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from tests.accounts.making import ALICE, BOB
-from tests.accounts.shards import SHARDS, Sink, World
+from tests.accounts.shards import SHARDS, World
 from tests.identity.memory_store import MemoryIdentityStore
 
 CREDIT = PaidTransfer(b"s" * 64, 0, 10_000, 7)
@@ -44,7 +44,6 @@ async def opened_shard(store: AccountStore, clock: ManualClock, name: str = "tes
         store,
         MemoryIdentityStore(clock),
         clock,
-        Sink(),
         name,
         SHARDS,
     )

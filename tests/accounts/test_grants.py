@@ -72,7 +72,7 @@ async def test_a_role_of_nobody_has_no_rights_at_all(postgres_pool: asyncpg.Pool
     definers = await postgres_pool.fetch(
         "SELECT proname, proconfig, proacl::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
     )
-    assert {row["proname"] for row in definers} == {"accounts_partition"}
+    assert {row["proname"] for row in definers} == {"accounts_partition", "signals_partitions"}
     for row in definers:
         assert row["proconfig"] == ["search_path=public, pg_temp"]
         assert "{=" not in row["proacl"] and ",=" not in row["proacl"], "everybody may call it"

@@ -55,6 +55,13 @@ class Receiver:
             time.sleep(0.1)
         return self.bodies()
 
+    def until_signed(self, *signatures: str) -> None:
+        """Wait until the transactions with these signatures were told."""
+        deadline = time.monotonic() + _ARRIVES_SECONDS
+        while not {body.get("signature") for body in self.bodies()}.issuperset(signatures):
+            assert time.monotonic() < deadline, self.bodies()
+            time.sleep(0.1)
+
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
@@ -116,20 +123,23 @@ def test_transactions_arrive_through_a_kill_of_the_dispatcher_and_are_billed_onc
     before = owner.customer.balance
     first = owner.payment()
     assert "result" in owner.send(first)
-    assert receiver.until(1)[0]["signature"] == signature(first)
+    receiver.until_signed(signature(first))
     (dispatcher,) = product.running("WebhookDispatcherActor")
     second = owner.payment(6_000_000)
     os.kill(dispatcher, signal.SIGKILL)
     assert "result" in owner.send(second)
-    found = receiver.until(2)
-    assert {body["signature"] for body in found} == {signature(first), signature(second)}
+    receiver.until_signed(signature(first), signature(second))
+    # The payment that opened the wallet may have been confirmed late enough to be told as well.
+    events = len({body["signature"] for body in receiver.bodies()})
+    assert events in (2, 3)
     deadline = time.monotonic() + _ARRIVES_SECONDS
     while (
-        len(charges := [entry for entry in owner.customer.entries() if "webhookDelivery" in entry["description"]]) < 2
+        len(charges := [entry for entry in owner.customer.entries() if "webhookDelivery" in entry["description"]])
+        < events
     ):
         assert time.monotonic() < deadline, charges
         time.sleep(0.2)
-    assert len(charges) == 2
-    assert owner.customer.balance == before - 2 * 2 - 2
+    assert len(charges) == events
+    assert owner.customer.balance == before - 2 * 2 - events
     log = owner.ask("GET", f"/webhooks/{made['id']}/deliveries").json()["deliveries"]
-    assert [each["status"] for each in log] == ["delivered", "delivered"]
+    assert [each["status"] for each in log] == ["delivered"] * events

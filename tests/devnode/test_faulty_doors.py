@@ -59,9 +59,11 @@ async def test_a_share_of_sends_over_quic_is_dropped(node: Faulty) -> None:
     payments = [node.payment(payer, to, 2_000_000 + number) for number in range(20)]
     node.set(sends={"tpu": {"drop_share": 0.5}}, seed=5)
     await over_tpu(node, *payments)
-    node.wait_for_slot(node.slot() + 3)
-    landed = [node.status(str(payment.signatures[0])) is not None for payment in payments]
-    assert 2 < sum(landed) < 18
+    landed = [False]
+    while sum(landed) <= 2:  # The first may need some slots on a busy machine; the test's own limit ends this.
+        node.wait_for_slot(node.slot() + 3)
+        landed = [node.status(str(payment.signatures[0])) is not None for payment in payments]
+    assert sum(landed) < 18
     node.clear()
     for payment, has_landed in zip(payments, landed, strict=True):
         if not has_landed:

@@ -17,6 +17,8 @@ async def test_connections_stand_before_the_first_call_and_close_after_the_last(
         del receive, send
         told.append(scope["path"])
 
+    app.websocket_paths = frozenset()  # type: ignore[attr-defined]
+
     async def close() -> None:
         told.append("closed")
 
