@@ -15,7 +15,7 @@ from actors.clock import Clock
 from actors.config import TradesConfig
 from actors.errors import Err, Refusal
 from actors.trades.snapshot import RawAccount, UnreadableAccountsError, account_bytes
-from actors.trades.sol_price import SolPrice, read_price
+from actors.trades.sol_price import EARLY, SolPrice, read_price
 from actors.upstream.replies import AnswerKind, Node
 
 logger = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class SolPriceFeed:
     async def read(self) -> None:
         """Read the account once. A price that is older than the known one does not replace it: nodes differ."""
         found = await self._ask()
+        if isinstance(found, SolPrice) and found.is_early(self._clock.now()):
+            found = EARLY  # Kept, it would stand in the way of every true price until its time has come.
         if isinstance(found, SolPrice):
             self._fault = ""
             known = self._latest

@@ -13,6 +13,7 @@ DISCRIMINATOR = bytes.fromhex("22f123639d7ef4cd")
 SOL_USD_FEED = bytes.fromhex("ef0d8b6fda2ceba41da15d4095d1da392a0d2f8ed0c6c7bc0f4cfac8c280b56d")
 MICRO_USD_MAX = 10**12  # One SOL at a million dollars: a wrong number, not a price.
 EARLY_SECONDS_MAX = 60  # A price of the future is as wrong as an old one; clocks may differ by this.
+EARLY = "the SOL/USD price is dated in the future"
 CREDITS_MAX = (1 << 53) - 1  # The largest integer that every JSON reader keeps.
 _LEVEL_AT = 40  # Discriminator and the key that may write the account.
 _FULL = 1  # Signatures of two thirds of Wormhole's guardians were checked.
@@ -39,9 +40,10 @@ class SolPrice:
             return None
         if now - self.published_at > age_seconds_max:
             return f"the SOL/USD price is {now - self.published_at} seconds old, at most {age_seconds_max} are allowed"
-        if self.published_at - now > EARLY_SECONDS_MAX:
-            return "the SOL/USD price is dated in the future"
-        return None
+        return EARLY if self.is_early(now) else None
+
+    def is_early(self, now: int) -> bool:
+        return self.published_at is not None and self.published_at - now > EARLY_SECONDS_MAX
 
 
 def read_price(owner: str, data: bytes) -> SolPrice | str:
