@@ -140,7 +140,10 @@ def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
         return Free(raw_id, method, params or {})
     if method == "tools/call":
         params = params or {}
-        return ToolCall(_call(raw_id, bytes(envelope.params), params, tools), _payment(params.get("_meta")))
+        payment = _payment(params.get("_meta"))
+        if payment is None:
+            return ToolCall(_refused(raw_id, f'_meta["{PAYMENT_META}"]: it is nested too deeply'))
+        return ToolCall(_call(raw_id, bytes(envelope.params), params, tools), payment)
     return BadCall(raw_id, Refusal(Err.METHOD_NOT_FOUND, shown(method)))
 
 
@@ -167,13 +170,20 @@ def _call(raw_id: bytes, raw: bytes, params: dict[str, Any], tools: Collection[s
     body = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (raw_id, orjson.dumps(method), sent)
     call = jsonrpc.parse(body)
     assert not isinstance(call, list), "one object is one call"
+    if isinstance(call, BadCall):  # All but the parameters was made here, so what is wrong is wrong with them.
+        return _refused(raw_id, call.refusal.detail)
     return call
 
 
-def _payment(meta: Any) -> bytes:
-    """The payment as its header would carry it: the transport over MCP has the object itself."""
+def _payment(meta: Any) -> bytes | None:
+    """The payment as its header would carry it: the transport over MCP has the object itself. None: no header can."""
     payment = meta.get(PAYMENT_META) if type(meta) is dict else None
-    return base64.b64encode(orjson.dumps(payment)) if type(payment) is dict else b""
+    if type(payment) is not dict:
+        return b""
+    try:
+        return base64.b64encode(orjson.dumps(payment))
+    except orjson.JSONEncodeError:  # orjson reads a deeper nesting than it writes.
+        return None
 
 
 def _refused(raw_id: bytes, detail: str) -> BadCall:

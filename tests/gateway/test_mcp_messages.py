@@ -63,6 +63,22 @@ def test_unfit_arguments_are_invalid_params(message: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "params",
+    [
+        b'{"name":"getSlot","arguments":{"params":5}}',
+        b'{"name":"getSlot","arguments":{"params":[{"a":1,"a":2}]}}',
+        b'{"name":"getSlot","arguments":{"params":[%b]}}' % (b"[" * 200 + b"]" * 200),
+        b'{"name":"getSlot","_meta":{"x402/payment":%b}}' % (b'{"a":' * 300 + b"1" + b"}" * 300),
+    ],
+)
+def test_ambiguous_and_deep_arguments_are_told_to_their_request(params: bytes) -> None:
+    """Hostile inputs 12, 13 and 38: a refusal with the id of the request, whatever in the parameters is wrong."""
+    parsed: Any = parse(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":%b}' % params, None, TOOLS)
+    assert isinstance(parsed, ToolCall) and isinstance(parsed.call, BadCall)
+    assert (parsed.call.id, parsed.call.refusal.err) == (b"7", Err.INVALID_PARAMS)
+
+
+@pytest.mark.parametrize(
     "extra", [{"method": "notifications/initialized"}, {"result": {}, "id": 4}, {"method": "tools/call"}]
 )
 def test_notifications_and_responses_are_ignored(extra: dict[str, Any]) -> None:
