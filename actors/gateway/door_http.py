@@ -96,7 +96,7 @@ class HttpDoor:
         self.deposit_instructions = errors.deposit["instructions"]  # For doors that answer with a text alone.
         self._errors, self._addresses = errors, parts.addresses
         self._pipeline, self._keyed = parts.pipeline, keyed
-        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock)
+        self._rpc = RpcDoor(authenticator, self._pipeline, keyed, errors, clock, parts.offered)
         self._mcp = McpDoor(
             authenticator,
             self._pipeline,

@@ -58,6 +58,7 @@ class McpDoor:
     ) -> None:
         self._authenticator, self._pipeline, self._terms, self._clock = authenticator, pipeline, terms, clock
         self._keyed = keyed
+        self._plans = plans
         self._tools, self._tool_list = frozenset(plans), mcp_tools.list_result(plans)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
         self._always_200 = always_200
@@ -110,31 +111,35 @@ class McpDoor:
         if isinstance(caller, Refusal):
             return self._refused(request, caller, call.id)
         if caller.credits_max is not None:
-            (call,) = within([call], caller.credits_max)
+            (call,) = within([call], caller.credits_max, self._plans)
         done = await self._run(request, self._keyed.single(caller.proof, call, request.key, request.client))
         refusal = done.refusal or done.items[0].refusal
         if refusal is not None:
             response = self._refused(request, refusal, call.id)
         else:
-            response = await self._answered(done.items[0], mcp_answers.receipt_of(list(caller.headers)))
+            response = await self._answered(request, done.items[0], mcp_answers.receipt_of(list(caller.headers)))
         return self._with_headers(response, done, caller.headers)
 
     async def _caller(self, request: Request, asked: ToolCall) -> Caller | Refusal:
         """The caller by credential, or by the payment that came with the call."""
         if not asked.payment or not self._authenticator.takes_payments:
             return self._authenticator.authenticate(request)
-        free = refused_for_free(asked.call)
+        free = refused_for_free(asked.call, self._plans)
         if free is not None:  # No payment is taken for a call that costs nothing.
             return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
         paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, asked.payment)], pays=True)
         # A payment that has begun is carried to its end, also when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
 
-    async def _answered(self, reply: Reply, receipt: bytes) -> Response:
+    async def _answered(self, request: Request, reply: Reply, receipt: bytes) -> Response:
         answer = reply.answer
         assert answer is not None
         if len(answer.body) > _LARGE_BYTES:
-            body = await asyncio.to_thread(mcp_answers.tool_result, reply, receipt)
+            try:
+                body = await asyncio.to_thread(mcp_answers.tool_result, reply, receipt)
+            except asyncio.CancelledError:
+                self._pipeline.undelivered([reply], request.client)
+                raise
         else:
             body = mcp_answers.tool_result(reply, receipt)
         return Response(200, body, served_by((answer,)), () if reply.charge is None else (reply.charge,))

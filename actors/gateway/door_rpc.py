@@ -5,9 +5,12 @@ The order of checks: credential and too many refusals (or the payment), JSON-RPC
 Without a payment nothing here awaits but the pipeline: this is the path of nearly every call.
 """
 
+from collections.abc import Mapping
+
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc
+from actors.gateway.admission import PLANS, Plan
 from actors.gateway.authentication import Authenticator
 from actors.gateway.call_replies import Replies
 from actors.gateway.disconnects import unless_disconnected
@@ -30,9 +33,10 @@ class RpcDoor:
         keyed: IdempotentCalls,
         errors: ErrorReplies,
         clock: Clock,
+        plans: Mapping[str, Plan] = PLANS,
     ) -> None:
         self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
-        self._keyed = keyed
+        self._keyed, self._plans = keyed, plans
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
@@ -40,7 +44,7 @@ class RpcDoor:
         if request.pays and self._authenticator.takes_payments:
             calls = jsonrpc.parse(request.body)
             raw_id = None if isinstance(calls, list) else calls.id
-            free = refused_for_free(calls)
+            free = refused_for_free(calls, self._plans)
             if free is not None:  # No payment is taken for a request that costs nothing.
                 wait = self._authenticator.count_refusals(free.errs(), client)
                 return self._errors.reply(wait, request, raw_id) if wait else self._response(request, free, raw_id)
@@ -48,7 +52,8 @@ class RpcDoor:
             if isinstance(caller, Refusal):
                 return self._errors.reply(caller, request, raw_id)
             credits = caller.credits_max or 0
-            calls = within(calls, credits) if isinstance(calls, list) else within([calls], credits)[0]
+            bought = within(calls if isinstance(calls, list) else [calls], credits, self._plans)
+            calls = bought if isinstance(calls, list) else bought[0]
         else:
             caller = self._authenticator.authenticate(request)
             if isinstance(caller, Refusal):

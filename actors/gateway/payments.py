@@ -15,7 +15,7 @@ account's other credits. Payers reach their accounts by a wallet's signature tha
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from actors.config import PaymentsConfig
 from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.address_limits import AddressLimits
-from actors.gateway.admission import AdmittedCall, admit
+from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
 from actors.gateway.call_replies import Replies, Reply
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
@@ -163,27 +163,35 @@ class RequestPayments:
         return Response(http, orjson.dumps(document), added)
 
 
-def refused_for_free(parsed: Call | BadCall | Sequence[Call | BadCall]) -> Replies | None:
-    """The replies to a request of which nothing could be charged; None when there is something to pay for."""
+def refused_for_free(
+    parsed: Call | BadCall | Sequence[Call | BadCall], plans: Mapping[str, Plan] = PLANS
+) -> Replies | None:
+    """The replies to a request of which nothing could be charged; None when there is something to pay for.
+
+    plans: of the methods that are offered here.
+    """
     calls = parsed if isinstance(parsed, Sequence) else (parsed,)
     refused: list[Reply] = []
     for call in calls:
-        verdict = admit(call) if isinstance(call, Call) else call.refusal
+        verdict = admit(call, plans) if isinstance(call, Call) else call.refusal
         if not isinstance(verdict, Refusal):
             return None
         refused.append(Reply(call.id, None, verdict))
     return Replies(refused, None, None)
 
 
-def within(calls: Sequence[Call | BadCall | AdmittedCall], credits: int) -> list[Any]:
+def within(
+    calls: Sequence[Call | BadCall | AdmittedCall], credits: int, plans: Mapping[str, Plan] = PLANS
+) -> list[Any]:
     """The calls that a payment of so many credits buys; in place of each other call, a refusal for lack of credits.
 
     Counted in order and by their prices, so that the sum of what is charged cannot be more, whatever else the payer's
-    account holds. The price of a quoted call is not known yet, so it may use all credits that are left.
+    account holds. The price of a quoted call is not known yet, so it may use all credits that are left. plans: with the
+    prices that are charged here.
     """
     bought: list[Any] = []
     for call in calls:
-        verdict = admit(call) if isinstance(call, Call) else call
+        verdict = admit(call, plans) if isinstance(call, Call) else call
         price = _price(verdict)
         if price > credits:
             bought.append(BadCall(call.id, NOT_BOUGHT))

@@ -162,6 +162,10 @@ class Pipeline:
         """Name operations by this edge id from now on: an owner has given up the one before."""
         self._edge = edge
 
+    def undelivered(self, replies: Sequence[Reply], client: Client | None) -> None:
+        """Settle the charges of answers that a door could not give, because their request was cancelled."""
+        self._cancelled.answers([one.charge for one in replies if one.charge is not None], client)
+
     async def drain(self) -> None:
         """Wait for the settlements of cancelled requests."""
         await self._cancelled.drain()

@@ -1,16 +1,24 @@
 """The MCP endpoint through the real door: the same bill as JSON-RPC, and the protocol's own manners."""
 
+import asyncio
 import base64
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from actors.gateway import mcp_answers
+from actors.upstream import replies
 from actors.upstream.replies import made_error
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 
-from .doubles import TRANSACTION
+from .doubles import TRANSACTION, ScriptedNode
 from .payment_doubles import Desk, header_v2
+from .test_short_way import Client
+from .test_short_way_losses import until_lost
+from .test_wire import post as post_bytes
+from .test_wire import serving
 from .world import Wallet, World, a_world, call
 
 VERSION = {"mcp-protocol-version": "2025-06-18"}
@@ -193,3 +201,30 @@ async def test_a_key_makes_a_tool_call_happen_once() -> None:
         batch = await post(world, [send, tool("getSlot", id=2)], customer, idempotency_key="k2")
         assert batch.status_code == 400 and "INVALID_REQUEST" in batch.text
         assert await world.debits(customer) == [("sendTransaction", 2)] and len(world.node.calls) == 1
+
+
+async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile input 36: the charge stands, and its owner is told so, also while the answer is being encoded."""
+    encoding, go_on = threading.Event(), threading.Event()
+
+    def slowly(*_: Any) -> bytes:
+        encoding.set()
+        go_on.wait(10)
+        return b"{}"
+
+    monkeypatch.setattr(mcp_answers, "tool_result", slowly)
+    large = replies.judge(b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}')
+    async with a_world(ScriptedNode(lambda *_: large)) as world, serving(world.door, swift=True) as (server, port):
+        customer = await world.customer(10)
+        client = await Client.connect(port)
+        body = json.dumps(tool("getSlot")).encode()
+        client.send(post_bytes(customer.api_key, body, b"/mcp", b"content-type: application/json"))
+        async with asyncio.timeout(10):
+            while not encoding.is_set():  # noqa: ASYNC110  # It is set by a thread.
+                await asyncio.sleep(0)
+        client.writer.close()
+        await until_lost(server)
+        go_on.set()
+        (charged,) = [settle.operation for settle in world.accounts.settles if settle.charged]
+        assert world.accounts.delivered_operations == [charged]
+        assert await world.debits(customer) == [("getSlot", 1)]

@@ -3,10 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.config import PricingConfig
 from actors.errors import Err, Refusal
 from actors.gateway import door_bulk, jsonrpc
-from actors.gateway.admission import AdmittedCall, admit
+from actors.gateway.admission import AdmittedCall, admit, plans
 from actors.gateway.payments import NOT_BOUGHT, refused_for_free, within
+
+from .doubles import TRANSACTION
 
 CHEAP = b'{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 DEAR = b'{"jsonrpc":"2.0","id":2,"method":"getBlock","params":[7]}'
@@ -52,6 +55,18 @@ def test_a_list_is_bought_whole_or_not():
     listed = door_bulk.admit(b'{"owners":["11111111111111111111111111111111"]}', ROW)
     assert within([listed], 5) == [listed]
     assert within([listed], 4) == [jsonrpc.BadCall(jsonrpc.NO_ID, NOT_BOUGHT)]
+
+
+def test_what_is_not_offered_here_is_refused_and_what_is_costs_its_price_here():
+    """Hostile input 51: a payment is judged by the operator's methods and prices, not by the usual ones."""
+    here = plans(PricingConfig(landing_credits=500), ("sendAndConfirm",), relay=False)
+    for method in (b"executeSnipe", b"sendBundle"):
+        assert refused_for_free(parsed(b'{"jsonrpc":"2.0","id":1,"method":"%b","params":[]}' % method), here)
+    send = AdmittedCall(b"1", here["sendAndConfirm"], b"[]")
+    assert within([send], 500) == [send]
+    sent = parsed(b'{"jsonrpc":"2.0","id":1,"method":"sendAndConfirm","params":["%b"]}' % TRANSACTION.encode())
+    assert isinstance(admit(sent, here), AdmittedCall)
+    assert within([sent], 499, here)[0].refusal.err is Err.INSUFFICIENT_CREDITS and within([sent], 500, here) == [sent]
 
 
 @given(credits=st.integers(0, 200), kinds=st.lists(st.sampled_from([CHEAP, DEAR, BAD, b"7"]), min_size=1, max_size=20))
