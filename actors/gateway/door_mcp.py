@@ -7,7 +7,8 @@ through the same pipeline as a call of POST /, with the same bill and the same h
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ _ONLY_POST = Refusal(Err.INVALID_REQUEST, "this endpoint has no streams and no s
 _FOREIGN_ORIGIN = Refusal(Err.METHOD_NOT_ALLOWED, "pages of this origin may not use the MCP endpoint of this service")
 _NOT_JSON_TYPE = Refusal(Err.INVALID_REQUEST, "the Content-Type must be application/json")
 _ONLY_STREAMS = Refusal(Err.INVALID_REQUEST, "answers are application/json, which the Accept header does not take")
-_LARGE_BYTES = 1 << 20  # Above, an answer is encoded in a thread: it would hold up the event loop for milliseconds.
+_LARGE_BYTES = 1 << 20  # Above, answers are encoded in a thread: that would hold up the event loop for milliseconds.
 
 _READ = frozenset((b"origin", b"accept", b"content-type", b"mcp-protocol-version"))
 _ACCEPTED = (b"application/json", b"application/*", b"*/*")
@@ -65,7 +66,10 @@ class McpDoor:
 
     async def answer(self, request: Request) -> Response:
         """Answer a POST on PATH. Raises ClientLeftError where the request came by way of ASGI."""
-        sent = {name: value for name, value in request.headers if name in _READ}
+        sent: dict[bytes, bytes] = {}
+        for name, value in request.headers:
+            if name in _READ:  # Two lines of one name are one list: no foreign origin is hidden behind another one.
+                sent[name] = sent[name] + b", " + value if name in sent else value
         unfit = self._unfit(sent, request.id)
         if unfit is not None:
             return unfit
@@ -134,14 +138,7 @@ class McpDoor:
     async def _answered(self, request: Request, reply: Reply, receipt: bytes) -> Response:
         answer = reply.answer
         assert answer is not None
-        if len(answer.body) > _LARGE_BYTES:
-            try:
-                body = await asyncio.to_thread(mcp_answers.tool_result, reply, receipt)
-            except asyncio.CancelledError:
-                self._pipeline.undelivered([reply], request.client)
-                raise
-        else:
-            body = mcp_answers.tool_result(reply, receipt)
+        body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt))
         return Response(200, body, served_by((answer,)), () if reply.charge is None else (reply.charge,))
 
     def _refused(self, request: Request, refusal: Refusal, raw_id: bytes) -> Response:
@@ -169,14 +166,19 @@ class McpDoor:
             done = await self._run(request, self._pipeline.batch(caller.proof, calls, request.client))
             if done.refusal is not None:
                 return self._with_headers(self._refused(request, done.refusal, calls[0].id), done, added)
-        ends = iter(done.items)
-        bodies = [self._item(message, request.id, ends) for message in messages if not isinstance(message, Ignored)]
-        if not bodies:
+        asked = [message for message in messages if not isinstance(message, Ignored)]
+        if not asked:
             return Response(202, b"", [])
+
+        def encode() -> bytes:
+            ends = iter(done.items)
+            return b"[" + b",".join(self._item(message, request.id, ends) for message in asked) + b"]"
+
+        body = await self._encoded(request, done.items, encode)
         answers = [end.answer for end in done.items if end.answer is not None]
         charges = [end.charge for end in done.items if end.charge is not None]
         refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
-        response = Response(200, b"[" + b",".join(bodies) + b"]", served_by(answers), charges, refused=refused)
+        response = Response(200, body, served_by(answers), charges, refused=refused)
         return self._with_headers(response, done, added)
 
     def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:
@@ -191,6 +193,16 @@ class McpDoor:
         return mcp_answers.tool_result(end)
 
     # --- shared
+
+    async def _encoded(self, request: Request, given: Sequence[Reply], encode: Callable[[], bytes]) -> bytes:
+        """Encode answers, large ones in a thread."""
+        if sum(len(reply.answer.body) for reply in given if reply.answer is not None) <= _LARGE_BYTES:
+            return encode()
+        try:
+            return await asyncio.to_thread(encode)
+        except asyncio.CancelledError:
+            self._pipeline.undelivered(given, request.client)
+            raise
 
     @staticmethod
     async def _run(request: Request, work: Coroutine[Any, Any, Replies]) -> Replies:

@@ -169,6 +169,17 @@ async def test_the_transport_is_checked_first(headers: dict[str, str], status: i
         assert await world.balance(customer) == (9 if status == 200 else 10)
 
 
+async def test_no_header_line_hides_another_one_of_its_name() -> None:
+    """Hostile input 38: a list of lines is judged whole."""
+    kind = (b"content-type", b"application/json")
+    async with a_world(gateway={"mcp_origins": ["https://app.example"]}) as world:
+        origins = [(b"origin", b"https://evil.example"), (b"origin", b"https://app.example")]
+        accepts = [(b"accept", b"application/json"), (b"accept", b"text/event-stream")]
+        for lines, status in ((origins, 403), (origins[::-1], 403), (accepts, 200), (accepts[::-1], 200)):
+            found = await world.http.post("/mcp", content=json.dumps(request("ping")), headers=[kind, *lines])
+            assert found.status_code == status
+
+
 async def test_there_are_no_streams_and_no_sessions() -> None:
     """Every TypeScript client tries GET once, and goes on after a 405."""
     async with a_world() as world:
@@ -203,7 +214,8 @@ async def test_a_key_makes_a_tool_call_happen_once() -> None:
         assert await world.debits(customer) == [("sendTransaction", 2)] and len(world.node.calls) == 1
 
 
-async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sent", [tool("getSlot"), [tool("getSlot")]], ids=["single", "batch"])
+async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch: pytest.MonkeyPatch, sent: Any) -> None:
     """Hostile input 36: the charge stands, and its owner is told so, also while the answer is being encoded."""
     encoding, go_on = threading.Event(), threading.Event()
 
@@ -217,7 +229,7 @@ async def test_an_account_hears_of_a_large_answer_whose_client_left(monkeypatch:
     async with a_world(ScriptedNode(lambda *_: large)) as world, serving(world.door, swift=True) as (server, port):
         customer = await world.customer(10)
         client = await Client.connect(port)
-        body = json.dumps(tool("getSlot")).encode()
+        body = json.dumps(sent).encode()
         client.send(post_bytes(customer.api_key, body, b"/mcp", b"content-type: application/json"))
         async with asyncio.timeout(10):
             while not encoding.is_set():  # noqa: ASYNC110  # It is set by a thread.
