@@ -115,7 +115,10 @@ class SendMethods:
         encoding = rest[0].get("encoding") if rest and rest[0] else None
         signature = decode_signed(text, encoding or "base58").signature
         return await self._once.send(
-            signature, lambda: self._chain.node.call("sendTransaction", params, timeout_ms), self._clock.monotonic()
+            signature,
+            params,
+            lambda: self._chain.node.call("sendTransaction", params, timeout_ms),
+            self._clock.monotonic(),
         )
 
     async def _smart_send(self, params: bytes, timeout_ms: int) -> NodeAnswer:
@@ -128,7 +131,7 @@ class SendMethods:
         sent = orjson.dumps([asked.transaction, {"encoding": "base64", "skipPreflight": True}])
         signature = signed_transaction(base64.b64decode(asked.transaction)).signature
         return await self._once.send(
-            signature, lambda: self._chain.node.call("sendTransaction", sent, timeout_ms), self._clock.monotonic()
+            signature, sent, lambda: self._chain.node.call("sendTransaction", sent, timeout_ms), self._clock.monotonic()
         )
 
     async def _preflight(self, raw: bytes, commitment: str) -> NodeAnswer | None:

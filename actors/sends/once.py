@@ -3,13 +3,15 @@
 Implements: decisions, "same bytes sent again". Each call is paid for, as its answer is the signature. A send that the
 node refused, or did not answer, is no send: the next call tries again.
 
-In a replica, callers share one task. Between replicas a mark in Redis says that a signature is on its way, or was sent;
-it costs each send one round trip to Redis before the node is asked. A race marks its signature too, and waits for
-nothing. While Redis does not answer within a moment, each replica knows of its own sends alone: a chain takes the same
-bytes twice without harm.
+In a replica, callers with the same settings share one task: an error of the node, such as that of a preflight, must
+not reach a caller that asked for none. Between other settings, and between replicas, a mark in Redis says that a
+signature is on its way, or was sent; it costs each send one round trip to Redis before the node is asked. A race
+marks its signature too, and waits for nothing. While Redis does not answer within a moment, each replica knows of its
+own sends alone: a chain takes the same bytes twice without harm.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, cast
@@ -85,19 +87,21 @@ class SentOnce:
         self, marks: SendMarks | None = None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._marks, self._sleep = marks, sleep
-        self._sends: dict[bytes, tuple[float, asyncio.Task[NodeAnswer]]] = {}  # Oldest first.
+        # By signature and hash of the settings, oldest first.
+        self._sends: dict[tuple[bytes, bytes], tuple[float, asyncio.Task[NodeAnswer]]] = {}
         self._marking: set[asyncio.Task[None]] = set()
 
     async def send(
-        self, signature: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]], now: float
+        self, signature: bytes, settings: bytes, send: Callable[[], Coroutine[Any, Any, NodeAnswer]], now: float
     ) -> NodeAnswer:
-        """now: monotonic seconds. A caller that leaves ends the send of nobody else."""
+        """settings: how it is sent; now: monotonic seconds. A caller that leaves ends the send of nobody else."""
         self._forget(now)
-        found = self._sends.get(signature)
+        name = (signature, hashlib.sha256(settings).digest())
+        found = self._sends.get(name)
         if found is None:
             task = asyncio.create_task(send() if self._marks is None else self._send_marked(signature, send))
-            self._sends[signature] = (now, task)
-            task.add_done_callback(lambda done: self._ended(signature, done))
+            self._sends[name] = (now, task)
+            task.add_done_callback(lambda done: self._ended(name, done))
         else:
             task = found[1]
         return await asyncio.shield(task)
@@ -131,18 +135,18 @@ class SentOnce:
         self._marking.add(task)
         task.add_done_callback(self._marking.discard)
 
-    def _ended(self, signature: bytes, task: "asyncio.Task[NodeAnswer]") -> None:
+    def _ended(self, name: tuple[bytes, bytes], task: "asyncio.Task[NodeAnswer]") -> None:
         if task.cancelled() or task.exception() is not None or task.result().kind is not AnswerKind.RESULT:
-            found = self._sends.get(signature)
+            found = self._sends.get(name)
             if found is not None and found[1] is task:
-                del self._sends[signature]
+                del self._sends[name]
 
     def _forget(self, now: float) -> None:
         while self._sends:
-            signature, (at, task) = next(iter(self._sends.items()))
+            name, (at, task) = next(iter(self._sends.items()))
             if len(self._sends) < _KEPT_MAX and (now - at < WINDOW_SECONDS or not task.done()):
                 return
-            del self._sends[signature]
+            del self._sends[name]
 
 
 def _name(signature: bytes) -> bytes:

@@ -9,10 +9,11 @@ import redis.asyncio
 from actors.sends.once import WINDOW_SECONDS, RedisSendMarks, SendMarks, SentOnce
 from actors.units import base58_text
 from actors.upstream import replies
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.replies import AnswerKind, NodeAnswer
 from tests.sends.world import turns
 
 RESULT = replies.made(b'"signature"')
+SETTINGS = b"[]"
 ERROR = replies.made_error(-32002, "Transaction simulation failed", b"{}")
 
 
@@ -31,21 +32,41 @@ async def test_calls_at_once_and_later_in_the_window_share_one_send() -> None:
     """Decisions: one broadcast within the window, and each call gets the signature."""
     once, node = SentOnce(), Node()
     node.gate.clear()
-    tasks = [asyncio.create_task(once.send(b"s", node.call, 10.0)) for _ in range(5)]
+    tasks = [asyncio.create_task(once.send(b"s", SETTINGS, node.call, 10.0)) for _ in range(5)]
     await asyncio.sleep(0)
     node.gate.set()
     assert await asyncio.gather(*tasks) == [RESULT] * 5
-    assert await once.send(b"s", node.call, 10.0 + WINDOW_SECONDS - 0.1) == RESULT
+    assert await once.send(b"s", SETTINGS, node.call, 10.0 + WINDOW_SECONDS - 0.1) == RESULT
     assert node.calls == 1
-    await once.send(b"other", node.call, 10.0)
-    await once.send(b"s", node.call, 10.0 + WINDOW_SECONDS)
+    await once.send(b"other", SETTINGS, node.call, 10.0)
+    await once.send(b"s", SETTINGS, node.call, 10.0 + WINDOW_SECONDS)
     assert node.calls == 3
+
+
+@pytest.mark.parametrize("refused", [ERROR, RESULT])
+async def test_a_refusal_reaches_only_callers_with_the_same_settings(refused: NodeAnswer) -> None:
+    """Who wants no preflight hears of no preflight. What was sent is sent for all."""
+    marks, first, second = MemoryMarks(), Node(), Node()
+    once, settings = (
+        SentOnce(marks, lambda _: asyncio.sleep(0)),
+        (b'{"skipPreflight":false}', b'{"skipPreflight":true}'),
+    )
+    first.answer = refused
+    first.gate.clear()
+    tasks = [asyncio.create_task(once.send(b"s", settings[0], first.call, 10.0)) for _ in range(3)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(once.send(b"s", settings[1], second.call, 10.0))
+    await asyncio.sleep(0)
+    first.gate.set()
+    assert await asyncio.gather(*tasks) == [refused] * 3
+    assert (await other).kind is AnswerKind.RESULT
+    assert (first.calls, second.calls) == (1, int(refused is ERROR))
 
 
 async def test_what_the_node_refused_or_did_not_answer_is_tried_again() -> None:
     once, node = SentOnce(), Node()
     for node.answer in (ERROR, replies.TIMED_OUT, RESULT, RESULT):
-        assert await once.send(b"s", node.call, 10.0) == node.answer
+        assert await once.send(b"s", SETTINGS, node.call, 10.0) == node.answer
         await asyncio.sleep(0)
     assert node.calls == 3
 
@@ -53,7 +74,7 @@ async def test_what_the_node_refused_or_did_not_answer_is_tried_again() -> None:
 async def test_a_caller_that_leaves_ends_the_send_of_nobody_else() -> None:
     once, node = SentOnce(), Node()
     node.gate.clear()
-    first, second = (asyncio.create_task(once.send(b"s", node.call, 10.0)) for _ in range(2))
+    first, second = (asyncio.create_task(once.send(b"s", SETTINGS, node.call, 10.0)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     node.gate.set()
@@ -63,8 +84,8 @@ async def test_a_caller_that_leaves_ends_the_send_of_nobody_else() -> None:
 async def test_memory_is_bounded_by_the_window() -> None:
     once, node = SentOnce(), Node()
     for number in range(50):
-        await once.send(bytes([number]), node.call, 10.0)
-    await once.send(b"late", node.call, 10.0 + WINDOW_SECONDS)
+        await once.send(bytes([number]), SETTINGS, node.call, 10.0)
+    await once.send(b"late", SETTINGS, node.call, 10.0 + WINDOW_SECONDS)
     assert len(once._sends) == 1
 
 
@@ -127,9 +148,9 @@ async def test_two_replicas_send_once() -> None:
         await asyncio.sleep(0)
 
     replicas = [SentOnce(marks, sleep) for _ in range(2)]
-    first = asyncio.create_task(replicas[0].send(b"s", node.call, 10.0))
+    first = asyncio.create_task(replicas[0].send(b"s", SETTINGS, node.call, 10.0))
     await turns()
-    second = asyncio.create_task(replicas[1].send(b"s", node.call, 10.0))
+    second = asyncio.create_task(replicas[1].send(b"s", SETTINGS, node.call, 10.0))
     await looks.wait()
     node.gate.set()
     assert await first == RESULT
@@ -140,7 +161,7 @@ async def test_two_replicas_send_once() -> None:
 async def test_what_one_replica_could_not_send_another_may() -> None:
     marks, node = MemoryMarks(), Node()
     for node.answer in (ERROR, replies.TIMED_OUT, RESULT):
-        assert await SentOnce(marks).send(b"s", node.call, 10.0) == node.answer
+        assert await SentOnce(marks).send(b"s", SETTINGS, node.call, 10.0) == node.answer
         await turns()
     assert node.calls == 3 and marks.marks == {b"s": b"sent"}
 
@@ -153,7 +174,7 @@ async def test_a_replica_that_died_while_it_sent_holds_up_nobody_for_long() -> N
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    assert await SentOnce(marks, sleep).send(b"s", node.call, 10.0) == RESULT
+    assert await SentOnce(marks, sleep).send(b"s", SETTINGS, node.call, 10.0) == RESULT
     assert node.calls == 1 and sum(slept) == pytest.approx(2)
 
 
@@ -162,10 +183,10 @@ async def test_a_race_sends_for_all_and_a_refused_one_for_nobody() -> None:
     racing, sending = SentOnce(marks), SentOnce(marks)
     racing.race_begins(b"s")
     await turns()
-    assert (await sending.send(b"s", node.call, 10.0)).value() == b'"%b"' % base58_text(b"s").encode()
+    assert (await sending.send(b"s", SETTINGS, node.call, 10.0)).value() == b'"%b"' % base58_text(b"s").encode()
     racing.race_refused(b"t")
     await turns()
-    assert await sending.send(b"t", node.call, 10.0) == RESULT and node.calls == 1
+    assert await sending.send(b"t", SETTINGS, node.call, 10.0) == RESULT and node.calls == 1
 
 
 async def test_without_redis_each_replica_knows_of_its_own_sends(unused_tcp_port: int) -> None:
@@ -173,5 +194,5 @@ async def test_without_redis_each_replica_knows_of_its_own_sends(unused_tcp_port
     async with redis.asyncio.Redis.from_url(f"redis://127.0.0.1:{unused_tcp_port}") as client:
         node, replicas = Node(), [SentOnce(RedisSendMarks(client)) for _ in range(2)]
         for replica in (*replicas, *replicas):
-            assert await replica.send(b"s", node.call, 10.0) == RESULT
+            assert await replica.send(b"s", SETTINGS, node.call, 10.0) == RESULT
         assert node.calls == 2
