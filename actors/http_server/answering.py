@@ -169,10 +169,10 @@ class AnsweringHttp(HttpToolsProtocol):
         protocol = upgrade.protocol(self.connections)
         self.transport.write(_SWITCHING + b"\r\n".join((*map(b": ".join, upgrade.headers), b"\r\n")))
         self.transport.set_protocol(protocol)
+        self.flow.resume_reading()  # Before the protocol gets anything, as it may stop the reading itself.
         protocol.connection_made(self.transport)
         if behind:
             protocol.data_received(behind)
-        self.flow.resume_reading()
 
     def _answer(self, request: HttpRequest, answer: bytes | HttpResponse) -> None:
         if not request.disconnected:

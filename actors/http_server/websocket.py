@@ -8,6 +8,8 @@ Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The 
 - After a close frame the connection is still read for LINGER_SECONDS: unread bytes would turn the end of the connection
   into a reset, and the client would not see the close code.
 - Writing never waits. A handler looks at `is_full` before it writes more, and keeps what it has in a bounded queue.
+- While the connection is full no more is read of the client, whose pings would each add a pong; it is then closed like
+  one that answers no ping. After a close frame pings get no pong.
 """
 
 import asyncio
@@ -116,11 +118,12 @@ class WebSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._protocol.eof_sent:
             return  # Both sides have said all; read so that the client's last bytes cause no reset.
+        has_said_all = self._is_over  # The close frame is written.
         self._protocol.receive_data(data)
         for frame in self._protocol.events_received():
             if not self._is_over:
                 self._take(frame)  # type: ignore[arg-type]
-        self._write_protocols()
+        self._write_protocols(only_end=has_said_all)
         if self._protocol.state is not OPEN:
             self._end()
 
@@ -137,10 +140,13 @@ class WebSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
+        if not self._is_over:
+            self.pause_reading()
 
     def resume_writing(self) -> None:
         self.is_full = False
         if not self._is_over:
+            self.resume_reading()
             self._handler.writable()
 
     def shutdown(self) -> None:
@@ -168,12 +174,13 @@ class WebSocket(asyncio.Protocol):
         elif frame.opcode is Opcode.PONG:
             self._unanswered_pings = 0
 
-    def _write_protocols(self) -> None:
+    def _write_protocols(self, only_end: bool = False) -> None:
         for data in self._protocol.data_to_send():
             if self._transport.is_closing():
                 return
             if data:
-                self._transport.write(data)
+                if not only_end:
+                    self._transport.write(data)
             elif self._transport.can_write_eof():
                 self._transport.write_eof()
 

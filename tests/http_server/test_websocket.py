@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections.abc import AsyncIterator
 from typing import Any
@@ -144,6 +145,33 @@ async def test_row_30_a_client_that_never_reads_costs_little_and_is_let_go(monke
         handler.socket.close(1013, "too slow")
         async with asyncio.timeout(5):
             await connections.gone.wait()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_row_30_pings_of_a_client_that_never_reads_cost_little(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each ping would add a pong: no more is read while the connection is full, and after the end none is answered."""
+    monkeypatch.setattr(websocket, "LINGER_SECONDS", 60.0)
+    async with connected() as (line, handler, _):
+        await line.says(frame(1, b"x"))
+        await line.hears(until=text_frame(b"1"))
+        transport = handler.socket._transport
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        if is_closed:
+            handler.socket.close(1000, "done")
+        sending = asyncio.create_task(line.says(*[frame(9, b"p" * 125) * 400] * 200, frame(1, b"xy"), pause_seconds=0))
+        async with asyncio.timeout(60):
+            while transport.is_reading() and not sending.done():  # noqa: ASYNC110  # A transport tells nobody.
+                await asyncio.sleep(0)
+        assert transport.get_write_buffer_size() < 1_000_000
+        assert transport.is_reading() == is_closed
+        if is_closed:
+            line.close()
+            assert transport.get_write_buffer_size() == 0
+        else:  # Once the client reads, it is heard again.
+            assert text_frame(b"2") in await line.hears(until=text_frame(b"2"))
+        await sending
 
 
 async def test_what_is_written_after_the_end_goes_nowhere() -> None:
