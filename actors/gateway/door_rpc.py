@@ -22,6 +22,8 @@ from actors.gateway.requests import AsgiClient, Request
 
 PATHS = (b"/", b"/rpc")
 KEY_OF_BATCH = Refusal(Err.INVALID_REQUEST, "an Idempotency-Key belongs to one call; send a batch without it")
+# A fee is part of what was signed, so nobody can change it here; suggestPriorityFee tells what to sign.
+_URGENCY_WITHOUT_EFFECT = (b"x-priority-fee-urgency", b"without effect: the transaction is signed")
 _STRANGERS_BODY_MAX = 4_096  # Of a request that goes no further, only a small one is read to give back its id.
 
 
@@ -71,6 +73,8 @@ class RpcDoor:
         response = self._response(request, done, raw_id)
         if caller.headers:
             response.headers += caller.headers
+        if type(calls) is jsonrpc.Call and calls.method == "sendSmartTransaction" and _names_an_urgency(calls):
+            response.headers.append(_URGENCY_WITHOUT_EFFECT)
         return response
 
     def _response(self, request: Request, done: Replies, raw_id: bytes | None) -> Response:
@@ -87,3 +91,8 @@ class RpcDoor:
         if done.repeated:
             response.headers.append(headers.REPEATED)
         return response
+
+
+def _names_an_urgency(call: jsonrpc.Call) -> bool:
+    config = call.arguments[1] if len(call.arguments) > 1 else None
+    return type(config) is dict and config.get("priority_fee_urgency") is not None

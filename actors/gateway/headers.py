@@ -21,7 +21,7 @@ _EXPOSED = (
     b"access-control-expose-headers",
     b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Ratelimit-Limit, "
     b"X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, X-Node, X-Cache, "
-    b"Retry-After, Deprecation, Idempotent-Replayed",
+    b"Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send

@@ -18,12 +18,25 @@ _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
 _NETLOC = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?")
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 # Names that mean this machine, this network, or a cloud's metadata service, whatever they resolve to.
-_INNER_SUFFIXES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa", "onion", "test")
+_INNER_SUFFIXES = (
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "lan",
+    "svc",
+    "consul",
+    "home.arpa",
+    "onion",
+    "test",
+)
 _REFUSED_V4 = tuple(
     ipaddress.IPv4Network(text)
     for text in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+        "168.63.129.16/32",  # The host of a machine in Azure, which only its machines reach.
         *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
     )
 )

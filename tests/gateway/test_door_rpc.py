@@ -10,6 +10,7 @@ from actors.accounts.api import SetStatus
 from actors.identity.store import IdentityStoreUnavailable
 from tests.identity.memory_store import MemoryIdentityStore
 
+from .doubles import TRANSACTION
 from .world import a_world, call, constant
 
 CREDIT_HEADERS = ("x-credits-remaining", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
@@ -32,6 +33,16 @@ async def test_a_call_is_answered_billed_and_measured(path):
         assert "x-credits-low" not in response.headers
         assert await world.balance(customer) == 1_975
         assert await world.debits(customer) == [("getBlock", 25)]
+
+
+async def test_an_urgency_for_a_signed_transaction_is_told_to_be_without_effect():
+    """Interface, sendSmartTransaction: checked, and honestly nothing more."""
+    async with a_world() as world:
+        customer = await world.customer(100)
+        for options, told in (({"priority_fee_urgency": "high"}, True), ({"simulate": False}, False)):
+            response = await world.rpc(customer, call("sendSmartTransaction", TRANSACTION, options))
+            assert "result" in response.json(), response.text
+            assert ("x-priority-fee-urgency" in response.headers) is told
 
 
 async def test_low_credit_is_flagged():
