@@ -67,6 +67,7 @@ class Screen:
         table = Table.grid(padding=(0, 2))
         for name, value in (
             ("JSON-RPC", ready.http_url),
+            ("WebSocket, MCP", f"{ready.http_url.replace('http', 'ws', 1)}/ws   {ready.http_url}/mcp"),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
             *_tls_rows(ready),
             ("Node behind it", ready.node_url),
