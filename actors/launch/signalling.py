@@ -17,6 +17,7 @@ from actors.config import Config
 from actors.errors import Err, Refusal
 from actors.launch.deposit_watcher import open_node
 from actors.pages import Page
+from actors.signals.api import SignalReader
 from actors.signals.deliveries import RedisDeliveries
 from actors.signals.event_stream import SignalEventStream
 from actors.signals.history import PostgresSignalHistory
@@ -26,7 +27,7 @@ from actors.signals.log import RedisSignalLog
 from actors.signals.recent import RecentSignals
 from actors.signals.replays import Replays
 from actors.signals.subscriptions import SignalSubscriptions
-from actors.storage.connections import connect_postgres
+from actors.storage.connections import checked_redis, connect_postgres
 from actors.streams.api import StreamEvent
 from actors.streams.meters import Meter, Meters
 
@@ -98,3 +99,19 @@ async def assemble_signals(
     kind = SignalSubscriptions(hub, StreamEvent)
     closers = [hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
     return Signals(hub, kind, pages, charges, classifiers, closers)
+
+
+async def open_signal_reader(config: Config) -> tuple[SignalReader, Close]:
+    """Open a reader of the log for an actor outside the replicas, with connections of its own, and what closes it."""
+    assert config.storage.postgres_url is not None and config.storage.redis_url is not None
+    pool = await connect_postgres(
+        config.storage.postgres_url.get_secret_value(), connections_max=_CONNECTIONS_MAX, application=_APPLICATION
+    )
+    client = await checked_redis(config.storage.redis_url.get_secret_value())
+    log = RedisSignalLog(client, config.signals.stream_entries_max)
+
+    async def close() -> None:
+        await client.aclose()
+        await pool.close()
+
+    return SignalReader(log, Replays(log, PostgresSignalHistory(pool))), close

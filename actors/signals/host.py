@@ -5,8 +5,6 @@ archive.py. After the loss of a machine there may be two of one partition for a 
 """
 
 import asyncio
-import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -26,8 +24,6 @@ from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
-logger = logging.getLogger(__name__)
-
 ACTOR_PREFIX = "signal-classifier-"
 OpenNode = Callable[[Config], Awaitable[Node]]
 
@@ -37,32 +33,17 @@ def programs_of(index: int, classifiers: int) -> tuple[str, ...]:
     return PROGRAMS[index::classifiers]
 
 
-class SignalClassifierActor:
-    """Starts with its first call. open_node: given by the wiring, because this context may not know how nodes are
-    reached. The first of all classifiers also reports wallets and keeps the history."""
+class SignalClassifierActor(hosting.StartingActor):
+    """open_node: given by the wiring, because this context may not know how nodes are reached. The first of all
+    classifiers also reports wallets and keeps the history."""
 
     def __init__(self, config: Config, fingerprint: str, index: int, open_node: OpenNode) -> None:
-        self._config, self._fingerprint, self._index, self._open_node = config, fingerprint, index, open_node
-        self._starting: asyncio.Task[None] | None = None
-
-    async def fingerprint(self) -> str:
-        return self._fingerprint
+        super().__init__(fingerprint)
+        self._config, self._index, self._open_node = config, index, open_node
 
     async def health(self) -> dict[str, Any]:
         await self._ready()
         return self._classifier.health() | {"archive_fault": "" if self._archive is None else self._archive.fault}
-
-    async def _ready(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            logger.exception("the classifier of signals cannot start")
-            os._exit(1)  # Ray starts another one.
 
     async def _open(self) -> None:
         config, clock = self._config, SystemClock()

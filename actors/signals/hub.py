@@ -52,7 +52,7 @@ def _slots(entry: LogEntry) -> dict[str, Any]:
     return {"from_slot": entry.gap.from_slot, "to_slot": entry.gap.to_slot, "reason": entry.gap.reason}
 
 
-def _gap_of_the_stores(from_cursor: str, to_cursor: str) -> bytes:
+def gap_of_the_stores(from_cursor: str, to_cursor: str) -> bytes:
     reason = "these signals are older than what is kept"
     gap = {"from_cursor": from_cursor, "to_cursor": to_cursor, "from_slot": None, "to_slot": None, "reason": reason}
     return orjson.dumps({"gap": gap})
@@ -191,7 +191,7 @@ class SignalHub:
                 await subscription.drained()
                 page = await self._replays.after(subscription.position, _PAGE_MAX)
                 if page.lost_until is not None:
-                    subscription.notice(_gap_of_the_stores(subscription.position, page.lost_until))
+                    subscription.notice(gap_of_the_stores(subscription.position, page.lost_until))
                     subscription.position = max(subscription.position, page.lost_until, key=cursor_key)
                 await self._replay(subscription, page.entries)
                 if not page.entries and not leased:

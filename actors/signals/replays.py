@@ -25,6 +25,11 @@ class Replays:
         self._log, self._history = log, history
         self.ring: deque[LogEntry] = deque(maxlen=RING_MAX)
 
+    async def newest(self) -> str:
+        """Return the cursor of the newest entry of all stores. Raises SignalLogUnavailable and HistoryUnavailable."""
+        latest = await self._log.latest(1)
+        return latest[0].cursor if latest else (await self._history.archived()).cursor
+
     async def after(self, cursor: str, count: int) -> ReplayPage:
         """Raises SignalLogUnavailable and HistoryUnavailable."""
         wanted = cursor_key(cursor)

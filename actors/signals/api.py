@@ -1,0 +1,98 @@
+"""Reading the log of signals from a cursor, for other contexts: webhooks are fed by it.
+
+Implements: decisions, "cursors and gaps", "one signal", "watched wallets". The wiring opens a SignalReader
+(launch/signalling.py) and hands it over as a port. It holds no place of its own: the caller keeps the cursor, and
+reads again from the same one after a failure.
+
+What the caller may rely on:
+- Pages are in the order of the log, and each has at most as many signals as asked for. Memory is bounded by that.
+- A signal comes once with `is_first`. Its corrections (a fork lost it) come later, with the same `cause`.
+- What no store has any more is told once, in `gaps`: the JSON that subscribers get. Nothing else is missing.
+- A cursor is never behind the one asked with, also where the page is empty.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from actors.signals.hub import AWAY, body_of_entry, gap_of_the_stores
+from actors.signals.log import LogEntry, SignalLog, cursor_key
+from actors.signals.replays import Replays
+
+__all__ = ["AWAY", "LoggedSignal", "SignalPage", "SignalReader"]
+
+WAIT_MS_MAX = 4_000
+
+
+class LoggedSignal(NamedTuple):
+    """One entry of the log that is about a signal.
+
+    cause: unique for ever, and the same for a signal and its corrections. at_ms: Unix milliseconds at which the log got
+    it. body: the signal as JSON, as subscribers get it. is_first: the first report, which may be billed; otherwise a
+    correction: its `correction` in the body is removed, moved or restored.
+    """
+
+    cursor: str
+    cause: str
+    kind: str
+    mint: str | None
+    program: str
+    accounts: tuple[str, ...]
+    wallets: tuple[str, ...]
+    at_ms: int
+    body: bytes
+    is_first: bool
+
+
+class SignalPage(NamedTuple):
+    """cursor: go on after it. gaps: notices as JSON, {"gap": {from_cursor, to_cursor, from_slot, to_slot, reason}}, of
+    what was lost before or among the signals of this page."""
+
+    signals: Sequence[LoggedSignal]
+    cursor: str
+    gaps: Sequence[bytes] = ()
+
+
+class SignalReader:
+    """One reader of the log."""
+
+    def __init__(self, log: SignalLog, replays: Replays) -> None:
+        self._log, self._replays = log, replays
+
+    async def newest(self) -> str:
+        """Return a cursor after which only later signals come. Raises one of AWAY."""
+        return await self._replays.newest()
+
+    async def read(self, after_cursor: str, count: int, wait_ms: int = 0) -> SignalPage:
+        """Return at most so many entries after a cursor, oldest first.
+
+        wait_ms: how long to wait where there are none, at most WAIT_MS_MAX. after_cursor: "0-0" is the oldest entry
+        that is kept. Raises one of AWAY (the stores did not answer); nothing is lost by reading again.
+        """
+        page = await self._replays.after(after_cursor, count)
+        gaps, entries, cursor = list[bytes](), page.entries, after_cursor
+        if page.lost_until is not None:
+            gaps.append(gap_of_the_stores(after_cursor, page.lost_until))
+            cursor = max(cursor, page.lost_until, key=cursor_key)
+        if not entries and not gaps and wait_ms:
+            entries = await self._log.read(cursor, count, min(wait_ms, WAIT_MS_MAX))
+        gaps += [body_of_entry(entry) for entry in entries if entry.gap is not None]
+        if entries:
+            cursor = max(cursor, entries[-1].cursor, key=cursor_key)
+        return SignalPage([logged for entry in entries if (logged := _logged(entry)) is not None], cursor, gaps)
+
+    async def watch(self, wallets: Collection[str], now: int) -> None:
+        """Have the activity of these wallets reported for the next minute; call it again before that is over.
+
+        now: Unix seconds. Raises one of AWAY.
+        """
+        await self._log.watch(sorted(wallets), now)
+
+
+def _logged(entry: LogEntry) -> LoggedSignal | None:
+    event = entry.event
+    if event is None:
+        return None
+    return LoggedSignal(
+        *(entry.cursor, "signal:" + ":".join(event.identity), event.kind, event.mint, event.program, event.accounts),
+        *(event.wallets, cursor_key(entry.cursor)[0], body_of_entry(entry), entry.change == "event"),
+    )

@@ -1,0 +1,60 @@
+"""The reader for other contexts: everything once, in order, bounded; gaps are told; a read repeated is the same."""
+
+import orjson
+import pytest
+
+from actors.signals.api import LoggedSignal, SignalReader
+from actors.signals.log import NO_CURSOR, SignalGap
+from actors.signals.replays import Replays
+from tests.signals.test_hub import World
+from tests.signals.test_log import signal
+
+
+def _reader(world: World) -> SignalReader:
+    return SignalReader(world.log, Replays(world.log, world.history))
+
+
+@pytest.mark.parametrize("archived", [0, 4])
+async def test_pages_go_on_where_the_one_before_ended(archived: int) -> None:
+    """Decisions, "cursors and gaps": from the stream and the history alike, at most `count` at once."""
+    world = World()
+    reader = _reader(world)
+    beginning = await reader.newest()
+    await world.write(7)
+    await world.history.add(world.log.entries[:archived])
+    world.log.entries = world.log.entries[archived:]
+    cursor, got = beginning, list[LoggedSignal]()
+    while page := await reader.read(cursor, 3):
+        assert len(page.signals) <= 3 and page == await reader.read(cursor, 3)
+        if not page.signals:
+            break
+        got += page.signals
+        cursor = page.cursor
+    assert [each.mint for each in got] == [f"M{number}" for number in range(7)]
+    assert len({each.cause for each in got}) == 7 and all(each.is_first for each in got)
+    assert orjson.loads(got[0].body)["cursor"] == got[0].cursor
+    assert await reader.newest() == got[-1].cursor == cursor
+    assert (await reader.read(cursor, 3, wait_ms=1)).cursor == cursor
+
+
+async def test_corrections_have_the_cause_of_their_signal_and_are_not_first() -> None:
+    """Hostile input 32: nobody pays twice for one signal."""
+    world = World()
+    await world.write(1, slot=100)
+    await world.log.correct(100, [signal(0, slot=100)])
+    first, removed = (await _reader(world).read(NO_CURSOR, 10)).signals
+    assert (first.cause, first.is_first) == (removed.cause, True) and not removed.is_first
+    assert orjson.loads(removed.body)["correction"] == "removed"
+
+
+async def test_what_is_lost_is_told_and_passed() -> None:
+    """A gap of the chain is an entry of the log; dropped days are one of the stores."""
+    world = World()
+    await world.log.report_gap("p", SignalGap(5, 9, "gone"))
+    world.history.kept_from_ms = 1_600_000_000_000
+    page = await _reader(world).read("1500000000000-0", 10)
+    gaps = [orjson.loads(gap)["gap"] for gap in page.gaps]
+    assert [(gap["from_cursor"], gap["from_slot"]) for gap in gaps] == [
+        *(("1500000000000-0", None), (page.cursor, 5)),
+    ]
+    assert page.signals == [] and (await _reader(world).read(page.cursor, 10)).gaps == []
