@@ -48,7 +48,7 @@ class ProductFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A thousand free ports: the first for the cluster, the last for HTTP, gRPC and devnode.
+    """A thousand free ports: the first for the cluster, the last for HTTP, gRPC, devnode and TLS.
 
     claim: a socket that listens on the very last port for as long as this object lives, so that no other caller of
     free_ports gets this range before a product listens in it, or while the product restarts.
@@ -69,11 +69,16 @@ class Ports:
     def devnode(self) -> int:
         return self.first + 953
 
+    @property
+    def tls(self) -> int:
+        return self.first + 955  # WebSockets of devnode are on the port after its HTTP.
+
     def settings(self) -> dict[str, str]:
         """Return the settings for a run on these ports."""
         return {
             "LEDGER_SERVE__HTTP_PORT": str(self.http),
             "LEDGER_SERVE__GRPC_PORT": str(self.grpc),
+            "LEDGER_SERVE__TLS_PORT": str(self.tls),
             "LEDGER_SERVE__INTERNAL_PORT_FIRST": str(self.first),
             "LEDGER_DEVNODE__HTTP_PORT": str(self.devnode),
         }

@@ -20,6 +20,7 @@ _SETTINGS = {
     "LEDGER_GATEWAY__REPLICAS": "2",
     "LEDGER_SENDS__BLOCK_ENGINE_REQUESTS_PER_SECOND": "1000",  # The embedded engine has no limit.
     "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true",  # Receivers of tests are on this machine.
+    "LEDGER_SERVE__TLS": "true",
 }
 KILL_AT = "kill-at"  # A file beside the data folder.
 
@@ -60,8 +61,13 @@ def product_in_any_state(request: pytest.FixtureRequest, tmp_path_factory: pytes
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-tests-"))
     folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
     # A test of the racer writes into this file at which step the racer is to kill itself.
-    settings = _SETTINGS | {"LEDGER_SENDS__FAULT_FILE": str(folder / KILL_AT)}
-    running = StaffedProduct(folder / "data", settings, free_ports())
+    ports = free_ports()
+    settings = _SETTINGS | {
+        "LEDGER_SENDS__FAULT_FILE": str(folder / KILL_AT),
+        # With TLS the default is the edge's address; most tests call the plain port.
+        "LEDGER_SERVE__PUBLIC_URL": f"http://127.0.0.1:{ports.http}",
+    }
+    running = StaffedProduct(folder / "data", settings, ports)
     try:
         yield running
     except BaseException:

@@ -1,8 +1,11 @@
 """Tests on a real local cluster: processes are started, killed and stopped for real."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+import redis
 
 from bench.product import Product
 from tests.customers import Customer
@@ -32,6 +35,18 @@ def heavy_customer(product: Product) -> Customer:
 def other_heavy_customer(product: Product) -> Customer:
     """For load beside the first one's."""
     return rich_and_unlimited(product)
+
+
+@pytest.fixture
+def counted(product: Product) -> Iterator[redis.Redis]:
+    """The store of the counts by address. The product's limit is a million here, since all other tests come from one
+    address: these tests begin sixty below it."""
+    (pid,) = product.running("redis-server")[:1]
+    sockets = [str(found.laddr) for found in psutil.Process(pid).net_connections("unix") if found.laddr]
+    with redis.Redis(unix_socket_path=sockets[0]) as client:
+        yield client
+        for key in client.scan_iter("identity:address:*"):
+            client.delete(key)
 
 
 def rich_and_unlimited(product: Product) -> Customer:

