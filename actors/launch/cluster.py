@@ -112,6 +112,9 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
         # Otherwise Serve's HTTP server believes the X-Forwarded-For header of every local connection.
         "FORWARDED_ALLOW_IPS": "255.255.255.255",
+        # How long the manager of HAProxy may take to start before Serve kills it and the start fails. By default 5 s,
+        # which is not enough where other programs need the machine.
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "30",
         "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",  # By default ten times a second, which takes a twentieth of a core.
         "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.
         "RAY_USAGE_STATS_ENABLED": "0",

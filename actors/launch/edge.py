@@ -7,6 +7,7 @@ launch/FRONT.md explains the parts. Not here: the configuration's content (edge_
 import os
 import resource
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -91,9 +92,15 @@ def https_url(serve: ServeConfig) -> str:
 def child(edge: Edge, serve: ServeConfig, logs: Path) -> Child:
     """Return the edge as a process for a Supervisor, which starts it again if it dies."""
     host = "127.0.0.1" if serve.host in _ANY_ADDRESS else serve.host
+    # The handshake alone: another server on the port, which keeps HAProxy from it, must not pass for the edge.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
     def is_ready(_pid: int) -> bool:
-        with socket.create_connection((host, serve.tls_port), _PROBE_SECONDS):
+        with (
+            socket.create_connection((host, serve.tls_port), _PROBE_SECONDS) as connection,
+            context.wrap_socket(connection),
+        ):
             return True
 
     return Child(
