@@ -117,6 +117,26 @@ def upgrades() -> list[Framing]:
     ]
 
 
+def handshakes() -> list[Framing]:
+    """Handshakes of WebSockets that two servers may read differently; all but one header of each would be accepted."""
+
+    def row(name: str, *headers: bytes, host: bytes = b"host: a\r\n") -> Framing:
+        stream = post(WITH_KEY, *WEBSOCKET, *headers, start=b"GET / HTTP/1.1", content=b"")
+        return Framing(f"handshake: {name}", stream.replace(b"host: a\r\n", host), refused=True)
+
+    return [
+        row("two Upgrades", b"upgrade: websocket"),
+        row("a length of zero", b"content-length: 0"),
+        row("a length of 00", b"content-length: 00"),
+        row("asked whether to go on", b"expect: 100-continue"),
+        row("another expectation", b"expect: x"),
+        row("two versions", b"sec-websocket-version: 13"),
+        row("two keys", b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="),
+        row("no host", host=b""),
+        row("two hosts", b"host: b"),
+    ]
+
+
 def trailers() -> list[Framing]:
     def row(name: str, trailer: bytes, *headers: bytes, refused: bool = True) -> Framing:
         return Framing(f"trailers: {name}", post(*headers, CHUNKED, content=chunks(trailers=trailer)), refused=refused)
@@ -346,4 +366,4 @@ def http2() -> list[Framing]:
     ]
 
 
-FRAMINGS = (*upgrades(), *trailers(), *lengths(), *in_chunks(), *heads(), *sequences(), *http2())
+FRAMINGS = (*upgrades(), *handshakes(), *trailers(), *lengths(), *in_chunks(), *heads(), *sequences(), *http2())

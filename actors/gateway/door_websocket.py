@@ -35,7 +35,7 @@ BALANCE_MIN = 10  # Interface: connections are closed below 10 credits.
 _SUBPROTOCOL, _KEY_PREFIX = b"solana-rpc", b"auth."
 _OFFER, _VERSION, _KEY = b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-key"
 _BAD_HANDSHAKE = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Key of 16 bytes in base64")
-_BAD_VERSION = Refusal(Err.INVALID_REQUEST, "Sec-WebSocket-Version must be 13")
+_BAD_VERSION = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Version, which is 13")
 _TWO_KEYS = Refusal(Err.AUTH_FAILED, "two keys were offered as subprotocols")
 _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
 _LOW = Refusal(Err.INSUFFICIENT_CREDITS, f"a WebSocket needs a balance of {BALANCE_MIN} credits")
@@ -109,9 +109,10 @@ class WebSocketDoor:
     async def _judge(self, request: Request) -> tuple[bytes, Proof] | Refusal:
         """The account and the proof of its sockets, or why there is no socket."""
         sent = dict(request.headers)
-        if not _is_key(sent.get(_KEY, b"")) or sum(name == _KEY for name, _ in request.headers) > 1:
+        names = [name for name, _ in request.headers]
+        if not _is_key(sent.get(_KEY, b"")) or names.count(_KEY) > 1:
             return _BAD_HANDSHAKE
-        if sent.get(_VERSION) != b"13":
+        if sent.get(_VERSION) != b"13" or names.count(_VERSION) > 1:
             return _BAD_VERSION
         keys = [offer[len(_KEY_PREFIX) :] for offer in _offered(request.headers) if offer.startswith(_KEY_PREFIX)]
         if len(keys) > 1:

@@ -42,6 +42,7 @@ _NOTHING, _HEAD, _BODY = 0, 1, 2  # The parts of a request: which one is being r
 
 
 UPGRADE = "this path takes no upgrade of the connection"
+HANDSHAKE = "a WebSocket handshake has one Host, one `Upgrade: websocket`, no Content-Length and no Expect"
 TRAILERS = "trailers are not taken; send all headers before the body"
 AMBIGUOUS = "the body's length is given in more than one way"
 CODING = "the only transfer coding taken is `chunked`, and it needs HTTP/1.1"
@@ -179,8 +180,11 @@ class HttpServer(AnsweringHttp):
             return CODING
         if version not in _VERSIONS:
             return VERSION
-        if self.parser.should_upgrade() and not self._is_websocket(version, found):
-            return UPGRADE
+        if self.parser.should_upgrade():
+            if not self._is_websocket(version, found):
+                return UPGRADE
+            if not _is_clear_handshake(found, self.headers):
+                return HANDSHAKE
         if self._data_bytes + self._unproductive_bytes > HEAD_BYTES_MAX and self._head_bytes() > HEAD_BYTES_MAX:
             return LONG_HEAD
         return None
@@ -192,7 +196,6 @@ class HttpServer(AnsweringHttp):
             and self.parser.get_method() == b"GET"
             and version == "1.1"
             and b"transfer-encoding" not in found
-            and found.get(b"content-length", b"0") == b"0"
             and (paths is None or self.url.partition(b"?")[0] in paths)
         )
 
@@ -318,6 +321,15 @@ class HttpServer(AnsweringHttp):
         response = refusal(reason, status) if door is None else door.refused(reason, status)
         head = whole_head(status, response.headers)
         return head if self.parser.get_method() == b"HEAD" else head + response.body
+
+
+def _is_clear_handshake(found: dict[bytes, bytes], headers: HeaderList) -> bool:
+    return (
+        b"host" in found
+        and b"content-length" not in found
+        and b"expect" not in found
+        and not (_occurs_twice(b"upgrade", headers) or _occurs_twice(b"host", headers))
+    )
 
 
 def _occurs_twice(name: bytes, headers: HeaderList) -> bool:

@@ -111,7 +111,8 @@ async def test_row_45_head_is_refused_without_a_body() -> None:
 
 
 async def test_row_45_a_websocket_is_served_where_it_is_offered() -> None:
-    """Hostile input 45: paths of WebSockets are data; a body, another method or another path is refused."""
+    """Hostile input 45: paths of WebSockets are data. A body, another method or another path is refused, and a head
+    that two servers may read differently (RFC 6455, 4.2.1)."""
     start = b"GET /ws?x=1 HTTP/1.1"
     app = App()
     async with connected(app) as line:
@@ -125,6 +126,12 @@ async def test_row_45_a_websocket_is_served_where_it_is_offered() -> None:
         post(_WEBSOCKET, start=b"GET /ws HTTP/1.0", content=b""),
         post(_WEBSOCKET.replace(b"websocket", b"websocket, h2c", 1), start=start, content=b""),
         post(_WEBSOCKET, b"connection: x", start=start, content=b""),
+        post(_WEBSOCKET, b"upgrade: websocket", start=start, content=b""),
+        post(_WEBSOCKET, b"content-length: 00", start=start, content=b""),
+        post(_WEBSOCKET, b"content-length: 0", start=start, content=b""),
+        post(_WEBSOCKET, b"expect: 100-continue", start=start, content=b""),
+        post(_WEBSOCKET, b"host: a", start=start, content=b""),
+        post(_WEBSOCKET, start=start, content=b"").replace(b"host: a\r\n", b""),
     ):
         async with connected(app) as line:
             await line.says(refused)
