@@ -53,13 +53,13 @@ def serve_links(shard: AccountShard, secret: bytes) -> LinkServer:
     return LinkServer(secret, handlers, edges.gone, edges.is_fenced)
 
 
-class AccountShardActor:
+class AccountShardActor(hosting.StartingActor):
     """Owns the virtual shards v with v % actors == index. Starts with its first request, so a restarted owner takes
     the next epoch as soon as an edge asks for its address."""
 
     def __init__(self, config: Config, index: int) -> None:
+        super().__init__(fingerprint(config))
         self._config, self._index = config, index
-        self._starting: asyncio.Task[None] | None = None
         self._shard: AccountShard | None = None
         self._address: tuple[str, int] | None = None
 
@@ -70,33 +70,18 @@ class AccountShardActor:
         return self._address
 
     async def health(self) -> dict[str, Any]:
-        return await (await self._ready()).health()
-
-    async def fingerprint(self) -> str:
-        """Of the settings and the version that this owner was made with."""
-        return fingerprint(self._config)
+        return await (await self._opened()).health()
 
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
-        return await (await self._ready()).ask(command)
+        return await (await self._opened()).ask(command)
 
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
-        return await (await self._ready()).ask_many(commands)
+        return await (await self._opened()).ask_many(commands)
 
-    async def _ready(self) -> AccountShard:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        # Shielded: the start goes on when its first caller leaves.
-        await asyncio.shield(self._starting)
+    async def _opened(self) -> AccountShard:
+        await self._ready()
         assert self._shard is not None
         return self._shard
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            # Ray restarts the process. An owner that has started by half must not keep an epoch that it does not use.
-            logger.exception("account shard %d cannot start", self._index)
-            os._exit(1)
 
     async def _open(self) -> None:
         config, storage = self._config, self._config.storage

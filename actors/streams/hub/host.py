@@ -5,7 +5,6 @@ is what replicas want; a hub that is restarted is told by them again, and they t
 """
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,21 +19,16 @@ from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
-logger = logging.getLogger(__name__)
-
 OpenNode = Callable[[Config], Awaitable[Node]]
 
 
-class StreamHubActor:
-    """Starts with its first call. open_node: given by the wiring."""
+class StreamHubActor(hosting.StartingActor):
+    """open_node: given by the wiring."""
 
     def __init__(self, config: Config, fingerprint: str, open_node: OpenNode) -> None:
-        self._config, self._fingerprint, self._open_node = config, fingerprint, open_node
-        self._starting: asyncio.Task[None] | None = None
+        super().__init__(fingerprint)
+        self._config, self._open_node = config, open_node
         self._address: tuple[str, int] | None = None
-
-    async def fingerprint(self) -> str:
-        return self._fingerprint
 
     async def address(self) -> tuple[str, int]:
         """Host and port of the hot link."""
@@ -45,18 +39,6 @@ class StreamHubActor:
     async def health(self) -> dict[str, Any]:
         await self._ready()
         return self._hub.health()
-
-    async def _ready(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            logger.exception("the stream hub cannot start")
-            os._exit(1)  # Ray starts another one.
 
     async def _open(self) -> None:
         config = self._config
