@@ -55,8 +55,13 @@ def product() -> tuple[Source, ...]:
     return sources("actors/**/*.py", "serve_app.py")
 
 
+def client() -> tuple[Source, ...]:
+    """The Python client: a program of its own, which shares no code with the product."""
+    return sources("ledger_gateway/**/*.py")
+
+
 def everything() -> tuple[Source, ...]:
-    return sources("actors/**/*.py", "serve_app.py", "bench/**/*.py", "tests/**/*.py")
+    return sources("actors/**/*.py", "serve_app.py", "bench/**/*.py", "tests/**/*.py", "ledger_gateway/**/*.py")
 
 
 def imports(source: Source) -> Iterator[str]:

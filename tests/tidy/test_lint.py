@@ -5,7 +5,13 @@ import sys
 
 from tests.tidy.sources import ROOT
 
-PLACES = ("actors", "bench", "tests", "serve_app.py")  # Not the examples in Markdown, which are laid out for readers.
+PLACES = (
+    "actors",
+    "bench",
+    "ledger_gateway",
+    "tests",
+    "serve_app.py",
+)  # Not the examples in Markdown, which are laid out for readers.
 
 
 def run(*command: str) -> None:

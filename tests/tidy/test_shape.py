@@ -138,7 +138,7 @@ def test_the_top_level_is_what_it_should_be() -> None:
         "constraints.txt",
         "LICENSE",
     }
-    wanted |= {"actors", "tests", "notebooks", "bench"}
+    wanted |= {"actors", "ledger_gateway", "tests", "notebooks", "bench"}
     ignored = {"build"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - ignored
     assert {name for name in found if not name.endswith(".egg-info")} <= wanted
@@ -147,7 +147,7 @@ def test_the_top_level_is_what_it_should_be() -> None:
 def test_an_installed_package_has_every_folder() -> None:
     """setuptools takes what is listed: a folder or a schema that is missing there works only in a clone."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = {path.parent for path in (ROOT / "actors").rglob("__init__.py")}
+    folders = {path.parent for top in ("actors", "ledger_gateway") for path in (ROOT / top).rglob("__init__.py")}
     assert set(settings["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     with_sql = {path.parent for path in (ROOT / "actors").rglob("*.sql")}
     listed = {name for name, files in settings["package-data"].items() if "*.sql" in files}

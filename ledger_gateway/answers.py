@@ -1,0 +1,193 @@
+"""From the bytes of an HTTP answer to its value, or to the error that it means.
+
+Implements: README.md of the project, "Errors"; decisions, `data.source` and `data.constant`: an error of the gateway
+itself names its source, any other error inside HTTP 200 is the node's. Pure.
+Not here: sending (client.py), asking again (retries.py).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unavailable, class_of
+
+RETRY_AFTER_SECONDS_MAX = 86_400.0  # A later time than this is nonsense, and counts as "do not ask again".
+_TEXT_MAX = 500  # Characters of a server's text that go into an error.
+_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer, as it arrived. headers: with lower-case names."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The account's figures, as the last answer told them; None where it did not tell."""
+
+    credits_remaining: int | None = None
+    credits_low: bool = False
+    requests_per_second: int | None = None
+    requests_left: int | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """The end of one call of a batch."""
+
+    value: Any = None
+    error: LedgerGatewayError | None = None
+
+    def result(self) -> Any:
+        """Return the node's result. Raises the error of this call."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def figures_of(headers: Mapping[str, str]) -> Figures:
+    return Figures(
+        _whole(headers.get("x-credits-remaining")),
+        headers.get("x-credits-low", "").lower() == "true",
+        _whole(headers.get("x-ratelimit-limit")),
+        _whole(headers.get("x-ratelimit-remaining")),
+        _text(headers.get("x-request-id")) or None,
+    )
+
+
+def document_of(answer: Answer) -> Any:
+    """Return the JSON of a path that is no JSON-RPC. Raises GatewayError for a refusal, BadAnswer for anything else."""
+    value = _json(answer)
+    if answer.status < 300:
+        return value
+    raise _refusal(value, answer)
+
+
+def result_of(answer: Answer) -> Any:
+    """Return the result of a single JSON-RPC call. Raises NodeError, GatewayError or BadAnswer."""
+    return item_of(_json(answer), answer).result()
+
+
+def items_of(answer: Answer, count: int) -> list[BatchItem]:
+    """Return the ends of a batch's calls, whose ids are 0 to count-1. Raises GatewayError for a refusal of it all."""
+    value = _json(answer)
+    if not isinstance(value, list):
+        raise _refusal(value, answer)
+    found: dict[int, BatchItem] = {}
+    for reply in value:
+        number = reply.get("id") if isinstance(reply, dict) else None
+        if type(number) is int and 0 <= number < count and number not in found:
+            found[number] = item_of(reply, answer)
+    lost = BatchItem(error=BadAnswer("the batch's answer has no reply to this call", answer.status))
+    return [found.get(number, lost) for number in range(count)]
+
+
+def item_of(reply: Any, answer: Answer) -> BatchItem:
+    """Return the end that one JSON-RPC reply means."""
+    if not isinstance(reply, dict):
+        return BatchItem(error=BadAnswer("the answer is no JSON-RPC reply", answer.status))
+    error = reply.get("error")
+    if error is not None:
+        data = error.get("data") if isinstance(error, dict) else None
+        is_gateways = isinstance(data, dict) and data.get("source") == "gateway"
+        code = error.get("code") if isinstance(error, dict) else None
+        if answer.status == 200 and not is_gateways and type(code) is int:
+            assert isinstance(error, dict)
+            return BatchItem(error=NodeError(code, _text(error.get("message")), data, _request_id(answer)))
+        return BatchItem(error=_refusal(reply, answer))
+    if answer.status >= 300 or "result" not in reply:
+        return BatchItem(error=_refusal(reply, answer))
+    return BatchItem(reply["result"])
+
+
+def refusal_of(answer: Answer) -> LedgerGatewayError:
+    """Return the error of an answer that is known to be a refusal, such as that of a WebSocket's handshake."""
+    try:
+        return _refusal(_json(answer), answer)
+    except LedgerGatewayError as error:
+        return error
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        pass
+    if answer.status == _UNAVAILABLE:  # Of a proxy that has no replica to ask: nothing was carried out.
+        after = retry_after_of(answer.headers.get("retry-after"))
+        raise Unavailable("", answer.status, "no replica of the gateway is ready", retry_after=after)
+    raise BadAnswer("the answer is not JSON", answer.status)
+
+
+def _refusal(value: Any, answer: Answer) -> LedgerGatewayError:
+    error = value.get("error") if isinstance(value, dict) else None
+    fields: dict[str, Any] = error if isinstance(error, dict) else {}
+    data: dict[str, Any] = fields["data"] if isinstance(fields.get("data"), dict) else {}
+    code = fields.get("code")
+    constant = data.get("constant") if isinstance(data.get("constant"), str) else code
+    told = fields.get("message", error if isinstance(error, str) else None)
+    if answer.status < 300 and not fields:
+        return BadAnswer("the answer has neither a result nor an error", answer.status)
+    if not told and not isinstance(constant, str):
+        return BadAnswer("a refusal without a reason", answer.status)
+    name = _text(constant) if isinstance(constant, str) else ""
+    waits = [retry_after_of(answer.headers.get("retry-after")), retry_after_of(data.get("retry_after_secs"))]
+    told_waits = [wait for wait in waits if wait is not None]
+    request_id = fields.get("requestId") or data.get("requestId")
+    return class_of(name, answer.status)(
+        name,
+        answer.status,
+        _text(told),
+        code=code if type(code) is int else None,
+        retry_after=max(told_waits) if told_waits else None,
+        request_id=_text(request_id) if isinstance(request_id, str) else _request_id(answer),
+        data=data,
+    )
+
+
+def retry_after_of(value: Any) -> float | None:
+    """Return seconds, or None for what is none: a date, a negative number, more than a day."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds <= RETRY_AFTER_SECONDS_MAX else None
+
+
+def decode(value: Any, kind: type[Any], answer: Answer) -> Any:
+    """Return JSON as a typed record; unknown fields are left out. Raises BadAnswer."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise BadAnswer(f"the answer is not as documented: {_text(str(error))}", answer.status) from None
+
+
+def plain(text: str) -> str:
+    """Return text of a server without control characters, which could drive a terminal, and without reordering ones."""
+    return "".join(letter if letter.isprintable() else " " if letter in "\n\t\r" else "�" for letter in text)
+
+
+def told_errors(items: Sequence[BatchItem]) -> list[GatewayError]:
+    return [item.error for item in items if isinstance(item.error, GatewayError)]
+
+
+def _text(value: Any) -> str:
+    return (
+        plain(value[:_TEXT_MAX]) if isinstance(value, str) else "" if value is None else plain(repr(value)[:_TEXT_MAX])
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _request_id(answer: Answer) -> str | None:
+    return _text(answer.headers.get("x-request-id")) or None

@@ -1,0 +1,136 @@
+"""Answers of the gateway's own pages, as typed records. Fields of later versions are left out.
+
+Implements: interface, "Resources and their fields"; decisions, section 2. Credits are whole numbers, always. Pure.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Funding(msgspec.Struct, frozen=True):
+    asset: str
+    network: str
+    deposit_address: str
+    credits_per_usdc: int
+    credit_expiry_days: int
+
+
+class CreditBatch(msgspec.Struct, frozen=True):
+    """A parcel of credits with an expiry (Unix seconds)."""
+
+    id: str | int
+    source: str
+    credits: int
+    remaining: int
+    created_at: int
+    expires_at: int
+
+
+class Account(msgspec.Struct, frozen=True):
+    """GET /account/info. balance: credits."""
+
+    pubkey: str
+    balance: int
+    deposit_address: str
+    funding: Funding
+    status: str
+    total_consumed_credits: int
+    created_at: int
+    last_deposit: dict[str, Any] | None = None
+    credit_batches: list[CreditBatch] = []
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """amount: credits, signed. balance: after the entry. timestamp: ISO 8601, UTC."""
+
+    type: str
+    amount: int
+    balance: int
+    description: str
+    timestamp: str
+
+
+class UsageEntry(msgspec.Struct, frozen=True):
+    """One charged call of GET /account/history."""
+
+    method: str | None
+    credits: int
+    timestamp: str
+
+
+class UsageTotals(msgspec.Struct, frozen=True):
+    calls: int
+    credits: int
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """method, hour: None where the question did not group by it. hour: ISO 8601, UTC."""
+
+    calls: int
+    credits: int
+    method: str | None = None
+    hour: str | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """GET /account/usage: charged calls of a time, grouped."""
+
+    from_: str
+    to: str
+    by: list[str]
+    rows: list[UsageRow]
+    totals: UsageTotals
+
+
+class QuotedCall(msgspec.Struct, frozen=True):
+    """The price of one call. exact: False where the price depends on how the call ends. error: it would be refused."""
+
+    id: Any = None
+    method: str | None = None
+    credits: int | None = None
+    exact: bool | None = None
+    reason: str | None = None
+    error: Any = None
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """POST /quote: what calls would cost. Nothing is carried out or charged."""
+
+    credits: int
+    exact: bool
+    calls: list[QuotedCall] = []
+
+
+class Confirmation(msgspec.Struct, frozen=True):
+    """POST /account/confirm-deposit."""
+
+    credits_added: int
+    new_balance: int
+    already_processed: bool
+
+
+class Bulk(msgspec.Struct, frozen=True):
+    """The answer of a bulk look-up. Each item names its address, owner or signature; items of `errors` are free."""
+
+    results: list[dict[str, Any]]
+    errors: list[dict[str, Any]] = []
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """secret: only after creation, where it is shown once."""
+
+    id: str
+    url: str
+    filter_type: str
+    status: str
+    filter_value: str | None = None
+    lifecycle_events: list[str] | None = None
+    signal_events: list[str] | None = None
+    disabled_reason: str | None = None
+    created_at: int | None = None
+    last_delivery: dict[str, Any] | None = None
+    secret: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Webhook({self.id}, {self.filter_type}, {self.status})"

@@ -1,0 +1,130 @@
+"""Every answer is classified as what it is: the gateway's refusals, the node's errors, nonsense."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import Err, Refusal
+from actors.gateway import replies
+from ledger_gateway.answers import (
+    RETRY_AFTER_SECONDS_MAX,
+    Answer,
+    document_of,
+    figures_of,
+    items_of,
+    plain,
+    refusal_of,
+    result_of,
+    retry_after_of,
+)
+from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unavailable, class_of
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+)
+STATUSES = st.sampled_from([200, 201, 301, 400, 401, 402, 403, 404, 409, 429, 500, 502, 503, 504, 599])
+
+
+def answer_of(response: replies.Response) -> Answer:
+    return Answer(response.status, {k.decode(): v.decode() for k, v in response.headers}, response.body)
+
+
+@pytest.mark.parametrize("is_rpc", [True, False], ids=["rpc", "plain"])
+@pytest.mark.parametrize("err", Err, ids=lambda err: err.name)
+def test_what_the_gateway_writes_is_read_as_its_refusal(err: Err, is_rpc: bool) -> None:
+    """The gateway's own code makes the answer: constant, status, code, wait and request id arrive."""
+    refusal = Refusal(err, "why")
+    made = replies.single(refusal, b"0", "req-1", None) if is_rpc else replies.plain(refusal, "req-1")
+    answer = answer_of(made)
+    if not is_rpc and made.status == 200:
+        return  # A path that is no JSON-RPC gives these their own status.
+    error = refusal_of(answer)
+    assert isinstance(error, GatewayError) and type(error) is class_of(err.name, made.status)
+    assert error.constant in (err.name, "UPSTREAM_ERROR") and error.request_id == "req-1" and "why" in error.message
+    if is_rpc and err.row.code is not None:
+        assert (error.code, error.retry_after) == (err.row.code, err.row.retry_seconds)
+        with pytest.raises(type(error)):
+            result_of(answer)
+
+
+def _says_gateway(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("source") == "gateway"
+
+
+@given(
+    code=st.integers(-40_000, 40_000), message=st.text(max_size=40), data=VALUES.filter(lambda d: not _says_gateway(d))
+)
+def test_the_nodes_errors_pass_through_as_they_are(code: int, message: str, data: Any) -> None:
+    """Decisions 3.1 and 3.2: inside HTTP 200, an error that names no source is the node's, whatever its number."""
+    body = {"jsonrpc": "2.0", "id": 0, "error": {"code": code, "message": message, "data": data}}
+    with pytest.raises(NodeError) as raised:
+        result_of(Answer(200, {}, json.dumps(body).encode()))
+    assert (raised.value.code, raised.value.message) == (code, plain(message))
+    assert raised.value.data == json.loads(json.dumps(data))
+
+
+@given(
+    status=STATUSES,
+    body=st.binary(max_size=60) | VALUES.map(lambda value: json.dumps(value).encode()),
+    headers=st.dictionaries(
+        st.sampled_from(["retry-after", "x-request-id", "x-credits-remaining"]), st.text(max_size=9)
+    ),
+    error=st.none() | VALUES,
+)
+def test_no_answer_whatever_breaks_the_client(status: int, body: bytes, headers: dict[str, str], error: Any) -> None:
+    """A hostile or broken server causes a value or a LedgerGatewayError, and never a success above HTTP 299."""
+    bodies = [body, json.dumps({"id": 0, "error": error}).encode(), json.dumps([{"id": 0, "error": error}]).encode()]
+    for sent in bodies:
+        answer = Answer(status, headers, sent)
+        figures_of(headers)
+        for parse in (document_of, result_of, lambda given: [end.result() for end in items_of(given, 2)]):
+            try:
+                parse(answer)
+            except LedgerGatewayError as failed:
+                assert failed.next_step
+                assert str(failed).isprintable()
+            else:
+                assert status < 300
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"1e400000", b"\xff\xfe", b"", b"9" * 5_000])
+def test_bombs_are_bad_answers(body: bytes) -> None:
+    """Hostile JSON: depth, huge numbers, no UTF-8."""
+    with pytest.raises(BadAnswer):
+        result_of(Answer(200, {}, body))
+
+
+def test_a_proxy_without_a_replica_is_unavailable_and_other_pages_are_not() -> None:
+    """503 in a proxy's own words means that nothing was carried out; its 502 does not."""
+    with pytest.raises(Unavailable):
+        result_of(Answer(503, {"retry-after": "1"}, b"<html>503</html>"))
+    with pytest.raises(BadAnswer):
+        result_of(Answer(502, {}, b"<html>502</html>"))
+
+
+@given(order=st.permutations(range(4)), lost=st.sets(st.integers(0, 3)))
+def test_replies_of_a_batch_are_matched_by_their_ids(order: list[int], lost: set[int]) -> None:
+    """Order and completeness are the server's; a reply that is missing is an error of its call alone."""
+    sent = [{"jsonrpc": "2.0", "id": number, "result": number * 10} for number in order if number not in lost]
+    ends = items_of(Answer(200, {}, json.dumps([*sent, 7, {"id": "0", "result": 1}, {"id": True}]).encode()), 4)
+    for number, end in enumerate(ends):
+        assert isinstance(end.error, BadAnswer) if number in lost else end.result() == number * 10
+
+
+@given(value=SCALARS | st.sampled_from(["-5", "99999999", "Wed, 21 Oct 2015 07:28:00 GMT", "1e308", "nan", "inf", "3"]))
+def test_a_wait_is_sane_or_none(value: Any) -> None:
+    """Retry-After of a hostile server never makes a client wait for ever, or less than nothing."""
+    found = retry_after_of(value)
+    assert found is None or 0 <= found <= RETRY_AFTER_SECONDS_MAX
+
+
+@given(text=st.text())
+def test_text_of_a_server_cannot_drive_a_terminal(text: str) -> None:
+    """ANSI escapes, carriage returns and right-to-left marks are gone."""
+    assert plain(text).isprintable() and "\x1b" not in plain("\x1b[2J\x9b31m")
