@@ -32,6 +32,7 @@ from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.pipeline import Pipeline
+from actors.gateway.quoted_calls import is_unpaid_quote
 from actors.gateway.replies import Response
 from actors.gateway.requests import Client, Request
 from actors.idempotency.core import ANSWER_BYTES_MAX, KeyRecord, Verdict, began, decide, fingerprint_of, parse_key
@@ -60,6 +61,10 @@ _NOT_CHARGED = Refusal(
 )
 _CHARGE_UNKNOWN = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded yet; the answer waits under the same key"
+)
+_ANSWER_NOT_STORED = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE,
+    "the answer could not be stored under its Idempotency-Key, so it is not given; nothing is charged",
 )
 
 
@@ -202,12 +207,16 @@ class IdempotentCalls:
                 await self._forget(record)
                 if granted.refusal is not None:
                     return whole(granted)
-                return _free(admitted, Refusal(Err[str(granted.verdicts[0])]), granted)
+                refusal = Refusal(Err[str(granted.verdicts[0])])
+                if is_unpaid_quote(admitted, refusal):
+                    operation = self._pipeline.take_lasting_operation()
+                    await self._pipeline.quoted.count_unpaid(operation, held.pubkey, (admitted.plan.method,))
+                return _free(admitted, refusal, granted)
             held = granted
         release, began_at = release_of(admitted, record.operation, held, self._clock.now()), self._clock.monotonic()
         answer = admitted.answer or await self._pipeline.ask(admitted, release)
         if isinstance(answer, DeferredAnswer):
-            await (self._keep(record, answer, 0) if answer.final else self._leave(record))
+            await (self._not_kept(admitted, record, answer, 0) if answer.final else self._leave(record))
             return _answered(admitted, answer, held, None)
         ending = outcomes.judge(admitted.plan.method, admitted.plan.ceiling, answer)
         seconds = self._clock.monotonic() - began_at
@@ -218,8 +227,9 @@ class IdempotentCalls:
             return _free(admitted, ending.refusal, held) if ending.refusal else _answered(admitted, answer, held, None)
         if ending.charged == 0:
             return await self._end_free(admitted, record, release, answer, ending.refusal, held)
-        if not await self._keep(record, answer, ending.charged):
-            return _free(admitted, _IN_USE, held)  # Another request has taken this run over; its answer is the one.
+        withheld = await self._not_kept(admitted, record, answer, ending.charged)
+        if withheld is not None:
+            return _free(admitted, withheld, held)
         settle = msgspec.structs.replace(release, charged=ending.charged, outcome=ending.outcome)
         return await self._settled(admitted, record, settle, answer, held)
 
@@ -277,15 +287,26 @@ class IdempotentCalls:
             await self._forget(record)
             raise
         if isinstance(found, Response) and found.status < 300:
-            await self._keep_bytes(record, msgspec.msgpack.encode(KeptPage(found.status, found.body)), 0)
+            try:
+                await self._keep(record, msgspec.msgpack.encode(KeptPage(found.status, found.body)), 0)
+            except KeysUnavailable as error:
+                logger.warning("a page is not kept under its Idempotency-Key: %s", error)
         else:
             await self._forget(record)
         return found
 
-    # --- the store, whose failures change no answer: the record is then taken over, or expires
+    # --- the store: when it fails, the record is taken over or expires, and no answer changes but that of a quoted call
 
-    async def _keep(self, record: KeyRecord, answer: NodeAnswer, charged: int) -> bool:
-        """False: another request has taken the run over, and is charged for it."""
+    async def _not_kept(
+        self, admitted: AdmittedCall, record: KeyRecord, answer: NodeAnswer, charged: int
+    ) -> Refusal | None:
+        """Store the answer of a run before its charge. Gives why it may not leave, or None.
+
+        An answer that cannot be stored leaves all the same, unless the call is quoted: the next run of its key would
+        find another price and another transaction, and the ledger, which charges the operation of a key once, would
+        have the first price. Its hold is left to its expiry, because the store may have the answer in spite of its
+        failure, and then the next request gets the answer and pays for it.
+        """
         kept = KeptAnswer(
             int(answer.kind),
             answer.body,
@@ -294,15 +315,18 @@ class IdempotentCalls:
             getattr(answer, "http", 200),
             getattr(answer, "bundle_id", ""),
         )
-        return await self._keep_bytes(record, msgspec.msgpack.encode(kept), charged)
-
-    async def _keep_bytes(self, record: KeyRecord, answer: bytes, charged: int) -> bool:
-        assert self._store is not None
         try:
-            return await self._store.keep(record, answer if len(answer) <= ANSWER_BYTES_MAX else b"", charged)
+            is_mine = await self._keep(record, msgspec.msgpack.encode(kept), charged)
         except KeysUnavailable as error:
             logger.warning("an answer is not kept under its Idempotency-Key: %s", error)
-            return True
+            return None if admitted.answer is None else _ANSWER_NOT_STORED
+        # Else another request has taken this run over, and its answer is the one.
+        return None if is_mine else _IN_USE
+
+    async def _keep(self, record: KeyRecord, answer: bytes, charged: int) -> bool:
+        """False: another request has taken the run over, and is charged for it. Raises KeysUnavailable."""
+        assert self._store is not None
+        return await self._store.keep(record, answer if len(answer) <= ANSWER_BYTES_MAX else b"", charged)
 
     async def _forget(self, record: KeyRecord) -> None:
         assert self._store is not None

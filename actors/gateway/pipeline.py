@@ -35,7 +35,7 @@ from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
 from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd
+from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd, is_unpaid_quote
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client
 from actors.gateway.rpc_batches import BatchRun, Granted
@@ -190,11 +190,20 @@ class Pipeline:
             if figures is None:
                 return await self._refuse(proof, refused)
             return Replies(refused, None, figures, figures.credits_remaining)
-        done = await self._carry_out_parts(proven, [end for end in ends if isinstance(end, AdmittedCall)], client)
+        admitted = [end for end in ends if isinstance(end, AdmittedCall)]
+        done = await self._carry_out_parts(proven, admitted, client)
         if done.refusal is None:
+            if figures is not None:
+                await self._count_unpaid(proven, admitted, done.items)
             later = iter(done.items)
             done.items = [end if isinstance(end, Reply) else next(later) for end in ends]
         return done
+
+    async def _count_unpaid(self, proven: Proof, admitted: Sequence[AdmittedCall], items: Sequence[Reply]) -> None:
+        pairs = zip(admitted, items, strict=True)
+        unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
+        if unpaid and isinstance(proven, ProvenProof):
+            await self.quoted.count_unpaid(self._take_operations(len(unpaid)), proven.pubkey, unpaid)
 
     def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back."""

@@ -8,20 +8,22 @@ A shell. The price of such a call depends on the chain, so it cannot be held fir
 3. The exact price is held, as for every call: rate, slots and credits are judged now.
 4. The charge is posted, and then the answer leaves.
 
-So the price that is held is the price that is charged, nothing that can fail comes between the hold and the charge, and
-a refused call takes no rate unit. The handler's work is unpaid until step 3, and limited for that reason: an account
-without the smallest price or without a rate unit gets no quote; an account gets at most as many quotes in a second as
-it may make calls, and QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at
-once, and the others wait for them.
+So the price that is held is the price that is charged, and nothing that can fail comes between the hold and the charge.
+The handler's work is unpaid until step 3, and limited for that reason: an account without the smallest price or without
+a rate unit gets no quote; an account gets at most as many quotes in a second as it may make calls, and
+QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at once, and the others
+wait for them. A refused call takes no rate unit, but for one: a quote that the account could not pay. Otherwise an
+account with the smallest price and no more could have quotes for nothing, for ever, from every replica at once.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.accounts.api import AccountsClient
-from actors.calls import Figures, HoldItem, HoldReply, HoldRequest
+from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.calls import Figures, HoldItem, HoldReply, HoldRequest, ProvenProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
@@ -82,6 +84,12 @@ class QuotedCalls:
             return _priced(call, answer)
         return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
 
+    async def count_unpaid(self, operation: bytes, pubkey: bytes, methods: Sequence[str]) -> None:
+        """Take a rate unit for each quote that the account could not pay. operation: of the first one."""
+        items = tuple(HoldItem(method, 0) for method in methods)
+        with contextlib.suppress(OwnerUnavailable):  # It then admits no other quote either.
+            await self._accounts.hold(HoldRequest(operation, ProvenProof(pubkey), items))
+
     def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:
         """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""
         now = self._clock.now()
@@ -97,6 +105,11 @@ class QuotedCalls:
             return Refusal(Err.INSUFFICIENT_CREDITS)
         self._in_second[pubkey] = used + 1
         return None
+
+
+def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
+    """Whether this call was answered and priced, and then refused for the lack of credits."""
+    return call.answer is not None and refusal is not None and refusal.err is Err.INSUFFICIENT_CREDITS
 
 
 def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:

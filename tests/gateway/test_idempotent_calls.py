@@ -13,12 +13,13 @@ import pytest
 from actors.gateway.door_http import HttpDoor
 from actors.gateway.door_parts import Dependencies
 from actors.idempotency.core import ANSWER_BYTES_MAX, KEPT_MS, LEASE_MS
+from actors.idempotency.store import KeysUnavailable
 from actors.upstream import replies
 from tests.deposits.world import text_of
 from tests.gateway.doubles import TRANSACTION, ScriptedNode, node_error
 from tests.gateway.payment_doubles import Desk as PaymentDesk
 from tests.gateway.test_confirm_deposit import a_shop, paid
-from tests.gateway.world import Pages, Wallet, World, a_world, call, constant
+from tests.gateway.world import DEPOSIT_WALLET, Pages, Wallet, World, a_world, call, constant
 from tests.idempotency.memory_store import MemoryIdempotencyStore
 from tests.sends.world import turns
 
@@ -279,6 +280,41 @@ async def test_while_keys_cannot_be_stored_nothing_is_carried_out(replicas: Repl
     assert (await replicas.world.rpc(wallet, SEND)).status_code == 200
     replicas.keys.away = False
     assert (await replicas.first(wallet)).status_code == 200
+
+
+async def test_a_trade_whose_answer_cannot_be_stored_is_neither_given_nor_charged() -> None:
+    """A later run of its key quotes another price. Whatever the store kept of the first one, the answer that is given
+    is the answer that is charged, and only one is; a quote that nobody could pay takes a rate unit here too."""
+    prices = iter((40, 90, 90))
+
+    async def quote(params: bytes, pubkey: bytes, timeout_ms: int) -> Any:
+        price = next(prices)
+        return replies.made_quoted(b'{"fee_credits":%d}' % price, price)
+
+    for is_kept, told in ((False, 90), (True, 40)):
+        keys = MemoryIdempotencyStore()
+        async with a_world(idempotency=keys, quotes={"executeSnipe": quote}) as world:
+            wallet, trade = await world.customer(100), call("executeSnipe", {"mint": DEPOSIT_WALLET, "amount_sol": 1})
+            keep, prices = keys.keep, iter((40, 90, 90))
+
+            async def fails(*kept: Any, keep: Any = keep, is_kept: bool = is_kept) -> bool:
+                if is_kept:
+                    await keep(*kept)
+                raise KeysUnavailable("the answer of the store was lost")
+
+            keys.keep = fails  # type: ignore[method-assign]
+            refused = await world.rpc(wallet, trade, **KEY)
+            assert refused.status_code == 503 and "not given" in refused.text and await world.debits(wallet) == []
+            keys.keep = keep  # type: ignore[method-assign]
+            world.clock.advance(LEASE_MS / 1000)
+            await world.shard.tick()  # The first hold has ended by its time.
+            for _ in range(2):
+                given = await world.rpc(wallet, trade, **KEY)
+                assert given.json()["result"] == {"fee_credits": told}, given.text
+            assert await world.debits(wallet) == [("executeSnipe", told)]
+            if told == 90:
+                poor = await world.rpc(wallet, trade, **{"idempotency-key": "another"})
+                assert poor.status_code == 402 and not [key for _, key in keys.records if key == "another"]
 
 
 async def test_an_answer_that_is_too_large_is_given_once(replicas: Replicas) -> None:

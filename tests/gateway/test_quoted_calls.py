@@ -53,11 +53,11 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-def pipeline_of(account: OneAccount, quoter: Quoter, clock: ManualClock | None = None) -> Pipeline:
+def pipeline_of(account: OneAccount, quoter: Quoter, clock: ManualClock | None = None, edge: bytes = EDGE) -> Pipeline:
     quotes = dict.fromkeys(METHODS, quoter.call)
     limits = RefusalLimits(500, 500, lambda caller: "here")
     prices = plans(PricingConfig(), ("sendAndConfirm", *METHODS))
-    return Pipeline(account, ScriptedNode(), clock or ManualClock(), EDGE, 1_000, limits, None, prices, {}, quotes)
+    return Pipeline(account, ScriptedNode(), clock or ManualClock(), edge, 1_000, limits, None, prices, {}, quotes)
 
 
 def a_trade(raw_id: bytes = b"1") -> Call:
@@ -102,12 +102,28 @@ async def test_what_fails_before_the_hold_is_free(answer: NodeAnswer | Refusal, 
 
 
 async def test_an_account_that_cannot_pay_the_least_gets_no_quote() -> None:
-    """Work that nobody pays for is not begun; with the least but less than the price, the owner refuses the hold."""
+    """Work that nobody pays for is not begun; with the least but less than the price, the owner refuses the hold.
+
+    Such a quote was made for nothing, so it takes a rate unit: the owner counts them for all replicas together.
+    """
     for credits, quotes in ((24, 0), (25, 1), (74, 1)):
         account, quoter = OneAccount(credits), Quoter()
         done = await pipeline_of(account, quoter).single(PROOF, a_trade())
         assert done.errs() == [Err.INSUFFICIENT_CREDITS] and len(quoter.asked) == quotes
-        assert account.credits == credits and not account.held
+        assert account.available == credits and account.rate_left == 1_000 - quotes
+
+
+async def test_quotes_that_an_account_cannot_pay_end_with_its_rate() -> None:
+    """At two replicas, one by one and in a batch: the last rate unit ends them, whoever is asked."""
+    account, quoter = OneAccount(credits=PRICE - 1), Quoter()
+    account.rate_left = 7
+    first, second = pipeline_of(account, quoter), pipeline_of(account, quoter, edge=b"the-next")
+    ends = [(await (first, second)[number % 2].single(PROOF, a_trade())).errs() for number in range(5)]
+    ends.append((await second.batch(PROOF, [a_trade(b"1"), a_trade(b"2")])).errs())
+    assert ends == [[Err.INSUFFICIENT_CREDITS]] * 5 + [[Err.INSUFFICIENT_CREDITS] * 2] and len(quoter.asked) == 7
+    for pipeline in (first, second):
+        assert (await pipeline.single(PROOF, a_trade())).errs() == [Err.RATE_LIMITED] and len(quoter.asked) == 7
+    assert account.available == PRICE - 1
 
 
 async def test_an_account_without_a_rate_unit_gets_no_quote() -> None:
