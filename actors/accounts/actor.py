@@ -29,6 +29,7 @@ from actors.accounts.nonces import signed_request
 from actors.accounts.sessions import Sessions
 from actors.accounts.settling import Settling
 from actors.accounts.store import AccountStore
+from actors.accounts.usage_rollup import UsageRollup
 from actors.calls import HoldReply, HoldRequest, WalletProof
 from actors.clock import Clock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
@@ -98,6 +99,7 @@ class AccountShard:
         )
         self.ask, self.ask_many = commands.ask, commands.ask_many
         self._maintenance = Maintenance(store, clock, self._commits, self._activations, virtual_shards)
+        self._usage = UsageRollup(store.usage, clock, self._accounts)
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class AccountShard:
 
     async def tick(self) -> None:
         """Do the work that is due, once a second: end holds and batches past their time, drop idle accounts, forget
-        old nonces, prolong sessions, tell events."""
+        old nonces, prolong sessions, tell events, keep the usage rollup near the ledger."""
         moment = self._activations.moment()
         if self._commits.open:
             for account in [account for account in self._accounts.values() if is_due(account, moment)]:
@@ -142,6 +144,7 @@ class AccountShard:
         await self._nonces.tick()
         await self._sessions.flush()
         await self._maintenance.tick()
+        await self._usage.tick()
 
     async def _tick_for_ever(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from actors import hosting
 from actors.accounts.account import Deposit
 from actors.accounts.credits import Batch
 from actors.accounts.referrals import Referral
+from actors.accounts.usage import UsageLine
 from actors.calls import (
     DeliveredNotice,
     Figures,
@@ -169,6 +170,14 @@ class ReadLedger(ByProof[tuple[LedgerLine, ...]], frozen=True):
     offset: int
     limit: int
     debits_only: bool = False
+
+
+class ReadUsage(ByProof[tuple[UsageLine, ...]], frozen=True):
+    """GET /account/usage: the hours from first_hour to before end_hour, counted from 1970. Rows are in no order."""
+
+    first_hour: int
+    end_hour: int
+    by: tuple[str, ...]
 
 
 class Identify(ByProof[Identity], frozen=True):

@@ -108,6 +108,21 @@ _ACROSS = {
         f" ON o.pubkey = l.pubkey AND o.operation = l.operation_id AND o.kind = {MarkKind.VOID:d}"
         f" WHERE l.type = {EntryType.DEBIT:d}"
     ),
+    "the usage of an hour (since 1970) is not what the ledger says": (
+        "SELECT COALESCE(u.pubkey, r.pubkey), COALESCE(u.hour, r.hour) FROM account_usage u FULL JOIN ("  # noqa: S608
+        f"SELECT l.pubkey, (CASE l.type WHEN {EntryType.DEBIT:d} THEN l.at_ms ELSE d.at_ms END / 3600000)::integer"
+        f" AS hour, l.method, sum(CASE l.type WHEN {EntryType.DEBIT:d} THEN 1 ELSE -1 END) AS calls,"
+        " -sum(l.amount) AS credits FROM ledger l"
+        " JOIN account_usage_marks m ON m.pubkey = l.pubkey AND (l.at_ms, l.seq) <= (m.at_ms, m.seq)"
+        f" LEFT JOIN account_debits d ON l.type = {EntryType.REFUND:d} AND d.operation = l.operation_id"
+        f" WHERE l.type IN ({EntryType.DEBIT:d}, {EntryType.REFUND:d}) GROUP BY 1, 2, 3"
+        ") r ON r.pubkey = u.pubkey AND r.hour = u.hour AND r.method = u.method"
+        " WHERE r.calls IS DISTINCT FROM u.calls OR r.credits IS DISTINCT FROM u.credits"
+    ),
+    "the usage is marked as counted up to an entry that is not there": (
+        "SELECT m.pubkey, m.seq FROM account_usage_marks m WHERE m.seq > 0 AND NOT EXISTS (SELECT FROM ledger l"
+        " WHERE l.pubkey = m.pubkey AND l.at_ms = m.at_ms AND l.seq = m.seq)"
+    ),
 }
 
 
@@ -220,7 +235,7 @@ async def _audit(
         await _audit_deposits(connection, report)
         for what, query in _ACROSS.items():
             async for row in connection.cursor(query, prefetch=_ROWS_AHEAD):
-                report.add(row[0], [f"{what}: {row[1].hex()}"])
+                report.add(row[0], [f"{what}: {row[1].hex() if isinstance(row[1], bytes) else row[1]}"])
 
 
 def _add_gone(pubkeys: list[bytes], report: LedgerReport) -> None:

@@ -8,6 +8,7 @@ deposit_commands.py has the commands on deposits. A reply that says something is
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,7 @@ from actors.accounts.nonces import signed_challenge
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.settling import Settled
 from actors.accounts.store import AccountStore, StoreUnavailable
+from actors.accounts.usage import READS_MAX, ROWS_MAX
 from actors.calls import (
     OPERATION_BYTES,
     Outcome,
@@ -50,6 +52,9 @@ from actors.units import base58_text
 logger = logging.getLogger(__name__)
 
 Reply = api.OwnerReply[Any]
+
+_TOO_MANY_READS = f"at most {READS_MAX} questions about the usage of an account are answered at a time"
+_TOO_MANY_ROWS = f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
 
 
 class Commands:
@@ -70,6 +75,7 @@ class Commands:
         self._activations, self._commits, self._credentials = activations, commits, credentials
         self._store, self._settle, self._random_bytes = store, settle, random_bytes
         self._challenge_seconds = challenge_seconds
+        self._usage_reads: Counter[bytes] = Counter()  # By account: those under way.
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
@@ -94,6 +100,8 @@ class Commands:
                 return account if isinstance(account, api.OwnerReply) else await self._shown(account)
             case api.ReadLedger():
                 return await self._read_ledger(command)
+            case api.ReadUsage():
+                return await self._read_usage(command)
             case api.Identify(proof):
                 return await self._identify(proof)
             case api.ReadStanding():
@@ -139,6 +147,25 @@ class Commands:
         page = (command.offset, command.limit, command.debits_only)
         entries = await self._store.entries(account.pubkey, *page) if command.limit else []
         return self._reply(account, tuple(map(_line, entries)))
+
+    async def _read_usage(self, command: api.ReadUsage) -> Reply:
+        account = await self._reader(command.proof)
+        if isinstance(account, api.OwnerReply):
+            return account
+        pubkey, under_way = account.pubkey, self._usage_reads
+        if under_way[pubkey] >= READS_MAX:
+            return self._refuse(account, Err.CONCURRENCY_LIMITED, _TOO_MANY_READS)
+        under_way[pubkey] += 1
+        try:
+            await self._activations.until_written(pubkey)
+            lines = await self._store.usage.read(pubkey, command.first_hour, command.end_hour, command.by)
+        finally:
+            under_way[pubkey] -= 1
+            if not under_way[pubkey]:
+                del under_way[pubkey]
+        if len(lines) > ROWS_MAX:
+            return self._refuse(account, Err.INVALID_REQUEST, _TOO_MANY_ROWS)
+        return self._reply(account, tuple(lines))
 
     async def _identify(self, proof: Proof) -> Reply:
         account = await self._reader(proof)
@@ -327,6 +354,9 @@ class Commands:
     def _reply(self, account: Account, value: api.Value) -> api.OwnerReply[api.Value]:
         """A reply with the account's figures as they are now."""
         return api.OwnerReply(value, figures=figures(account, self._activations.moment()))
+
+    def _refuse(self, account: Account, err: Err, detail: str) -> Reply:
+        return api.OwnerReply(refusal=err.name, detail=detail, figures=figures(account, self._activations.moment()))
 
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000

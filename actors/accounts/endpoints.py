@@ -15,12 +15,14 @@ from actors.accounts.api import (
     CreditDeposit,
     PaidTransfer,
     ReadLedger,
+    ReadUsage,
     SetLimits,
     SetStatus,
     TakeBackDeposit,
 )
 from actors.accounts.core import ADJUSTMENT_MAX
 from actors.accounts.deposits import INDEX_MAX
+from actors.accounts.usage import usage_mistake
 from actors.calls import OPERATION_BYTES
 
 PAGE_MAX = 500
@@ -40,6 +42,8 @@ def mistake_in(command: Command[Any]) -> str | None:
             return f"offset must be 0 to {_OFFSET_MAX}"
         case ReadLedger(_, _, limit) if not 0 <= limit <= PAGE_MAX:
             return f"limit must be 0 to {PAGE_MAX}"
+        case ReadUsage(_, first_hour, end_hour, by):
+            return usage_mistake(first_hour, end_hour, by)
         case AdjustCredits(_, amount) if not 0 < abs(amount) <= ADJUSTMENT_MAX:
             return f"the amount must be 1 to {ADJUSTMENT_MAX} credits, or as many below zero"
         case AdjustCredits(_, _, reason) if not _is_line(reason, 0, _REASON_MAX):

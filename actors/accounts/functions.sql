@@ -351,3 +351,70 @@ RETURNS void LANGUAGE sql AS $$
       AND a.virtual_shard = ANY (shards)
     ON CONFLICT (pubkey, kind, subject) DO NOTHING;
 $$;
+
+-- The hour, counted from 1970, that an entry counts for: of a debit its own, of a refund (type 3) that of its debit.
+CREATE OR REPLACE FUNCTION accounts_usage_hour(my_type smallint, my_at_ms bigint, my_operation bytea)
+RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT (CASE my_type WHEN 3 THEN (SELECT d.at_ms FROM account_debits AS d WHERE d.operation = my_operation)
+            ELSE my_at_ms END / 3600000)::integer;
+$$;
+
+-- Add the next entries of an account to the rollup of its usage, at most so many. Gives how many there were, and the
+-- sequence of the newest entry that is in the rollup now.
+-- The entries of an account become visible in their order and without gaps (accounts_write() moves the account's
+-- sequence), so the mark says exactly which ones are in the rollup. The lock on the mark makes a second caller wait, and
+-- the statement behind it sees what the first one added.
+CREATE OR REPLACE FUNCTION accounts_roll_usage(my_pubkey bytea, most integer, OUT entries bigint, OUT newest bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    mark account_usage_marks;
+BEGIN
+    INSERT INTO account_usage_marks (pubkey, at_ms, seq) VALUES (my_pubkey, 0, 0) ON CONFLICT DO NOTHING;
+    SELECT m.* INTO STRICT mark FROM account_usage_marks AS m WHERE m.pubkey = my_pubkey FOR UPDATE;
+
+    WITH next AS MATERIALIZED (
+        SELECT l.at_ms, l.seq, l.type, l.method, l.amount, l.operation_id FROM ledger AS l
+        WHERE l.pubkey = my_pubkey AND l.at_ms >= mark.at_ms AND (l.at_ms, l.seq) > (mark.at_ms, mark.seq)
+        ORDER BY l.at_ms, l.seq LIMIT most
+    ), added AS (
+        INSERT INTO account_usage AS u (pubkey, hour, method, calls, credits)
+        SELECT my_pubkey, accounts_usage_hour(n.type, n.at_ms, n.operation_id), n.method,
+               sum(CASE n.type WHEN 2 THEN 1 ELSE -1 END), -sum(n.amount)
+        FROM next AS n WHERE n.type IN (2, 3) GROUP BY 2, 3
+        ON CONFLICT (pubkey, hour, method) DO UPDATE
+            SET calls = u.calls + EXCLUDED.calls, credits = u.credits + EXCLUDED.credits
+    )
+    SELECT count(*), COALESCE(max(n.at_ms), mark.at_ms), COALESCE(max(n.seq), mark.seq)
+        INTO entries, mark.at_ms, newest FROM next AS n;
+
+    IF entries > 0 THEN
+        UPDATE account_usage_marks AS m SET at_ms = mark.at_ms, seq = newest WHERE m.pubkey = my_pubkey;
+    END IF;
+END $$;
+
+-- The usage of one account in the hours from first_hour to before end_hour, counted from 1970: the rollup, and the entries
+-- that are younger than its mark. One statement, so both are of one moment.
+-- bucket: so many hours make one row; 0: rows are by method alone. At most so many rows.
+CREATE OR REPLACE FUNCTION accounts_usage(
+    my_pubkey bytea, first_hour integer, end_hour integer, by_method boolean, bucket integer, most integer
+) RETURNS TABLE (method text, hour integer, calls bigint, credits bigint) LANGUAGE sql STABLE AS $$
+    WITH mark AS MATERIALIZED (
+        SELECT COALESCE(max(m.at_ms), 0) AS at_ms, COALESCE(max(m.seq), 0) AS seq
+        FROM account_usage_marks AS m WHERE m.pubkey = my_pubkey
+    ), found AS (
+        SELECT u.method, u.hour, u.calls, u.credits FROM account_usage AS u
+        WHERE u.pubkey = my_pubkey AND u.hour >= first_hour AND u.hour < end_hour
+        UNION ALL
+        SELECT t.method, t.hour, t.calls, t.credits FROM (
+            SELECT l.method, accounts_usage_hour(l.type, l.at_ms, l.operation_id) AS hour,
+                   (CASE l.type WHEN 2 THEN 1 ELSE -1 END)::bigint AS calls, -l.amount AS credits
+            FROM ledger AS l
+            WHERE l.pubkey = my_pubkey AND l.type IN (2, 3) AND l.at_ms >= (SELECT m.at_ms FROM mark AS m)
+              AND (l.at_ms, l.seq) > ((SELECT m.at_ms FROM mark AS m), (SELECT m.seq FROM mark AS m))
+        ) AS t WHERE t.hour >= first_hour AND t.hour < end_hour
+    )
+    SELECT CASE WHEN by_method THEN f.method END,
+           CASE WHEN bucket > 0 THEN f.hour / bucket * bucket ELSE 0 END,
+           sum(f.calls)::bigint, sum(f.credits)::bigint
+    FROM found AS f GROUP BY 1, 2 HAVING sum(f.calls) <> 0 OR sum(f.credits) <> 0 LIMIT most;
+$$;

@@ -18,11 +18,13 @@ clock and the database agree, and only when the database's clock has moved in st
 SETTLING_MS. That covers a machine whose one clock serves both, and which is set to a wrong date for a while.
 """
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 TOLERANCE_MS = 10_000  # Clocks that are kept by NTP differ by less than a second; an answer may take another second.
 ANSWER_MS_MAX = 1_000  # A slower answer says too little about the moment at which the database read its clock.
 SETTLING_MS = 600_000  # Ten minutes: an operator who sets a clock wrong sees it on the health page and sets it right.
+_PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 
 
 class Clocks(NamedTuple):
@@ -83,3 +85,11 @@ def doubt(clocks: Clocks | None, wall_ms: int, steady_ms: int) -> str | None:
 
 def _near(one: int, other: int) -> bool:
     return abs(one - other) <= TOLERANCE_MS
+
+
+def months(now_ms: int) -> list[int]:
+    """First milliseconds of the months whose partitions entries of about this time may need."""
+    today = datetime.fromtimestamp(now_ms / 1000, UTC)
+    month = today.year * 12 + today.month - 1
+    numbers = range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 1)
+    return [int(datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()) * 1000 for number in numbers]

@@ -91,6 +91,24 @@ CREATE TABLE account_operations (
     PRIMARY KEY (pubkey, kind, operation)
 );
 
+-- Calls and credits of each account by method and hour: a rollup of the ledger, made by accounts_roll_usage() from its
+-- entries and nothing else. A refund takes its call out of the hour in which the call was charged.
+CREATE TABLE account_usage (
+    pubkey  bytea   NOT NULL,
+    hour    integer NOT NULL,  -- Since 1970, of the database's entries.
+    method  text    NOT NULL,
+    calls   bigint  NOT NULL,
+    credits bigint  NOT NULL,
+    PRIMARY KEY (pubkey, hour, method)
+) WITH (fillfactor = 70);  -- The figures of the present hour change often, the indexed columns never do.
+
+-- How far the rollup of each account is: the newest entry that is in it.
+CREATE TABLE account_usage_marks (
+    pubkey bytea  PRIMARY KEY,
+    at_ms  bigint NOT NULL,
+    seq    bigint NOT NULL
+) WITH (fillfactor = 70);
+
 CREATE TABLE referral_codes (
     code       text    PRIMARY KEY,
     bonus_bps  integer NOT NULL CHECK (bonus_bps BETWEEN 1 AND 10000),

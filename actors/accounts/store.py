@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
@@ -18,9 +17,11 @@ import asyncpg
 from actors.accounts.account import Mark, MarkKind
 from actors.accounts.credits import Batch
 from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.ledger_time import months
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
 from actors.accounts.rows import entry_arguments, group_arguments, stored_account, stored_batch
+from actors.accounts.usage_store import PostgresUsageStore, UsageStore
 from actors.accounts.writes import Credited, Past, Stored, Write
 from actors.storage.connections import AWAY_AT_WORK, away_as, borrowed
 from actors.storage.schema import check_schema, read_layout
@@ -32,7 +33,6 @@ logger = logging.getLogger(__name__)
 # of operations, so that what memory forgets has been written.
 WRITE_SECONDS = 8.0
 EXPIRED_LOOKED_BACK_SECONDS = 30 * 86_400
-_PARTITIONS_BEFORE, _PARTITIONS_AHEAD = 1, 2  # Months: a clock that is set back still finds its partition.
 _FENCED, _DIVERGED, _DOUBLED = "LG001", "LG002", "23505"
 # For the writing connection. Its statements always find rows by primary key, a few among very many. Left to itself
 # the planner works that out anew for every group, or scans whole tables while statistics are young.
@@ -75,6 +75,9 @@ class AccountStore(Protocol):
 
     @property
     def outbox(self) -> Outbox: ...
+
+    @property
+    def usage(self) -> UsageStore: ...
 
     async def prepare(self, now_ms: int) -> None:
         """Room for entries of about this time. May be called again, by many at once."""
@@ -173,6 +176,7 @@ class PostgresAccountStore:
         self._checked = False
         self._listing = asyncio.Semaphore(1)
         self.outbox: Outbox = PostgresOutbox(self._reading)
+        self.usage: UsageStore = PostgresUsageStore(self._reading, self._listing)
         self._writer: _Writer | None = None
 
     async def prepare(self, now_ms: int) -> None:
@@ -389,11 +393,3 @@ class PostgresAccountStore:
 
     def _reading(self) -> AbstractAsyncContextManager[Any]:
         return borrowed(self._pool, WRITE_SECONDS, StoreUnavailable)
-
-
-def months(now_ms: int) -> list[int]:
-    """First milliseconds of the months whose partitions entries of about this time may need."""
-    today = datetime.fromtimestamp(now_ms / 1000, UTC)
-    month = today.year * 12 + today.month - 1
-    numbers = range(month - _PARTITIONS_BEFORE, month + _PARTITIONS_AHEAD + 1)
-    return [int(datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()) * 1000 for number in numbers]

@@ -25,13 +25,14 @@ from actors.accounts.api import (
     OwnerUnavailable,
     ReadAccount,
     ReadLedger,
+    ReadUsage,
     Value,
 )
 from actors.calls import Figures, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
-from actors.gateway import account_pages, headers
+from actors.gateway import account_pages, headers, usage_pages
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.idempotent_calls import IdempotentCalls
@@ -147,6 +148,20 @@ class Routes:
         if isinstance(window, Refusal):
             return await self._identified(caller, window)
         return self._shaped(await self._accounts.ask(ReadLedger(caller.proof, *window, debits_only)), shape)
+
+    async def _usage(self, request: Request, caller: Caller) -> Response | Refusal:
+        asked = usage_pages.parse_usage(request.query, request.headers, self._clock.now())
+        if isinstance(asked, Refusal):
+            return await self._identified(caller, asked)
+        reply = await self._accounts.ask(ReadUsage(caller.proof, asked.first_hour, asked.end_hour, asked.by))
+        if reply.value is None:
+            return refused(reply)
+        if asked.as_csv:
+            response = Response(200, usage_pages.usage_csv(asked, reply.value), [*usage_pages.CSV_HEADERS])
+            response.content_type = usage_pages.CSV
+        else:
+            response = Response(200, usage_pages.usage_body(asked, reply.value), [])
+        return self._measured(response, reply.figures)
 
     async def _api_key(self, request: Request, caller: Caller) -> Response | Refusal:
         ref_code = account_pages.parse_ref_code(request.body)
@@ -264,8 +279,11 @@ class Routes:
             return refused(reply, added)
         response = _json(shape(reply.value))
         response.headers += added
-        if reply.figures is not None:
-            headers.add_figures(response.headers, reply.figures, reply.figures.credits_remaining, self._clock.now())
+        return self._measured(response, reply.figures)
+
+    def _measured(self, response: Response, figures: Figures | None) -> Response:
+        if figures is not None:
+            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
         return response
 
 
@@ -282,6 +300,7 @@ _PAGES: MappingProxyType[bytes, _Page] = MappingProxyType(
     {
         b"/account/info": _Page("GET", Routes._info, Accept.ANY),
         b"/account/ledger": _Page("GET", Routes._ledger, Accept.ANY),
+        b"/account/usage": _Page("GET", Routes._usage, Accept.ANY),
         b"/account/history": _Page("GET", Routes._history, Accept.ANY),
         b"/account/api-key": _Page("POST", Routes._api_key, Accept.WALLET),
         b"/account/confirm-deposit": _Page("POST", Routes._confirm_deposit, Accept.ANY),

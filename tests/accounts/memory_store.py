@@ -4,7 +4,7 @@ Implements: store.AccountStore. Refuses what PostgreSQL would refuse, so that a 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,6 +16,8 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
+from actors.accounts.usage import ROWS_MAX, UsageLine
+from actors.accounts.usage_store import Rolled
 from actors.accounts.writes import Credited, Head, Past, Stored, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
@@ -46,6 +48,7 @@ class MemoryAccountStore:
         self.returns: dict[bytes, Return] = {}
         self.codes: dict[str, Referral] = {}
         self.outbox = MemoryOutbox(self._live_batches)
+        self.usage = MemoryUsage(self.rows)
 
     async def prepare(self, now_ms: int) -> None:
         del now_ms
@@ -312,3 +315,38 @@ class MemoryOutbox:
 
 def _shard(pubkey: bytes) -> VirtualShard:
     return virtual_shard(routing_bytes(pubkey))
+
+
+class MemoryUsage:
+    """Counts the ledger anew for every question; what was rolled up is only a number."""
+
+    def __init__(self, rows: Mapping[bytes, Row]) -> None:
+        self._rows = rows
+        self.rolled: dict[bytes, int] = {}
+
+    async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
+        await asyncio.sleep(0)
+        entries = [entry for entry, _ in self._rows[pubkey].entries] if pubkey in self._rows else []
+        return recounted(entries, first_hour, end_hour, by)[: ROWS_MAX + 1]
+
+    async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
+        await asyncio.sleep(0)
+        before = self.rolled.get(pubkey, 0)
+        seq = min(self._rows[pubkey].head.seq if pubkey in self._rows else 0, before + entries_max)
+        self.rolled[pubkey] = seq
+        return Rolled(seq - before, seq)
+
+
+def recounted(entries: Sequence[Entry], first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[UsageLine]:
+    """The usage that these entries make: debits without those that were refunded, each in the hour of the debit."""
+    refunded = {entry.operation for entry in entries if entry.type == EntryType.REFUND}
+    sums: dict[tuple[str | None, int], list[int]] = {}
+    for entry in entries:
+        hour = entry.at_ms // 3_600_000
+        if entry.type != EntryType.DEBIT or entry.operation in refunded or not first_hour <= hour < end_hour:
+            continue
+        shown = hour if "hour" in by else hour - hour % 24 if "day" in by else 0
+        row = sums.setdefault((entry.method if "method" in by else None, shown), [0, 0])
+        row[0] += 1
+        row[1] -= entry.amount
+    return [UsageLine(*key, *row) for key, row in sums.items()]

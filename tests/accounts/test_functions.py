@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from actors.accounts.store import PostgresAccountStore, months
+from actors.accounts.ledger_time import months
+from actors.accounts.store import PostgresAccountStore
 from tests.accounts.making import START
 from tests.accounts.test_store import SHARDS, debits, opened_in
 

@@ -46,6 +46,9 @@ PARTITION = "ledger_2023_11"  # Of START's month.
         "UPDATE credit_batches SET expires_at = expires_at + 1",
         "DELETE FROM account_deposits",
         "UPDATE account_deposits SET bonus = 2",
+        "DELETE FROM account_usage",
+        "UPDATE account_usage SET method = ''",
+        "DELETE FROM account_usage_marks",
         "UPDATE schema_version SET functions = ''",
     ],
 )

@@ -57,7 +57,8 @@ OPEN = {
     # A transport: both ends of it, and the form of what travels.
     "hotlink": {"edge", "messages", "owner"},
     # The database for the audit that compares it with the chain; events of accounts, for who delivers them.
-    "accounts": {"audit_database", "outbox"},
+    # The vocabulary and limits of usage, for the page that tells it.
+    "accounts": {"audit_database", "outbox", "usage"},
     # Generated messages: a format, not rules.
     "geyser_proto": {"geyser_pb2", "solana_storage_pb2"},
     # Layouts, addresses and integer formulas of programs on the chain: a format as well.
