@@ -40,6 +40,8 @@ class Err(Enum):
         retry_seconds=1,
         hint="ask again with the same key and body for its answer",
     )
+    # Of requests with X-Max-Credits. HTTP 412: a condition that the client itself has set does not hold.
+    MAX_CREDITS_EXCEEDED = ErrorRow(412, -32011, "the request can cost more than its X-Max-Credits")
     AUTH_FAILED = ErrorRow(401, None, "authentication failed")
     INVALID_REQUEST = ErrorRow(400, None, "invalid request")
     ACCOUNT_NOT_FOUND = ErrorRow(404, None, "account not found")

@@ -47,13 +47,14 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class AdmittedCall(msgspec.Struct, frozen=True):
-    """answer: known before the hold, of a quoted call. credits_max: more than this a quoted call may not cost."""
+    """answer: known before the hold, of a quoted call. credits_max, cost_max: as in Call."""
 
     id: bytes
     plan: Plan
     params: bytes
     answer: NodeAnswer | None = None
     credits_max: int | None = None
+    cost_max: int | None = None
 
 
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
@@ -93,7 +94,7 @@ def admit(call: Call, plans: Mapping[str, Plan] = PLANS) -> AdmittedCall | Refus
     checked = params.check(call.method, call.arguments, call.params)
     if isinstance(checked, Refusal):
         return checked
-    return AdmittedCall(call.id, plan, checked, credits_max=call.credits_max)
+    return AdmittedCall(call.id, plan, checked, None, call.credits_max, call.cost_max)
 
 
 def _why_not(method: str) -> Refusal:

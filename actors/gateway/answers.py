@@ -34,8 +34,12 @@ def single(reply: Reply, raw_id: bytes) -> Response:
     charges = (reply.charge,) if reply.charge is not None else ()
     served = list(_served(answer.node, answer.cache))
     if len(answer.body) < LARGE_BYTES:
-        return Response(200, answer.reply(raw_id), served, charges)
-    return Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
+        response = Response(200, answer.reply(raw_id), served, charges)
+    else:
+        response = Response(200, b"", served, charges, answer.reply_parts(raw_id), (answer,))
+    if reply.posted:
+        response.posted = reply.posted
+    return response
 
 
 def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> Response:
@@ -43,14 +47,15 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
     answers = [reply.answer for reply in items if reply.answer is not None]
     charges = [reply.charge for reply in items if reply.charge is not None]
     refused = [reply.refusal.err.name for reply in items if reply.refusal is not None]
+    posted = sum(reply.posted for reply in items)
     if sum(len(answer.body) for answer in answers) < LARGE_BYTES:
         body = b"[" + b",".join(_item(reply, request_id, deposit) for reply in items) + b"]"
-        return Response(200, body, served_by(answers), charges, refused=refused)
+        return Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
     parts: list[bytes | memoryview] = []
     for reply in items:
         parts.append(b"," if parts else b"[")
         parts += (_item(reply, request_id, deposit),) if reply.answer is None else reply.answer.reply_parts(reply.id)
-    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused)
+    return Response(200, b"", served_by(answers), charges, (*parts, b"]"), answers, refused=refused, posted=posted)
 
 
 def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:

@@ -23,7 +23,7 @@ class Reply(msgspec.Struct):
     """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
 
     charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
-    higher numbers are newer.
+    higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
     """
 
     id: bytes
@@ -32,6 +32,7 @@ class Reply(msgspec.Struct):
     credits_remaining: int = 0
     charge: SettleRequest | None = None
     told: int = 0
+    posted: int = 0
 
 
 class Replies(msgspec.Struct):

@@ -20,6 +20,7 @@ from actors.gateway import headers, jsonrpc, params_values
 from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
+from actors.gateway.cost_limits import one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.payments import within
 from actors.gateway.pipeline import Pipeline
@@ -45,15 +46,13 @@ class BulkDoor:
         client, row = request.client, ROWS[request.path]
         assert type(client) is AsgiClient
         pays = request.pays and self._authenticator.takes_payments
-        if pays and isinstance(admit(request.body, row), AdmittedCall):  # Else the list costs nothing.
+        if pays and isinstance(_admit(request, row), AdmittedCall):  # Else the list costs nothing.
             caller = await self._authenticator.authenticate_payment(request)
         else:
             caller = self._authenticator.authenticate(request)
         if isinstance(caller, Refusal):
             return self._errors.reply(caller, request)
-        admitted = admit(request.body, row)
-        # A list that is refused for free proves its credential all the same, as a call does.
-        call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
+        call = _admit(request, row)
         if caller.credits_max is not None:
             (call,) = within([call], caller.credits_max)
         done = await unless_disconnected(client, self._pipeline.single(caller.proof, call, client))
@@ -68,6 +67,13 @@ class BulkDoor:
             headers.add_figures(response.headers, done.figures, done.credits_remaining, self._clock.now())
         response.headers += caller.headers
         return response
+
+
+def _admit(request: Request, row: BulkRow) -> AdmittedCall | jsonrpc.BadCall:
+    """A list that is refused for free is a bad call, as it proves its credential all the same."""
+    admitted = admit(request.body, row)
+    call = jsonrpc.BadCall(jsonrpc.NO_ID, admitted) if isinstance(admitted, Refusal) else admitted
+    return one_within_limit(call, request.max_credits)
 
 
 def admit(body: bytes, row: BulkRow) -> AdmittedCall | Refusal:

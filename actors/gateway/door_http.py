@@ -156,7 +156,8 @@ class HttpDoor:
         client = AsgiClient(sent, peer_of(scope), receive)
         request_id = facts.edge_id.decode("latin-1") if self._ids_from_edge and facts.edge_id else self._next_id()
         request = Request(
-            scope["method"], path, scope["query_string"], sent, b"", request_id, client, facts.pays, facts.key
+            *(scope["method"], path, scope["query_string"], sent, b"", request_id, client),
+            *(facts.pays, facts.key, facts.max_credits),
         )
         try:
             response = await self._answer(request, receive, facts.fault)
@@ -236,7 +237,10 @@ class HttpDoor:
         """Answer a request that it takes. Raises nothing but the cancellation of a request whose client left."""
         path, _, query = posted.target.partition(b"?")
         sent = posted.headers
-        request = Request("POST", path, query, sent, posted.body, self._next_id(), posted, key=posted.notes.key)
+        facts = posted.notes
+        request = Request(
+            "POST", path, query, sent, posted.body, self._next_id(), posted, False, facts.key, facts.max_credits
+        )
         try:
             response = await (self._mcp if path == door_mcp.PATH else self._rpc).answer(request)
             if query and uses_url_key(sent, query):
@@ -244,7 +248,7 @@ class HttpDoor:
         except Exception:
             logger.exception("request %s failed", request.id)
             response = replies.internal(request.id)
-        self._complete(response, request.id, posted.notes)
+        self._complete(response, request.id, facts)
         return response
 
     async def upgrade(self, handshake: HttpRequest) -> Response | Upgrade:
@@ -287,6 +291,8 @@ class HttpDoor:
         for constant in response.refused:
             self._metrics.refusals.add((constant,))
         added = response.headers
+        if response.charges or response.posted:
+            headers.add_cost(added, response.charges, response.posted)
         if shows_id and not (self._ids_from_edge and facts.edge_id):
             added.append((b"x-request-id", request_id.encode()))
         if facts.browser:

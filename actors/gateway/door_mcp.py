@@ -20,6 +20,7 @@ from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
 from actors.gateway.call_replies import Replies, Reply
+from actors.gateway.cost_limits import batch_within_limit, one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
@@ -110,8 +111,8 @@ class McpDoor:
     # --- one call
 
     async def _call(self, request: Request, asked: ToolCall) -> Response:
-        call = asked.call
-        caller = await self._caller(request, asked)
+        call = one_within_limit(asked.call, request.max_credits, self._plans)
+        caller = await self._caller(request, call, asked.payment)
         if isinstance(caller, Refusal):
             return self._refused(request, caller, call.id)
         if caller.credits_max is not None:
@@ -124,14 +125,14 @@ class McpDoor:
             response = await self._answered(request, done.items[0], mcp_answers.receipt_of(list(caller.headers)))
         return self._with_headers(response, done, caller.headers)
 
-    async def _caller(self, request: Request, asked: ToolCall) -> Caller | Refusal:
+    async def _caller(self, request: Request, call: Call | BadCall, payment: bytes) -> Caller | Refusal:
         """The caller by credential, or by the payment that came with the call."""
-        if not asked.payment or not self._authenticator.takes_payments:
+        if not payment or not self._authenticator.takes_payments:
             return self._authenticator.authenticate(request)
-        free = refused_for_free(asked.call, self._plans)
+        free = refused_for_free(call, self._plans)
         if free is not None:  # No payment is taken for a call that costs nothing.
             return self._authenticator.count_refusals(free.errs(), request.client) or _first_refusal(free)
-        paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, asked.payment)], pays=True)
+        paying = msgspec.structs.replace(request, headers=[*request.headers, (PAYMENT_V2, payment)], pays=True)
         # A payment that has begun is carried to its end, also when its client leaves.
         return await asyncio.shield(asyncio.ensure_future(self._authenticator.authenticate_payment(paying)))
 
@@ -139,7 +140,8 @@ class McpDoor:
         answer = reply.answer
         assert answer is not None
         body = await self._encoded(request, [reply], partial(mcp_answers.tool_result, reply, receipt))
-        return Response(200, body, served_by((answer,)), () if reply.charge is None else (reply.charge,))
+        charges = () if reply.charge is None else (reply.charge,)
+        return Response(200, body, served_by((answer,)), charges, posted=reply.posted)
 
     def _refused(self, request: Request, refusal: Refusal, raw_id: bytes) -> Response:
         terms = self._terms.of(request.path, self._clock.now()) if refusal.err.row.http == 402 else None
@@ -157,7 +159,10 @@ class McpDoor:
 
     async def _batch(self, request: Request, messages: Sequence[Message]) -> Response:
         """Answer a batch of the older version: the free messages here, all calls in one run of the pipeline."""
-        calls: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
+        asked_for: list[Call | BadCall] = [message.call for message in messages if isinstance(message, ToolCall)]
+        calls = batch_within_limit(asked_for, request.max_credits, self._plans)
+        if isinstance(calls, BadCall):
+            return mcp_answers.refused(calls.refusal, calls.id, request.id, None, always_200=False)
         done, added = Replies((), None, None), ()
         if calls:
             caller = self._authenticator.authenticate(request)
@@ -178,7 +183,8 @@ class McpDoor:
         answers = [end.answer for end in done.items if end.answer is not None]
         charges = [end.charge for end in done.items if end.charge is not None]
         refused = [end.refusal.err.name for end in done.items if end.refusal is not None]
-        response = Response(200, body, served_by(answers), charges, refused=refused)
+        posted = sum(end.posted for end in done.items)
+        response = Response(200, body, served_by(answers), charges, refused=refused, posted=posted)
         return self._with_headers(response, done, added)
 
     def _item(self, message: Message, request_id: str, ends: Iterator[Reply]) -> bytes:

@@ -20,6 +20,7 @@ from actors.gateway import answers, headers, jsonrpc, params_relay
 from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.authentication import Authenticator
 from actors.gateway.call_replies import Reply
+from actors.gateway.cost_limits import one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.headers import HeaderList
 from actors.gateway.idempotent_calls import IdempotentCalls
@@ -122,7 +123,7 @@ class RelayDoor:
             raw_id = jsonrpc.id_of(request.body, len(request.body)) or jsonrpc.NO_ID
             err = Err.NOT_FOUND if path.field else Err.SERVICE_PROFILE_DISABLED
             return BadCall(raw_id, Refusal(err, _NO_ENGINE))
-        return admit(request, path)
+        return one_within_limit(admit(request, path), request.max_credits)
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:

@@ -13,6 +13,7 @@ from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.admission import PLANS, Plan
 from actors.gateway.authentication import Authenticator
 from actors.gateway.call_replies import Replies
+from actors.gateway.cost_limits import within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.payments import refused_for_free, within
@@ -44,7 +45,7 @@ class RpcDoor:
         """Answer a POST on one of PATHS. Raises ClientLeftError where the request came by way of ASGI."""
         client = request.client
         if request.pays and self._authenticator.takes_payments:
-            calls = jsonrpc.parse(request.body)
+            calls = within_limit(jsonrpc.parse(request.body), request.max_credits, self._plans)
             raw_id = None if isinstance(calls, list) else calls.id
             free = refused_for_free(calls, self._plans)
             if free is not None:  # No payment is taken for a request that costs nothing.
@@ -61,6 +62,8 @@ class RpcDoor:
             if isinstance(caller, Refusal):
                 return self._errors.reply(caller, request, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
             calls = jsonrpc.parse(request.body)
+            if request.max_credits is not None:
+                calls = within_limit(calls, request.max_credits, self._plans)
         if request.key is not None and isinstance(calls, list):
             calls = jsonrpc.BadCall(jsonrpc.NO_ID, KEY_OF_BATCH)
         if isinstance(calls, list):

@@ -7,8 +7,9 @@ A request's own X-Request-Id is neither echoed nor logged: ids are made here, so
 """
 
 import functools
+from collections.abc import Sequence
 
-from actors.calls import Figures
+from actors.calls import Figures, SettleRequest
 from actors.events import LOW_BALANCE_CREDITS
 from actors.http_server import responses
 
@@ -19,9 +20,9 @@ _LOW = (b"x-credits-low", b"true")
 _CORS_ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSED = (
     b"access-control-expose-headers",
-    b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Ratelimit-Limit, "
-    b"X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, X-Node, X-Cache, "
-    b"Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
+    b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Credits-Remaining, X-Credits-Low, X-Credits-Cost, "
+    b"X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, RateLimit, RateLimit-Policy, X-Request-Id, "
+    b"X-Node, X-Cache, Retry-After, Deprecation, Idempotent-Replayed, X-Priority-Fee-Urgency",
 )
 CORS: HeaderList = [_CORS_ORIGIN, _EXPOSED]
 # Credentials travel in headers of their own, never in cookies, so any origin may call. x402 clients send
@@ -31,7 +32,7 @@ PREFLIGHT: HeaderList = [
     (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, X-Api-Key, X-Pubkey, X-Signature, X-Timestamp, X-Nonce, X-Request-Id, "
-        b"MCP-Protocol-Version, Mcp-Session-Id, Idempotency-Key, "
+        b"MCP-Protocol-Version, Mcp-Session-Id, Idempotency-Key, X-Max-Credits, "
         b"PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Solana-Client",
     ),
     (b"access-control-max-age", b"86400"),
@@ -66,6 +67,12 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
         policy,
         (b"ratelimit", b'"account";r=%d;t=%d' % (remaining, left if left > 0 else 0)),
     )
+
+
+def add_cost(headers: HeaderList, charges: Sequence[SettleRequest], posted: int) -> None:
+    """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it."""
+    cost = posted + (charges[0].charged if len(charges) == 1 else sum(charge.charged for charge in charges))
+    headers.append((b"x-credits-cost", b"%d" % cost))
 
 
 @functools.lru_cache(maxsize=256)  # The operator sets few different limits.

@@ -77,6 +77,7 @@ class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
     id_end: int
     http: int = 200
     bundle_id: str = ""
+    posted: int = 0
 
 
 class KeptPage(msgspec.Struct, frozen=True, array_like=True):
@@ -217,7 +218,7 @@ class IdempotentCalls:
         answer = admitted.answer or await self._pipeline.ask(admitted, release)
         if isinstance(answer, DeferredAnswer):
             await (self._not_kept(admitted, record, answer, 0) if answer.final else self._leave(record))
-            return _answered(admitted, answer, held, None)
+            return _answered(admitted, answer, held, None, answer.posted)
         ending = outcomes.judge(admitted.plan.method, admitted.plan.ceiling, answer)
         seconds = self._clock.monotonic() - began_at
         self._metrics.call_ended(admitted.plan.method, ending.outcome, ending.charged, seconds)
@@ -239,7 +240,7 @@ class IdempotentCalls:
         kind = AnswerKind(kept.kind)
         answer = RelayedAnswer(kind, kept.body, kept.id_start, kept.id_end, http=kept.http, bundle_id=kept.bundle_id)
         if record.charged == 0:  # Whoever carries a deferred call out ends its hold.
-            done = _answered(admitted, answer, held, None)
+            done = _answered(admitted, answer, held, None, kept.posted)
         else:
             release = release_of(admitted, record.operation, held, self._clock.now())
             outcome = int(Outcome.ANSWERED if kind is AnswerKind.RESULT else Outcome.UPSTREAM_ERROR)
@@ -261,7 +262,7 @@ class IdempotentCalls:
             await self._forget(record)
             return _free(admitted, _NOT_CHARGED, held)
         self._accounts.delivered(settle.pubkey, settle.operation)  # From here on the answer waits in the store.
-        return _answered(admitted, answer, held, settled)
+        return _answered(admitted, answer, held, settled, settle.charged)
 
     async def _end_free(
         self,
@@ -314,6 +315,7 @@ class IdempotentCalls:
             answer.id_end,
             getattr(answer, "http", 200),
             getattr(answer, "bundle_id", ""),
+            answer.posted if isinstance(answer, DeferredAnswer) else 0,
         )
         try:
             is_mine = await self._keep(record, msgspec.msgpack.encode(kept), charged)
@@ -359,9 +361,11 @@ def _free(admitted: AdmittedCall, refusal: Refusal, held: HoldReply) -> Replies:
     return _replies(Reply(admitted.id, None, refusal), held, None)
 
 
-def _answered(admitted: AdmittedCall, answer: NodeAnswer, held: HoldReply, settled: SettleReply | None) -> Replies:
+def _answered(
+    admitted: AdmittedCall, answer: NodeAnswer, held: HoldReply, settled: SettleReply | None, posted: int = 0
+) -> Replies:
     """Without its charge: no owner refunds it, so nothing has to be confirmed before the answer leaves."""
-    return _replies(Reply(admitted.id, answer, None), held, settled)
+    return _replies(Reply(admitted.id, answer, None, posted=posted), held, settled)
 
 
 def _replies(reply: Reply, held: HoldReply, settled: SettleReply | None) -> Replies:

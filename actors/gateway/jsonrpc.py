@@ -35,7 +35,8 @@ _ID_BYTES_MAX = 4_096  # An id is repeated in the reply; nobody needs one that i
 class Call(msgspec.Struct, frozen=True):
     """One well-formed call. id, params: the exact bytes sent; arguments: params as Python values, for rules to read.
 
-    credits_max: the most that it may cost, where a payment came with it and its price is not known yet.
+    credits_max, cost_max: the most that it may cost, where its price is not known yet: by the payment that came with
+    it, and by its X-Max-Credits.
     """
 
     id: bytes
@@ -43,6 +44,7 @@ class Call(msgspec.Struct, frozen=True):
     params: bytes
     arguments: list[Any]
     credits_max: int | None = None
+    cost_max: int | None = None
 
 
 class BadCall(msgspec.Struct, frozen=True):

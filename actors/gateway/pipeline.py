@@ -312,7 +312,7 @@ class Pipeline:
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
             if isinstance(answer, DeferredAnswer):
                 assert held.figures is not None
-                return Reply(admitted.id, answer, None, held.figures.credits_remaining)
+                return Reply(admitted.id, answer, None, held.figures.credits_remaining, posted=answer.posted)
             ending = outcomes.judge(plan.method, plan.ceiling, answer)
         except _TakenOver:
             raise asyncio.CancelledError from None

@@ -115,6 +115,8 @@ def is_unpaid_quote(call: AdmittedCall, refusal: Refusal | None) -> bool:
 def _priced(call: AdmittedCall, answer: QuotedAnswer) -> AdmittedCall | Refusal:
     if call.credits_max is not None and answer.credits > call.credits_max:
         return Refusal(Err.INSUFFICIENT_CREDITS)
+    if call.cost_max is not None and answer.credits > call.cost_max:
+        return Refusal(Err.MAX_CREDITS_EXCEEDED, f"{answer.credits} credits, and {call.cost_max} are allowed")
     plan = msgspec.structs.replace(
         call.plan, ceiling=answer.credits, items=(HoldItem(call.plan.method, answer.credits),), quoted=False
     )

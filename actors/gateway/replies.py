@@ -30,7 +30,7 @@ class Response(HttpResponse):
 
     kept: objects that must live until the parts have been sent. id: of the request, as the logs know it; set by the
     door. refused: constants of the error table that the body names, for the metrics. stream: in place of `body`.
-    is_public: of a page whose answers have no X-Request-Id.
+    is_public: of a page whose answers have no X-Request-Id. posted: as in Reply.
     """
 
     kept: Sequence[object] = ()
@@ -39,6 +39,7 @@ class Response(HttpResponse):
     content_type: bytes = b"application/json"
     stream: AsyncGenerator[bytes, None] | None = None
     is_public: bool = False
+    posted: int = 0
 
 
 class ErrorReplies:

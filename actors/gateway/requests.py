@@ -23,8 +23,16 @@ Send = Callable[[Message], Awaitable[None]]
 PAYMENT_V2, PAYMENT_V1 = b"payment-signature", b"x-payment"  # Headers of the two versions of x402.
 _PAYMENTS = frozenset((PAYMENT_V2, PAYMENT_V1))
 CREDENTIALS = _PAYMENTS | {b"x-api-key", b"x-pubkey", b"x-signature", b"authorization", b"sign-in-with-x"}
-_KEY = b"idempotency-key"
-WATCHED = _PAYMENTS | {_KEY, b"content-length", b"transfer-encoding", b"content-encoding", b"origin", b"x-request-id"}
+_KEY, _MAX_CREDITS = b"idempotency-key", b"x-max-credits"
+WATCHED = _PAYMENTS | {
+    _KEY,
+    _MAX_CREDITS,
+    b"content-length",
+    b"transfer-encoding",
+    b"content-encoding",
+    b"origin",
+    b"x-request-id",
+}
 _COMPRESSED = Refusal(Err.INVALID_REQUEST, "compressed bodies are not taken; send it without Content-Encoding")
 _AMBIGUOUS = Refusal(Err.INVALID_REQUEST, "the body's length is given in more than one way")
 
@@ -56,7 +64,8 @@ class AsgiClient(msgspec.Struct):
 
 
 class Request(msgspec.Struct, gc=False):
-    """pays: it came with an x402 payment, of either version. key: its Idempotency-Key, unchecked; None: it has none."""
+    """pays: it came with an x402 payment, of either version. key, max_credits: its Idempotency-Key and X-Max-Credits,
+    unchecked; None: it has none."""
 
     method: str
     path: bytes  # Exactly as the client sent it, without the query; paths are compared as bytes and never decoded.
@@ -67,6 +76,7 @@ class Request(msgspec.Struct, gc=False):
     client: Client
     pays: bool = False
     key: bytes | None = None
+    max_credits: bytes | None = None
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -115,6 +125,7 @@ class HeaderFacts(msgspec.Struct):
     edge_id: bytes = b""
     pays: bool = False  # It came with an x402 payment, of either version.
     key: bytes | None = None  # Its Idempotency-Key. One that came twice is empty, so it is not valid.
+    max_credits: bytes | None = None  # Its X-Max-Credits, as key.
 
 
 def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
@@ -134,6 +145,8 @@ def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
                 chunked = True
             elif name == _KEY:
                 facts.key = value if facts.key is None else b""
+            elif name == _MAX_CREDITS:
+                facts.max_credits = value if facts.max_credits is None else b""
             elif name in _PAYMENTS:
                 facts.pays = True
             else:

@@ -95,7 +95,8 @@ class SendMethods:
                 return replies.refused(Refusal(Err.CONCURRENCY_LIMITED, found.reason))
             return replies.UNREACHABLE
         body = result_body(found, base58_text(found.race.signature))
-        return replies.made_deferred(orjson.dumps(body), final=body["status"] in ("confirmed", "failed"))
+        final = body["status"] in ("confirmed", "failed")
+        return replies.made_deferred(orjson.dumps(body), final, posted=found.ticket.charged or 0)
 
     async def _status(self, params: bytes, hold: SettleRequest, timeout_ms: int) -> NodeAnswer:
         del timeout_ms

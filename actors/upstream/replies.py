@@ -117,10 +117,11 @@ class PiecesAnswer(NodeAnswer, frozen=True):
 class DeferredAnswer(NodeAnswer, frozen=True):
     """An answer to a call whose hold another part ends: it is neither posted nor released for this answer.
 
-    final: a later answer to the same call would say the same.
+    final: a later answer to the same call would say the same. posted: credits that are in the ledger for it by now.
     """
 
     final: bool = False
+    posted: int = 0
 
 
 class RefusedAnswer(NodeAnswer, frozen=True):
@@ -218,9 +219,10 @@ def made_error(code: int, message: str, data: bytes) -> NodeAnswer:
     return NodeAnswer(AnswerKind.ERROR, body, *_MADE_ID, code, message)
 
 
-def made_deferred(result: bytes, final: bool = False) -> DeferredAnswer:
-    """Make a result of a call whose hold another part ends."""
-    return DeferredAnswer(AnswerKind.RESULT, _MADE_RESULT_HEAD + result + b"}", *_MADE_ID, final=final)
+def made_deferred(result: bytes, final: bool = False, posted: int = 0) -> DeferredAnswer:
+    """Make a result of a call whose hold another part ends. posted: credits that it has posted by now."""
+    body = _MADE_RESULT_HEAD + result + b"}"
+    return DeferredAnswer(AnswerKind.RESULT, body, *_MADE_ID, final=final, posted=posted)
 
 
 def refused(refusal: Refusal) -> RefusedAnswer:
