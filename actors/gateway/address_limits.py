@@ -62,7 +62,7 @@ class AddressLimits:
 
 def is_limited(path: bytes) -> bool:
     """Whether requests for this path, where it is served, count against the limit of their address."""
-    return path.startswith((b"/account/", b"/auth/", b"/x402/"))
+    return path.startswith((b"/account/", b"/auth/", b"/x402/")) or path == b"/quote"
 
 
 def counted_address(client: Client, trusted: TrustedProxies) -> str:

@@ -16,6 +16,7 @@ from actors.errors import Err, Refusal
 from actors.gateway import (
     door_bulk,
     door_mcp,
+    door_quote,
     door_relay,
     door_rpc,
     door_websocket,
@@ -29,6 +30,7 @@ from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
 from actors.gateway.door_parts import Dependencies, shared_parts
+from actors.gateway.door_quote import QuoteDoor
 from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.door_websocket import WebSocketDoor
@@ -82,7 +84,7 @@ def endpoints(relay: bool) -> tuple[str, ...]:
 
     relay: whether there is a block engine.
     """
-    return (*(f"{method} {path}" for method, path in _payable(relay)), "POST /mcp", *routes.ENDPOINTS)
+    return (*(f"{method} {path}" for method, path in _payable(relay)), "POST /mcp", "POST /quote", *routes.ENDPOINTS)
 
 
 class HttpDoor:
@@ -108,6 +110,7 @@ class HttpDoor:
             gateway.mcp_refusals_as_200,
         )
         self._bulk = BulkDoor(authenticator, self._pipeline, errors, clock)
+        self._quote = QuoteDoor(authenticator, self._pipeline, errors, clock, parts.offered, config.pricing)
         self._relay = RelayDoor(authenticator, keyed, errors, clock, dependencies.relay)
         self._routes = Routes(
             config,
@@ -122,7 +125,7 @@ class HttpDoor:
             dependencies.deposits,
             payment_terms.discovery(config.payments, parts.public_url, _payable(dependencies.relay)),
         )
-        taken = (*_SHORT, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
+        taken = (*_SHORT, door_quote.PATH, *door_bulk.ROWS, *door_relay.PATHS, *routes.PATHS)
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
@@ -213,6 +216,8 @@ class HttpDoor:
             return self._relay.answer, {door_relay.PATHS[path].verb: None}
         if path == door_mcp.PATH:
             return self._mcp.answer, _POST
+        if path == door_quote.PATH:
+            return self._quote.answer, _POST
         method = self._routes.serves(path)
         if method is not None:
             return self._routes.answer, {method: None}

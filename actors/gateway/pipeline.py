@@ -154,6 +154,10 @@ class Pipeline:
         finally:
             self._in_flight -= 1
 
+    def take_operation(self) -> bytes:
+        """An operation of this process, for a hold that holds nothing."""
+        return self._take_operations(1)
+
     def take_lasting_operation(self) -> bytes:
         """An operation that outlives this process: no owner ends it because this process ended."""
         return self._take_operations(1, deferred=True)

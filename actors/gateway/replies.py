@@ -94,6 +94,11 @@ def plain(refusal: Refusal, request_id: str, terms: Terms | None = None, http: i
 
 def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Mapping[str, Any]) -> bytes:
     """The whole JSON-RPC error response. terms: fields of error.data where the caller has to pay."""
+    return b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error_value(refusal, request_id, terms)), raw_id)
+
+
+def error_value(refusal: Refusal, request_id: str, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """The error object alone."""
     row = _row(refusal)
     data: dict[str, Any] = {"source": "gateway", "constant": refusal.err.name, "requestId": request_id}
     if hint := refusal.hint or row.hint:
@@ -103,8 +108,7 @@ def error_object(refusal: Refusal, raw_id: bytes, request_id: str, terms: Mappin
     if refusal.err in _WITH_TERMS:
         data |= terms
     code = code_of(refusal)
-    error = {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}
-    return b'{"jsonrpc":"2.0","error":%b,"id":%b}' % (orjson.dumps(error), raw_id)
+    return {"code": _INVALID_REQUEST_CODE if code is None else code, "message": refusal.message, "data": data}
 
 
 def _row(refusal: Refusal) -> ErrorRow:

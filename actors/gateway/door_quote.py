@@ -1,0 +1,125 @@
+"""The door for quotes: POST /quote tells the price of JSON-RPC calls before they are made.
+
+Implements: COSTS.md. A quote is free: it holds nothing, takes no rate unit, and asks the node about builders alone.
+Everybody may ask, within the limit of his address. The price of a builder (executeSnipe, executeSell) depends on the
+chain, and its handler works for accounts alone: so such a call needs a credential, and the limits of quoted_calls.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from actors.accounts.api import OwnerUnavailable
+from actors.calls import Figures, HoldRequest
+from actors.clock import Clock
+from actors.config import PricingConfig
+from actors.errors import Err, Refusal
+from actors.gateway import headers, jsonrpc, replies
+from actors.gateway.admission import AdmittedCall, Plan, admit
+from actors.gateway.authentication import Authenticator
+from actors.gateway.call_replies import whole
+from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.pipeline import Pipeline
+from actors.gateway.quoted_calls import QuotedEnd
+from actors.gateway.replies import ErrorReplies, Response
+from actors.gateway.requests import Request
+from actors.gateway.routes import OWNER_GONE
+from actors.upstream.replies import NodeAnswer
+
+PATH = b"/quote"
+_FOR_ACCOUNTS = Refusal(
+    Err.PAYMENT_REQUIRED, "the price of this method is found by asking the node, which is done for accounts alone"
+)
+_OF_NOW = "the price at this moment: it follows the curve and the price of SOL, and X-Max-Credits limits it"
+
+
+class _Price(NamedTuple):
+    """The price of one call. reason: why it is no exact price; empty where it is. error: JSON, in place of a price."""
+
+    credits: int
+    reason: str = ""
+    error: bytes = b""
+
+
+class QuoteDoor:
+    """plans: of the callable methods, at their prices; pricing: where these come from."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pipeline: Pipeline,
+        errors: ErrorReplies,
+        clock: Clock,
+        plans: Mapping[str, Plan],
+        pricing: PricingConfig,
+    ) -> None:
+        self._authenticator, self._pipeline, self._errors, self._clock = authenticator, pipeline, errors, clock
+        self._plans, self._base_credits = plans, pricing.base_credits
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a POST on PATH."""
+        parsed = jsonrpc.parse(request.body)
+        if isinstance(parsed, BadCall) and parsed.refusal.err is Err.INVALID_REQUEST:
+            return self._errors.reply(parsed.refusal, request)
+        calls = parsed if isinstance(parsed, list) else [parsed]
+        ends: Sequence[QuotedEnd] = [
+            call.refusal if isinstance(call, BadCall) else admit(call, self._plans) for call in calls
+        ]
+        figures = None
+        if any(isinstance(end, AdmittedCall) and end.plan.quoted for end in ends):
+            built = await self._built(request, ends)
+            if isinstance(built, Refusal):
+                return self._errors.reply(built, request)
+            figures, ends = built
+        prices = [self._price(end, request.id) for end in ends]
+        items = b",".join(_item(call, price) for call, price in zip(calls, prices, strict=True))
+        is_exact = not any(price.reason for price in prices)
+        total = sum(price.credits for price in prices)
+        body = b'{"credits":%d,"exact":%b,"calls":[%b]}' % (total, b"true" if is_exact else b"false", items)
+        response = Response(200, body, [])
+        if figures is not None:
+            headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
+        return response
+
+    async def _built(
+        self, request: Request, ends: Sequence[QuotedEnd]
+    ) -> tuple[Figures | None, Sequence[QuotedEnd]] | Refusal:
+        """Have the builders priced for the caller; without a credential they stay without a price."""
+        caller = self._authenticator.authenticate(request)
+        if isinstance(caller, Refusal):
+            return caller if caller.err is not Err.PAYMENT_REQUIRED else (None, ends)
+        proving = HoldRequest(self._pipeline.take_operation(), caller.proof, ())
+        try:
+            held, priced = await self._pipeline.quoted.price(proving, ends)
+        except OwnerUnavailable:
+            return OWNER_GONE
+        if held.refusal is not None:
+            refused = self._pipeline.counted(caller.proof, request.client, whole(held)).refusal
+            assert refused is not None
+            return refused
+        return held.figures, priced
+
+    def _price(self, end: QuotedEnd, request_id: str) -> _Price:
+        if isinstance(end, Refusal):
+            return _Price(0, error=orjson.dumps(replies.error_value(end, request_id, {})))
+        if isinstance(end, NodeAnswer):  # The builder's call would end like this, for free.
+            return _Price(0, error=end.value())
+        if end.plan.quoted:
+            error = replies.error_value(_FOR_ACCOUNTS, request_id, self._errors.deposit)
+            return _Price(0, _FOR_ACCOUNTS.detail, orjson.dumps(error))
+        if end.answer is not None:
+            return _Price(end.plan.ceiling, _OF_NOW)
+        if end.plan.deferred and end.plan.ceiling != self._base_credits:
+            return _Price(end.plan.ceiling, f"{end.plan.ceiling} if it lands, else {self._base_credits}")
+        return _Price(end.plan.ceiling)
+
+
+def _item(call: Call | BadCall, price: _Price) -> bytes:
+    if price.error:
+        return b'{"id":%b,"error":%b}' % (call.id, price.error)
+    assert isinstance(call, Call), call
+    reason = b',"reason":' + orjson.dumps(price.reason) if price.reason else b""
+    exact = b"false" if price.reason else b"true"
+    name = orjson.dumps(call.method)
+    return b'{"id":%b,"method":%b,"credits":%d,"exact":%b%b}' % (call.id, name, price.credits, exact, reason)
