@@ -214,6 +214,8 @@ class GeyserConfig(Branch):
     end_seconds: float = Field(30.0, gt=0, le=600, description="a client that never reads is cut off after so long")
     connect_seconds: float = Field(10.0, gt=0, le=300, description="time limit for the start of a subscription")
     resume_seconds: float = Field(60.0, gt=0, le=3_600, description="streams wait so long for a node that went away")
+    replay_slots: int = Field(150, ge=0, le=100_000, description="past slots kept for from_slot; 0: the node's alone")
+    replay_bytes_max: int = Field(256 << 20, ge=1 << 20, le=1 << 40, description="their bytes; mainnet: 20 MB a slot")
 
 
 class LookupsConfig(Branch):
@@ -269,9 +271,7 @@ class SendsConfig(Branch):
     tpu_private_leaders: bool = Field(
         False, description="leaders at private addresses are used too; always so with nodes that are at private ones"
     )
-    open_sends_max: int = Field(
-        500, ge=1, le=100_000, description="sends of an account without outcome; more get CONCURRENCY_LIMITED"
-    )
+    open_sends_max: int = Field(500, ge=1, le=100_000, description="sends without outcome; then CONCURRENCY_LIMITED")
     fault_file: Path | None = Field(None, description="for tests: names the step at which the racer kills itself")
 
 

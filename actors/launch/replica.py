@@ -111,7 +111,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
         quotes=TradeMethods(nodes, sol_price, config.pricing, config.payments.credits_per_usdc).handlers(),
     )
     door = HttpDoor(parts)
-    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming.meters, door, clock, metrics)
+    pages.yellowstone = yellowstone = open_yellowstone(config, accounts, streaming, door, clock, metrics)
     accounts.on_start_over = _each_of(door.start_over, streaming.meters.start_over)
     # Another machine may have the same process id.
     reporting = asyncio.create_task(report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics))

@@ -18,7 +18,7 @@ from actors.hotlink.edge import Link
 from actors.launch.deposit_watcher import open_node
 from actors.streams.api import LINK_KINDS, SubscriptionKind
 from actors.streams.feed import TopicFeed
-from actors.streams.hub.host import place_hub, stream_urls
+from actors.streams.hub.host import keeps_window, place_hub, stream_urls
 from actors.streams.meters import Meters
 from actors.streams.native_kinds import native_kinds
 from actors.streams.sockets import StreamSockets
@@ -30,11 +30,12 @@ Close = Callable[[], Awaitable[None]]
 class Streaming:
     """The streams of one replica. meters: of all its doors. sockets: None: no node has a WebSocket, so none is offered.
 
-    closers: to be called in this order, once the doors are closed.
+    link: to the hub; None: there is none. closers: to be called in this order, once the doors are closed.
     """
 
     meters: Meters
     sockets: StreamSockets | None
+    link: Link | None
     closers: Sequence[Close]
 
 
@@ -49,8 +50,8 @@ async def assemble_streams(
     """kinds: subscriptions of other contexts."""
     meters = Meters(accounts, clock, edge)
     meters.start()
-    if not offers_streams(config):
-        return Streaming(meters, None, [meters.stop])
+    if not offers_streams(config) and not keeps_window(config):
+        return Streaming(meters, None, None, [meters.stop])
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     handle = await asyncio.to_thread(place, config, fingerprint(config), open_node)
 
@@ -64,11 +65,13 @@ async def assemble_streams(
     assert config.storage.cluster_secret is not None
     link = Link(config.storage.cluster_secret.get_secret_value().encode(), LINK_KINDS, resolve, edge)
     link.start()
+    if not offers_streams(config):
+        return Streaming(meters, None, link, [link.stop, meters.stop])
     feed = TopicFeed(link, edge)
     feed.start()
     sockets = StreamSockets(config.streams, accounts, meters, [*native_kinds(feed), *kinds])
     sockets.start()
-    return Streaming(meters, sockets, [sockets.stop, feed.stop, link.stop, meters.stop])
+    return Streaming(meters, sockets, link, [sockets.stop, feed.stop, link.stop, meters.stop])
 
 
 def offers_streams(config: Config) -> bool:

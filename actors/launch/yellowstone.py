@@ -9,9 +9,11 @@ from actors.config import Config
 from actors.gateway import door_grpc
 from actors.gateway.door_grpc import GrpcDoor
 from actors.gateway.door_http import HttpDoor
-from actors.streams.geyser_feeds import GeyserFeeds
+from actors.launch.streaming import Streaming
+from actors.streams.geyser_feeds import open_feeds
+from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
-from actors.streams.meters import Meters
+from actors.streams.hub.host import keeps_window
 from actors.streams.watched_credentials import WatchedCredentials
 from actors.telemetry.metrics import Metrics
 
@@ -34,18 +36,23 @@ class Yellowstone:
 
 
 def open_yellowstone(
-    config: Config, accounts: AccountsClient, meters: Meters, door: HttpDoor, clock: Clock, metrics: Metrics
+    config: Config,
+    accounts: AccountsClient,
+    streaming: Streaming,
+    door: HttpDoor,
+    clock: Clock,
+    metrics: Metrics,
 ) -> Yellowstone | None:
     """Open the gRPC door of this process. None: no endpoint is configured."""
-    upstream = config.upstream
-    if upstream.yellowstone_url is None:
+    if config.upstream.yellowstone_url is None:
         return None
-    token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
-    feeds = GeyserFeeds(upstream.yellowstone_url, token, config.geyser, clock)
+    meters, link = streaming.meters, streaming.link
+    feeds = open_feeds(config, clock)
     feeds.start()
+    replays = GeyserReplays(link.call) if link is not None and keeps_window(config) else None
     credentials = WatchedCredentials(accounts, meters.next_allowance)
     credentials.start()
-    service = GeyserService(feeds, meters, credentials, config.geyser, clock)
+    service = GeyserService(feeds, meters, credentials, config.geyser, clock, replays=replays)
     instructions = door.deposit_instructions
     refused = lambda err: metrics.refusals.add((err.name,))  # noqa: E731 - one line, used once.
     door_grpc.open_grpc(GrpcDoor(service, door.authenticator, instructions, refused))

@@ -76,9 +76,63 @@ class TopicEvents(msgspec.Struct, frozen=True, array_like=True):
     overran: bool = False
 
 
+class AskWindow(msgspec.Struct, frozen=True, array_like=True):
+    """Ask for the entries of the Yellowstone window after this number, of slots from from_slot on.
+
+    epoch: of the window that is meant; 0: whichever there is. every_after: entries after this number come whatever
+    their slot. wait_ms: how long to wait where there is no such entry.
+    """
+
+    epoch: int
+    after: int
+    from_slot: int
+    every_after: int
+    wait_ms: int
+
+
+class WindowEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One event of the window, in the node's order. status: of the slot, and body its update without names of filters;
+    None: the block of the slot is there, and body is empty."""
+
+    number: int
+    slot: int
+    status: int | None
+    body: bytes
+
+
+class WindowPart(msgspec.Struct, frozen=True, array_like=True):
+    """first: the first slot that can be replayed whole; None: none can. last: the newest slot. newest: number of the
+    newest entry; dropped: number of the newest entry that is gone. Another epoch than the one that was asked for:
+    updates may be missing between the two windows."""
+
+    epoch: int
+    first: int | None = None
+    last: int = 0
+    newest: int = 0
+    dropped: int = 0
+    entries: Sequence[WindowEntry] = ()
+
+
+class AskBlock(msgspec.Struct, frozen=True, array_like=True):
+    """Ask for a part of the whole block of a slot."""
+
+    epoch: int
+    slot: int
+    offset: int
+
+
+class BlockPart(msgspec.Struct, frozen=True, array_like=True):
+    """size: of the whole block's bytes; None: the window does not have it any more."""
+
+    size: int | None
+    data: bytes = b""
+
+
 CHANGE = MessageKind(20, OpenTopic | CloseTopic, TopicReply)
 POLL = MessageKind(21, PollEvents, TopicEvents)
-LINK_KINDS = (CHANGE, POLL)
+WINDOW = MessageKind(22, AskWindow, WindowPart)
+BLOCK = MessageKind(23, AskBlock, BlockPart)
+LINK_KINDS = (CHANGE, POLL, WINDOW, BLOCK)
 
 
 # --- ports --------------------------------------------------------------------------------------------------------

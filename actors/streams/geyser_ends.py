@@ -8,7 +8,7 @@ answers, which is passed on.
 import msgspec
 
 # Numbers of gRPC's status codes; grpc.StatusCode is not imported, as this file is pure.
-INVALID_ARGUMENT, RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE, DATA_LOSS = 3, 8, 13, 14, 15
+INVALID_ARGUMENT, RESOURCE_EXHAUSTED, OUT_OF_RANGE, INTERNAL, UNAVAILABLE, DATA_LOSS = 3, 8, 11, 13, 14, 15
 
 
 class StreamEnd(msgspec.Struct, frozen=True):
@@ -49,6 +49,16 @@ def lost(first: int | None, reason: str) -> StreamEnd:
     """Updates were lost at the source, and cannot be had from it again."""
     since = "" if first is None else f" of the slots from {first} on"
     return StreamEnd(DATA_LOSS, f"updates{since} are lost: {reason}; subscribe again")
+
+
+def too_old(from_slot: int, first: int) -> StreamEnd:
+    """Yellowstone's text. first: the first slot that can be replayed."""
+    return StreamEnd(OUT_OF_RANGE, f"broadcast from {from_slot} is not available, last available: {first}")
+
+
+def replay_broke(slot: int) -> StreamEnd:
+    """slot: of the last update that was sent."""
+    return StreamEnd(UNAVAILABLE, f"the replay broke off at slot {slot}; subscribe again with from_slot {slot}")
 
 
 def too_many_streams(most: int) -> StreamEnd:

@@ -8,6 +8,7 @@ names and queues (geyser_reader.py).
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -36,6 +37,7 @@ _FINAL = frozenset(
     )
 )
 _NO_REPLAY = "from_slot is not supported"  # Yellowstone's text, with INTERNAL.
+_LAST_AVAILABLE = re.compile(r"last available: (\d{1,20})")
 _PING = geyser_pb2.SubscribeRequest(ping=geyser_pb2.SubscribeRequestPing(id=1)).SerializeToString()
 
 OpenStream = Callable[[], Any]  # A new grpc.aio call of Subscribe, of bytes in both directions.
@@ -57,8 +59,16 @@ class GeyserFeed:
     """Runs from start() until it ends or is stopped. live: set when the node has read it or has ended it."""
 
     def __init__(
-        self, wanted: WantedStream, open_stream: OpenStream, clock: Clock, resume_seconds: float, connect_seconds: float
+        self,
+        wanted: WantedStream,
+        open_stream: OpenStream,
+        clock: Clock,
+        resume_seconds: float,
+        connect_seconds: float,
+        first_kept: int | None = None,
     ) -> None:
+        """first_kept: the first slot that can be replayed without the node, for the error when the node cannot."""
+        self._first_kept = first_kept
         self._wanted, self._open, self._clock = wanted, open_stream, clock
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
@@ -158,6 +168,11 @@ class GeyserFeed:
         if is_resuming and (code is grpc.StatusCode.OUT_OF_RANGE or _NO_REPLAY in text):
             return geyser_ends.lost(from_slot, f"the stream source was away, and says: {text}")
         is_replay_refused = code is grpc.StatusCode.INTERNAL and from_slot is not None and not self._progress.began
+        is_too_old = code is grpc.StatusCode.OUT_OF_RANGE or _NO_REPLAY in text
+        if is_too_old and self._first_kept is not None and from_slot is not None and from_slot < self._first_kept:
+            told = _LAST_AVAILABLE.search(text)
+            first = self._first_kept if told is None else min(int(told.group(1)), self._first_kept)
+            return geyser_ends.too_old(from_slot, first)
         if code in _FINAL or is_replay_refused:
             return passed_on(code, text)
         logger.info("the stream source broke off, and is asked again: %s %s", code.name, text[:200])

@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 import grpc
 
 from actors.clock import Clock
-from actors.config import GeyserConfig
+from actors.config import Config, GeyserConfig
 from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
-from actors.streams.geyser_feed import GeyserFeed, passed_on
-from actors.streams.geyser_reader import GeyserReader
+from actors.streams.geyser_feed import FeedReader, GeyserFeed, passed_on
 from actors.streams.geyser_requests import WantedStream
 
 logger = logging.getLogger(__name__)
@@ -104,8 +103,8 @@ class GeyserFeeds:
 
     # --- feeds
 
-    def join(self, wanted: WantedStream, reader: GeyserReader) -> GeyserFeed:
-        """The feed for this subscription, with this reader in it."""
+    def join(self, wanted: WantedStream, reader: FeedReader, first_kept: int | None = None) -> GeyserFeed:
+        """The feed for this subscription, with this reader in it. first_kept: as GeyserFeed's."""
         assert wanted.key is not None
         feed = self._shared.get(wanted.key) if wanted.from_slot is None else None
         if feed is None or feed.end is not None:
@@ -115,6 +114,7 @@ class GeyserFeeds:
                 self._clock,
                 self._settings.resume_seconds,
                 self._settings.connect_seconds,
+                first_kept,
             )
             self._feeds.add(feed)
             if wanted.from_slot is None:
@@ -123,7 +123,7 @@ class GeyserFeeds:
         feed.join(reader)
         return feed
 
-    def leave(self, feed: GeyserFeed, reader: GeyserReader) -> None:
+    def leave(self, feed: GeyserFeed, reader: FeedReader) -> None:
         """Take a reader out; with the last one the feed's subscription ends."""
         if feed.leave(reader):
             self._feeds.discard(feed)
@@ -144,3 +144,11 @@ class GeyserFeeds:
                 if self._failed_probes == _FAILED_PROBES_MAX:
                     logger.warning("the stream source does not answer: %s", refused.end.text[:200])
             await asyncio.sleep(_PROBE_SECONDS)
+
+
+def open_feeds(config: Config, clock: Clock) -> GeyserFeeds:
+    """The configured endpoint of the node."""
+    upstream = config.upstream
+    assert upstream.yellowstone_url is not None, "the caller has looked"
+    token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
+    return GeyserFeeds(upstream.yellowstone_url, token, config.geyser, clock)

@@ -28,7 +28,8 @@ class GeyserOutbox:
         self._bytes = 0
         self._end: StreamEnd | None = None
         self._wake = asyncio.Event()
-        self._last_slot: int | None = None  # Of what was handed out.
+        self._has_room = asyncio.Event()
+        self.last_slot: int | None = None  # Of what was handed out.
         self.on_end: Callable[[StreamEnd, bool], None] | None = None  # Called once; True: nothing that waits is sent.
 
     @property
@@ -49,11 +50,21 @@ class GeyserOutbox:
             limit = f"{len(self._queue):,} updates or {self._bytes:,} bytes"
             self._queue.clear()
             self._bytes = 0
-            self._finish(geyser_ends.too_slow(self._last_slot, limit), True)
+            self._finish(geyser_ends.too_slow(self.last_slot, limit), True)
             return
         self._bytes += size
         self._queue.append((slot, head, body))
         self._wake.set()
+
+    async def room(self) -> None:
+        """Wait while the queue is half full: for a sender of many past updates, who can wait. Lets others work once."""
+        await asyncio.sleep(0)
+        while self._end is None and not self._is_half_empty():
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _is_half_empty(self) -> bool:
+        return len(self._queue) <= self._updates_max // 2 and self._bytes <= self._bytes_max // 2
 
     def end(self, end: StreamEnd, at_once: bool = False) -> None:
         """End the stream after what is queued; only the first call counts. at_once: what is queued is dropped."""
@@ -66,6 +77,7 @@ class GeyserOutbox:
     def _finish(self, end: StreamEnd, is_hurried: bool) -> None:
         self._end = end
         self._wake.set()
+        self._has_room.set()
         if self.on_end is not None:
             self.on_end(end, is_hurried)
 
@@ -78,6 +90,8 @@ class GeyserOutbox:
             await self._wake.wait()
         slot, head, body = self._queue.popleft()
         self._bytes -= len(head) + len(body)
+        if not self._has_room.is_set() and self._is_half_empty():
+            self._has_room.set()
         if slot is not None:
-            self._last_slot = slot
+            self.last_slot = slot
         return head + body

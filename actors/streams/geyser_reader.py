@@ -4,6 +4,8 @@ Implements: a request that replaces another takes over at one update, without a 
 subscriptions see the same statuses of slots in the same order, so a status is the place: the old one sends up to it,
 the new one from there. Where the new one is ahead, it keeps its updates until the old one is at a status that it has
 seen; where the old one is ahead, it stops at its next status, and the new one drops its updates up to the same.
+While past slots are replayed (geyser_replays.py), live ones are ignored, then kept, and at the end passed on without
+what the replay has sent.
 Synchronous; nothing is awaited. Not here: the node's side (geyser_feed.py), gRPC (geyser_stream.py).
 """
 
@@ -11,31 +13,62 @@ from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, auto
 
+from actors.geyser_proto import geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
+from actors.streams.geyser_match import LEVEL_STATUSES
 from actors.streams.geyser_outbox import GeyserOutbox
 from actors.streams.geyser_requests import WATCH, WantedStream, header
 from actors.streams.geyser_updates import SeenUpdate
 
 _RECENT_STATUSES = 512  # More than any two streams of one node are apart.
 _ONLY_WATCH = (WATCH,)
+# Two nodes' streams are no further apart; then nothing that was replayed can come live any more.
+_REPLAYED_BEHIND = 8
 
 
 class _State(Enum):
+    IGNORING = auto()  # A replay is far behind the present.
     DROPPING = auto()  # Before the status at which it takes over; the old reader has sent all up to there.
     KEEPING = auto()  # Its charge is not posted yet, or the place at which it takes over is not known yet.
     SENDING = auto()
     DONE = auto()
 
 
-class GeyserReader:
-    """Begins as KEEPING. kept_bytes_max: of the updates that are kept; beyond that the stream ends."""
+class _Replayed:
+    """What a replay has sent, which must not come again."""
 
-    def __init__(self, wanted: WantedStream, outbox: GeyserOutbox, kept_bytes_max: int) -> None:
+    def __init__(self, from_slot: int) -> None:
+        self.from_slot = from_slot
+        self.slots: set[int] = set()
+        self.statuses: set[tuple[int, int]] = set()
+        self.last_slot = from_slot
+
+    def has(self, slot: int, status: int | None) -> bool:
+        if status is not None:
+            return (slot, status) in self.statuses
+        return slot < self.from_slot or slot in self.slots
+
+
+class GeyserReader:
+    """Begins as KEEPING; with replays_from, a slot, as IGNORING. kept_bytes_max: of the updates that are kept; beyond
+    that the stream ends.
+
+    boundary: while a replay is near the present: the highest slot of which updates may have come before they were kept.
+    None: not known yet.
+    """
+
+    def __init__(
+        self, wanted: WantedStream, outbox: GeyserOutbox, kept_bytes_max: int, replays_from: int | None = None
+    ) -> None:
         self.wanted, self._outbox, self._kept_bytes_max = wanted, outbox, kept_bytes_max
         self._heads: dict[tuple[str, ...], bytes] = {}
-        self._state = _State.KEEPING
-        self._kept: list[tuple[int | None, bytes, bytes]] = []
+        self._state = _State.KEEPING if replays_from is None else _State.IGNORING
+        self._replayed = None if replays_from is None else _Replayed(replays_from)
+        self._statuses_to_boundary = 0
+        self._highest = 0  # Of the slots whose updates came.
+        self.boundary: int | None = None
+        self._kept: list[tuple[int | None, int | None, bytes, bytes]] = []
         self._kept_bytes = 0
         self._statuses: OrderedDict[int, None] = OrderedDict()  # Marks of the newest statuses.
         self._old: GeyserReader | None = None
@@ -53,11 +86,13 @@ class GeyserReader:
             return
         # Statuses of the three levels alone: others come only to those who ask for them.
         status = update.mark if update is not None and update.status is not None and WATCH in names else None
+        if self._replayed is not None and update is not None:
+            self._look_for_boundary(update, WATCH in names)
         if self._state is _State.DROPPING:
             if status is not None and status == self._begins_after:
                 self.release()
-        elif names != _ONLY_WATCH:
-            self._pass_on(names, body, None if update is None else update.slot)
+        elif self._state is not _State.IGNORING and names != _ONLY_WATCH:
+            self._pass_on(names, body, update)
         if status is not None:
             self._remember(status)
 
@@ -75,14 +110,15 @@ class GeyserReader:
         """Send what was kept, and everything that comes."""
         if self._state is not _State.DONE:
             self._state, self._old, self._places = _State.SENDING, None, {}
-            for slot, head, body in self._kept:
-                self._outbox.put(slot, head, body)
+            for slot, status, head, body in self._kept:
+                if self._replayed is None or slot is None or not self._replayed.has(slot, status):
+                    self._outbox.put(slot, head, body)
             self._kept, self._kept_bytes = [], 0
         self._settled()
 
     def follow(self, old: "GeyserReader") -> None:
         """Take over from a reader of another feed that is sending."""
-        if old._feed_has_ended or old.wanted.key is None:
+        if old._feed_has_ended or old.wanted.key is None or not old.is_sending:
             old.stop()
             self.release()
         else:
@@ -101,6 +137,51 @@ class GeyserReader:
     @property
     def is_sending(self) -> bool:
         return self._state is _State.SENDING
+
+    # --- replays
+
+    def keep(self) -> None:
+        """The replay is near the present: keep what comes from now on, and find the boundary."""
+        if self._state is _State.DONE:
+            return
+        self._state = _State.KEEPING
+        # At processed, slots of two forks may overlap: the first status may be of either.
+        self._statuses_to_boundary = 2 if self.wanted.level == geyser_pb2.PROCESSED else 1
+
+    def has_replayed(self, slot: int) -> bool:
+        return self._replayed is not None and slot in self._replayed.slots
+
+    def replays_slot(self, slot: int) -> None:
+        """The replay sends the content of this slot; what comes of it live is left out."""
+        assert self._replayed is not None
+        self._replayed.slots.add(slot)
+        self._replayed.last_slot = max(slot, self._replayed.last_slot)
+
+    def replay_status(self, slot: int, status: int, names: tuple[str, ...], body: bytes) -> None:
+        assert self._replayed is not None
+        self._replayed.statuses.add((slot, status))
+        self._replayed.last_slot = max(slot, self._replayed.last_slot)
+        if names:
+            self.replay(slot, names, body)
+
+    def replay(self, slot: int, names: tuple[str, ...], body: bytes) -> None:
+        """Send an update of a past slot. names: ours, of the filters."""
+        if self._state is not _State.DONE:
+            self._outbox.put(slot, self._head(names), body)
+
+    def _look_for_boundary(self, update: SeenUpdate, is_watched: bool) -> None:
+        level_status = LEVEL_STATUSES[self.wanted.level]
+        if update.status is None or update.status == level_status:
+            self._highest = max(self._highest, update.slot)
+        if self._statuses_to_boundary and is_watched and update.status == level_status:
+            self._statuses_to_boundary -= 1
+            if not self._statuses_to_boundary:
+                self.boundary = self._highest
+        replayed = self._replayed
+        assert replayed is not None
+        is_new = self._state is _State.SENDING and update.status == geyser_pb2.SLOT_PROCESSED
+        if is_new and update.slot > replayed.last_slot + _REPLAYED_BEHIND:
+            self._replayed = None
 
     # --- taking over
 
@@ -134,15 +215,21 @@ class GeyserReader:
             del successor._kept[:place]
             successor.release()
 
-    def _pass_on(self, names: tuple[str, ...], body: bytes, slot: int | None) -> None:
+    def _head(self, names: tuple[str, ...]) -> bytes:
         head = self._heads.get(names)
         if head is None:
             ours = self.wanted.names
             head = self._heads[names] = header(tuple(sorted(ours[name] for name in names if name != WATCH)))
+        return head
+
+    def _pass_on(self, names: tuple[str, ...], body: bytes, update: SeenUpdate | None) -> None:
+        slot, status = (None, None) if update is None else (update.slot, update.status)
+        head = self._head(names)
         if self._state is _State.SENDING:
-            self._outbox.put(slot, head, body)
+            if self._replayed is None or slot is None or not self._replayed.has(slot, status):
+                self._outbox.put(slot, head, body)
             return
-        self._kept.append((slot, head, body))
+        self._kept.append((slot, status, head, body))
         self._kept_bytes += len(head) + len(body)
         if self._kept_bytes > self._kept_bytes_max:
             self.stop()

@@ -42,6 +42,10 @@ class WantedStream(msgspec.Struct, frozen=True, eq=False):
     level: int
     from_slot: int | None
 
+    def live(self) -> "WantedStream":
+        """The same without its past."""
+        return msgspec.structs.replace(self, from_slot=None)
+
     def request(self, from_slot: int | None) -> bytes:
         """The request for the node: from the next update on, or from a slot."""
         assert self.key is not None

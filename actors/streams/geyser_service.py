@@ -11,15 +11,18 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NoReturn
 
+from google.protobuf.message import DecodeError
+
 from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
 from actors.clock import Clock
 from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
-from actors.geyser_proto import api
+from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_feeds import GeyserFeeds, SourceRefused
 from actors.streams.geyser_relay import relay
+from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_stream import GeyserStream, status_of
 from actors.streams.meters import HeldCharge, Meters
 from actors.streams.watched_credentials import WatchedCredentials
@@ -47,8 +50,9 @@ class GeyserService:
         settings: GeyserConfig,
         clock: Clock,
         minute_seconds: float = 60.0,
+        replays: GeyserReplays | None = None,
     ) -> None:
-        self._feeds, self._meters, self._credentials = feeds, meters, credentials
+        self._feeds, self._meters, self._credentials, self._replays = feeds, meters, credentials, replays
         self._settings, self._clock, self._minute_seconds = settings, clock, minute_seconds
         self._open: dict[bytes, int] = {}  # Streams by account.
         self._streams: dict[object, tuple[Callable[[StreamEnd], None], asyncio.Task[Any]]] = {}
@@ -82,7 +86,7 @@ class GeyserService:
         left = context.time_remaining()
         seconds = _CALL_SECONDS_MAX if left is None else min(left, _CALL_SECONDS_MAX)
         try:
-            answer = await self._feeds.call(rpc, request, seconds)
+            answer = await self._ask(rpc, request, seconds)
         except SourceRefused as refused:
             await self._meters.release(charge)
             await _abort(context, refused.end)
@@ -92,6 +96,23 @@ class GeyserService:
         if not await self._meters.post(charge):
             await _abort(context, geyser_ends.NOT_RECORDED)
         return answer
+
+    async def _ask(self, rpc: api.Rpc, request: bytes, seconds: float) -> bytes:
+        """The node's answer. Of replays: the first slot of the node's and of ours. Raises SourceRefused."""
+        kept = None
+        if rpc is api.SUBSCRIBE_REPLAY_INFO and self._replays is not None:
+            kept = await self._replays.bounds()
+        if kept is None:
+            return await self._feeds.call(rpc, request, seconds)
+        assert kept.first is not None
+        firsts = [kept.first]
+        try:
+            answer = await self._feeds.call(rpc, request, seconds)
+            told = geyser_pb2.SubscribeReplayInfoResponse.FromString(answer)
+            firsts += [told.first_available] if told.HasField("first_available") else []
+        except (SourceRefused, DecodeError):
+            pass  # The window answers also while the node cannot.
+        return geyser_pb2.SubscribeReplayInfoResponse(first_available=min(firsts)).SerializeToString()
 
     # --- streams
 
@@ -111,7 +132,7 @@ class GeyserService:
             # Headers at once: some clients wait for them before they write.
             await context.send_initial_metadata(())
             if rpc is api.SUBSCRIBE:
-                stream = GeyserStream(self._feeds, self._settings, self._clock, paying.establish)
+                stream = GeyserStream(self._feeds, self._settings, self._clock, paying.establish, self._replays)
                 ends, run = stream.end, stream.run
             else:
                 relayed = relay(self._feeds.open_stream(rpc), self._settings, paying.establish)

@@ -24,6 +24,7 @@ from actors.streams.geyser_feeds import GeyserFeeds
 from actors.streams.geyser_limits import BadSubscription
 from actors.streams.geyser_outbox import GeyserOutbox, StreamEnded
 from actors.streams.geyser_reader import GeyserReader
+from actors.streams.geyser_replays import GeyserReplays, Replay
 from actors.streams.geyser_requests import WantedStream, read_request
 
 logger = logging.getLogger(__name__)
@@ -35,10 +36,19 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class GeyserStream:
-    """Use: run(), which returns how to close. end() may be called at any time."""
+    """Use: run(), which returns how to close. end() may be called at any time. replays: None: the node replays."""
 
-    def __init__(self, feeds: GeyserFeeds, settings: GeyserConfig, clock: Clock, establish: Establish) -> None:
+    def __init__(
+        self,
+        feeds: GeyserFeeds,
+        settings: GeyserConfig,
+        clock: Clock,
+        establish: Establish,
+        replays: GeyserReplays | None = None,
+    ) -> None:
         self._feeds, self._settings, self._clock, self._establish = feeds, settings, clock, establish
+        self._replays = replays
+        self._replaying: asyncio.Task[None] | None = None
         self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max)
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
@@ -88,6 +98,7 @@ class GeyserStream:
         finally:
             for timer in timers:
                 timer.cancel()
+            self._stop_replay()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -173,29 +184,49 @@ class GeyserStream:
         old, old_feed = self._reader, self._feed
         if wanted.key is None:
             self._reader = self._feed = None
+            self._stop_replay()
             self._leave(old_feed, old)
             await self._charge()
             return
-        reader = GeyserReader(wanted, self._outbox, self._settings.queue_bytes_max)
+        first_kept, replay, from_slot = None, None, wanted.from_slot
+        if from_slot is not None and self._replays is not None:
+            first_kept, replay = await self._replays.find(from_slot)
+            if replay is not None:
+                wanted = wanted.live()
+        most = self._settings.queue_bytes_max
+        reader = GeyserReader(wanted, self._outbox, most, None if replay is None else from_slot)
         settled = asyncio.Event()
         reader.on_settled = settled.set
-        feed = self._feeds.join(wanted, reader)
+        feed = self._feeds.join(wanted, reader, first_kept)
         self._reader, self._feed = reader, feed
+        self._stop_replay()
         try:
             if not self._is_established:
                 await feed.live.wait()
                 if feed.end is None and await self._charge():
-                    reader.release()
-            elif old is None or wanted.from_slot is not None or feed is old_feed:
+                    self._begin(reader, replay)
+            elif old is None or from_slot is not None or feed is old_feed:
                 # A replay begins in the past, so nothing of the old subscription is needed.
                 if old is not None:
                     old.stop()
-                reader.release()
+                self._begin(reader, replay)
             else:
                 reader.follow(old)
                 await settled.wait()
         finally:
             self._leave(old_feed, old)
+
+    def _begin(self, reader: GeyserReader, replay: Replay | None) -> None:
+        if replay is None:
+            reader.release()
+            return
+        self._replaying = asyncio.create_task(replay.run(reader.wanted, reader, self._outbox))
+        self._replaying.add_done_callback(self._task_done)
+
+    def _stop_replay(self) -> None:
+        if self._replaying is not None:
+            self._replaying.cancel()
+            self._replaying = None
 
     def _leave(self, feed: GeyserFeed | None, reader: GeyserReader | None) -> None:
         if reader is not None:

@@ -8,6 +8,8 @@ import msgspec
 
 from actors.geyser_proto import geyser_pb2
 
+_BLOCK_TAG, _BLOCK_SLOT_TAG = b"\x2a", b"\x08"  # Field 5 of an update, a message; field 1 of a block, a number.
+_LENGTH_BYTES_MAX, _SLOT_BYTES_MAX = 6, 10
 _NAME_TAG = 0x0A  # Field 1 of an update, `filters`; encoders write the fields in order.
 
 
@@ -43,6 +45,9 @@ def identify(names: tuple[str, ...], body: bytes) -> SeenUpdate | None:
     A write is identified by its account and its transaction, as write versions are one node's own. Blocks come once for
     each name of a filter.
     """
+    slot = _slot_of_block(body)
+    if slot is not None:
+        return SeenUpdate(slot, hash(("block", slot, names)))
     update = geyser_pb2.SubscribeUpdate.FromString(body)
     kind = update.WhichOneof("update_oneof")
     match kind:
@@ -59,10 +64,30 @@ def identify(names: tuple[str, ...], body: bytes) -> SeenUpdate | None:
         case "slot":
             status, parent = update.slot.status, update.slot.parent if update.slot.HasField("parent") else None
             return SeenUpdate(update.slot.slot, hash((kind, update.slot.slot, status)), status, parent)
-        case "block":
+        case "block":  # Of a node that writes the fields in another order.
             return SeenUpdate(update.block.slot, hash((kind, update.block.slot, names)))
         case "block_meta":
             return SeenUpdate(update.block_meta.slot, hash((kind, update.block_meta.slot)))
         case "entry":
             return SeenUpdate(update.entry.slot, hash((kind, update.entry.slot, update.entry.index)))
+    return None
+
+
+def _slot_of_block(body: bytes) -> int | None:
+    """The slot of a block, without decoding it: a block of mainnet has megabytes. None: decode it.
+
+    A block update is its tag, its length and the block, whose first field is the slot.
+    """
+    if body[:1] != _BLOCK_TAG:
+        return None
+    at = 1
+    while at < _LENGTH_BYTES_MAX and at < len(body) and body[at] & 0x80:
+        at += 1
+    if body[at + 1 : at + 2] != _BLOCK_SLOT_TAG:
+        return None
+    slot = 0
+    for place, byte in enumerate(body[at + 2 : at + 2 + _SLOT_BYTES_MAX]):
+        slot |= (byte & 0x7F) << 7 * place
+        if not byte & 0x80:
+            return slot
     return None

@@ -6,6 +6,7 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.config import Config, UpstreamConfig
 from actors.gateway import door_grpc
+from actors.launch.streaming import Streaming
 from actors.launch.yellowstone import open_yellowstone
 from actors.streams.meters import Meters
 from actors.telemetry.metrics import Metrics
@@ -15,7 +16,8 @@ from tests.gateway.doubles import EDGE, OneAccount
 def parts(config: Config) -> tuple[Any, ...]:
     account, clock = OneAccount(10), SystemClock()
     door = SimpleNamespace(authenticator=None, deposit_instructions="")
-    return config, account, Meters(account, clock, EDGE), door, clock, Metrics()  # type: ignore[arg-type]
+    meters = Meters(account, clock, EDGE)  # type: ignore[arg-type]
+    return config, account, Streaming(meters, None, None, ()), door, clock, Metrics()
 
 
 async def test_without_an_endpoint_there_is_no_door() -> None:

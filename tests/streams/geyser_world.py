@@ -17,8 +17,11 @@ from actors.devnode.geyser.limits import NO_LIMITS
 from actors.devnode.geyser.service import Service
 from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
+from actors.streams.api import WINDOW, BlockPart, WindowPart
 from actors.streams.geyser_feeds import GeyserFeeds
+from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
+from actors.streams.hub.window_source import WindowSource
 from actors.streams.meters import Meters
 from actors.streams.watched_credentials import WatchedCredentials
 from tests.devnode.local_node import LocalNode
@@ -85,6 +88,8 @@ class GeyserWorld:
     account: OneAccount
     settings: GeyserConfig = field(default_factory=GeyserConfig)
     minute_seconds: float = 60.0
+    keeps_window: bool = False
+    source: WindowSource | None = None
     node_port: int = 0
     _open: list[Any] = field(default_factory=list)
 
@@ -115,13 +120,31 @@ class GeyserWorld:
         self.feeds = GeyserFeeds(f"http://127.0.0.1:{self.node_port}", None, self.settings, clock)
         self.meters = Meters(self.account, clock, EDGE)  # type: ignore[arg-type]
         self.credentials = WatchedCredentials(self.account, self.meters.next_allowance)  # type: ignore[arg-type]
+        replays = None
+        if self.keeps_window:
+            self.source = WindowSource(
+                GeyserFeeds(f"http://127.0.0.1:{self.node_port}", None, self.settings, clock), self.settings, 1
+            )
+            self.source.start()
+            replays = GeyserReplays(self._ask_source)
         self.service = GeyserService(
-            self.feeds, self.meters, self.credentials, self.settings, clock, self.minute_seconds
+            self.feeds, self.meters, self.credentials, self.settings, clock, self.minute_seconds, replays
         )
         self.server = grpc.aio.server(options=[("grpc.max_receive_message_length", 4 << 20)])
         self.server.add_generic_rpc_handlers((self._handler(),))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
         await self.server.start()
+
+    def _ask_source(self, kind: Any, item: Any, wait_ms: int) -> "asyncio.Future[Any]":
+        """Ask the hub, which is in this process."""
+        del wait_ms
+
+        async def answer() -> Any:
+            assert self.source is not None
+            found = self.source.ask_window(item) if kind is WINDOW else self.source.ask_block(item)
+            return found if isinstance(found, WindowPart | BlockPart) else await found
+
+        return asyncio.ensure_future(answer())
 
     def _handler(self) -> Any:
         def explain(refusal: Refusal) -> tuple[int, str]:
@@ -140,8 +163,11 @@ class GeyserWorld:
         handlers["Subscribe"] = grpc.stream_stream_rpc_method_handler(subscribe)
         return grpc.method_handlers_generic_handler(api.SERVICE, handlers)
 
-    def channel(self, port: int | None = None) -> grpc.aio.Channel:
+    def channel(self, port: int | None = None, window_bytes: int | None = None) -> grpc.aio.Channel:
+        """window_bytes: so much may be on its way to a stream that is not read; None: gRPC lets it grow to megabytes."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+        if window_bytes is not None:
+            options += [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", window_bytes)]
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{port or self.port}", options=options)
         self._open.append(channel)
         return channel
@@ -170,6 +196,8 @@ class GeyserWorld:
         for channel in self._open:
             await channel.close()
         await self.service.close()
+        if self.source is not None:
+            await self.source.stop()
         await self.meters.stop()
         await self.server.stop(None)
         await self.node_server.stop(None)
@@ -179,9 +207,9 @@ class GeyserWorld:
 
 @asynccontextmanager
 async def geyser_world(folder: Path, credits: int = 10_000, **settings: Any) -> AsyncIterator[GeyserWorld]:
-    minute_seconds = settings.pop("minute_seconds", 60.0)
+    minute_seconds, keeps_window = settings.pop("minute_seconds", 60.0), settings.pop("keeps_window", False)
     local = LocalNode(folder)
-    world = GeyserWorld(local, OneAccount(credits), GeyserConfig(**settings), minute_seconds)
+    world = GeyserWorld(local, OneAccount(credits), GeyserConfig(**settings), minute_seconds, keeps_window)
     try:
         await world.start()
         yield world

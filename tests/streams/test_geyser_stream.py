@@ -79,7 +79,7 @@ async def test_row_30_a_client_that_reads_nothing_costs_bounded_memory_and_is_en
     """Hostile input 30: the queue is bounded, and the end names the last slot that was sent."""
     async with geyser_world(tmp_path, queue_updates_max=50, end_seconds=1.0) as world:
         payer = world.local.wallet(10**12)
-        client = Client(world.channel(), reads=False)
+        client = Client(world.channel(window_bytes=1 << 16), reads=False)
         request = everything()
         request.accounts_data_slice.add(offset=0, length=0)
         await client.ask(request)

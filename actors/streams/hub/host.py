@@ -10,10 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import hosting
+from actors.clock import SystemClock
 from actors.config import Config
 from actors.hotlink.owner import LinkServer, each
-from actors.streams.api import CHANGE, HUB_ACTOR_NAME, POLL
+from actors.streams.api import BLOCK, CHANGE, HUB_ACTOR_NAME, POLL, WINDOW
+from actors.streams.geyser_feeds import open_feeds
 from actors.streams.hub.actor import StreamHub, StreamUrl
+from actors.streams.hub.window_source import WindowSource
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
@@ -47,16 +50,34 @@ class StreamHubActor(hosting.StartingActor):
         self._hub = hub = StreamHub(
             config.streams, stream_urls(config), await self._open_node(config), int.from_bytes(os.urandom(6), "big")
         )
-        self._server = serve_links(hub, config.storage.cluster_secret.get_secret_value().encode())
+        source = open_source(config)
+        if source is not None:
+            source.start()
+        self._server = serve_links(hub, config.storage.cluster_secret.get_secret_value().encode(), source)
         host = hosting.this_address()
         self._address = (host, await self._server.start(host))
         self._reporting = asyncio.create_task(report_for_ever(config, HUB_ACTOR_NAME, Metrics()))
         hosting.tune_gc()
 
 
-def serve_links(hub: StreamHub, secret: bytes) -> LinkServer:
+def serve_links(hub: StreamHub, secret: bytes, source: WindowSource | None = None) -> LinkServer:
     """The hub's side of the hot links, over TCP."""
-    return LinkServer(secret, {CHANGE: each(hub.change), POLL: each(hub.poll)}, hub.gone)
+    handlers = {CHANGE: each(hub.change), POLL: each(hub.poll)}
+    if source is not None:
+        handlers |= {WINDOW: each(source.ask_window), BLOCK: each(source.ask_block)}
+    return LinkServer(secret, handlers, hub.gone)
+
+
+def keeps_window(config: Config) -> bool:
+    """Whether the hub keeps past slots of the Yellowstone stream."""
+    return config.upstream.yellowstone_url is not None and config.geyser.replay_slots > 0
+
+
+def open_source(config: Config) -> WindowSource | None:
+    """What fills the window of the Yellowstone stream. None: none is kept."""
+    if not keeps_window(config):
+        return None
+    return WindowSource(open_feeds(config, SystemClock()), config.geyser, int.from_bytes(os.urandom(6), "big") + 1)
 
 
 def stream_urls(config: Config) -> list[StreamUrl]:
