@@ -1,4 +1,4 @@
-"""@triton-one/yellowstone-grpc, unmodified, newest and 4.x, and Python's grpc, through the gateway over plaintext.
+"""@triton-one/yellowstone-grpc, unmodified, newest and 4.x, and Python's grpc, through the gateway, plain and over TLS.
 
 The same flows as straight at a devnode: what a client is told is held against the same expectations.
 """
@@ -15,13 +15,19 @@ from tests.devnode.clients import test_yellowstone as straight
 from tests.npm import Npm
 
 
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("package", straight.PACKAGES)
-def test_the_node_client_gets_what_it_asked_for_and_nothing_else(product: Product, npm: Npm, package: str) -> None:
-    """One payment to the wallet that it asked about, between payments to others; calls, replay and errors as well."""
+def test_the_node_client_gets_what_it_asked_for_and_nothing_else(
+    product: Product, npm: Npm, package: str, is_tls: bool
+) -> None:
+    """One payment to the wallet that it asked about, between payments to others; calls, replay and errors as well. TLS:
+    through the edge, with the certificate that the run has made, of which the client is told as of any authority."""
     node = SimpleNamespace(url=product.ready["node_url"])
     mine = Keypair()
-    url = f"http://{product.ready['grpc_target']}"
-    found = straight.run(npm, node, package, url, mine, TOKEN=product.api_key)  # type: ignore[arg-type]
+    ready = product.ready
+    url = f"https://{ready['grpc_tls_target']}" if is_tls else f"http://{ready['grpc_target']}"
+    roots = {straight.ROOTS[package]: str(ready["tls_ca_file"])} if is_tls else {}
+    found = straight.run(npm, node, package, url, mine, TOKEN=product.api_key, **roots)  # type: ignore[arg-type]
     updates, payment = found["updates"], bytes(Signature.from_string(found["payment"])).hex()
     slot = str(found["transaction"]["slot"])
     (account,) = straight.of_kind(updates, "account")
@@ -37,8 +43,11 @@ def test_the_node_client_gets_what_it_asked_for_and_nothing_else(product: Produc
 
 
 def test_python_gets_the_same_as_from_the_node_through_faults(product: Product) -> None:
-    """None missing, none extra, over a short seeded run in which the node's connections are cut; the long run is
-    `python -m bench.grpc_soak --seconds 600`."""
-    told = Soak(product, seed=7, seconds=12, cut_every_seconds=3).run()
-    assert told.missing == told.extra == told.repeated == 0, told
-    assert told.updates > 200 and told.cuts >= 2, told
+    """None missing, none extra, while the node's connections are cut again and again: plain, over TLS, and of a client
+    that leaves and comes back with from_slot; the long run is `python -m bench.grpc_soak --seconds 600`."""
+    found = Soak(product, seed=7, seconds=12, cut_every_seconds=3).run()
+    assert {told.client for told in found} == {"plain", "tls", "returning"}
+    for told in found:
+        assert told.missing == told.extra == told.repeated == 0, told
+        assert told.updates > 200 and told.cuts >= 2, told
+        assert told.streams > 4 if told.client == "returning" else told.streams == 1, told

@@ -164,7 +164,7 @@ class GeyserWorld:
         return grpc.method_handlers_generic_handler(api.SERVICE, handlers)
 
     def channel(self, port: int | None = None, window_bytes: int | None = None) -> grpc.aio.Channel:
-        """window_bytes: so much may be on its way to a stream that is not read; None: gRPC lets it grow to megabytes."""
+        """window_bytes: so much may be on its way to a stream that is not read; None: gRPC lets it grow."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
         if window_bytes is not None:
             options += [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", window_bytes)]

@@ -1,0 +1,152 @@
+"""Yellowstone clients that follow the chain as the documentation tells them to, and the chain to hold them against.
+
+A follower asks for statuses of slots, transactions and block metas. When its stream ends it subscribes again, with
+from_slot of the newest slot that it knows to be final, and leaves out what it has. What the chain has is asked by
+JSON-RPC from the node, slot by slot, so no stream vouches for another. Used by grpc_soak.py and grpc_kill.py.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import base58
+import grpc
+import httpx
+
+from actors.geyser_proto import api, geyser_pb2
+
+LEVEL_STATUSES = (geyser_pb2.SLOT_PROCESSED, geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED)
+_RETRY_SECONDS = 0.2
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+
+Update = tuple[str, int, Any]
+
+
+def open_channel(target: str, ca_file: Path | None = None) -> grpc.aio.Channel:
+    """A connection of its own. ca_file: of the authority that TLS clients must trust; None: plaintext."""
+    options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    options += [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+    if ca_file is None:
+        return grpc.aio.insecure_channel(target, options=options)
+    return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(ca_file.read_bytes()), options=options)
+
+
+class Follower:
+    """begun: streams that it has opened; told: those on which an update came."""
+
+    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
+        self._stub: Any = channel.stream_stream(
+            api.SUBSCRIBE.path,
+            request_serializer=geyser_pb2.SubscribeRequest.SerializeToString,
+            response_deserializer=geyser_pb2.SubscribeUpdate.FromString,
+        )
+        self._metadata = (("x-token", token),)
+        self._call: Any = None
+        self.got: set[Update] = set()
+        self.repeated = 0  # Updates that came twice on one stream.
+        self.begun = self.told = 0
+        self.final: int | None = None
+        self.newest = 0
+        self.ended: BaseException | None = None
+        self.ends: list[str] = []
+
+    async def run(self) -> None:
+        """Follow until cancelled, or until a stream ends in a way that must not be."""
+        try:
+            while True:
+                end = await self._follow()
+                self.ends.append(end)
+                await asyncio.sleep(_RETRY_SECONDS)
+        except (grpc.aio.AioRpcError, RuntimeError) as error:
+            self.ended = error
+
+    def leave(self) -> None:
+        """End the stream; the follower comes back."""
+        if self._call is not None:
+            self._call.cancel()
+
+    async def _follow(self) -> str:
+        request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.CONFIRMED, from_slot=self.final)
+        request.slots["slots"].SetInParent()
+        request.transactions["transactions"].SetInParent()
+        request.blocks_meta["metas"].SetInParent()
+        self._call = call = self._stub(metadata=self._metadata)
+        self.begun += 1
+        here: set[Update] = set()
+        try:
+            await call.write(request)
+            while (update := await call.read()) is not grpc.aio.EOF:
+                self._take(update, here)
+            return f"ended: {await call.code()}"
+        except asyncio.CancelledError:
+            if not call.cancelled() or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            return "left"
+        except asyncio.InvalidStateError:
+            return f"ended: {await call.code()}"
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _AGAIN:
+                return f"{error.code().name}: {error.details()}"
+            raise
+        finally:
+            self.told += bool(here)
+            call.cancel()
+
+    def _take(self, update: geyser_pb2.SubscribeUpdate, here: set[Update]) -> None:
+        match update.WhichOneof("update_oneof"):
+            case "slot":
+                found: Update = ("slot", update.slot.slot, update.slot.status)
+                self.newest = max(self.newest, update.slot.slot)
+                if update.slot.status == geyser_pb2.SLOT_FINALIZED:
+                    self.final = max(self.final or 0, update.slot.slot)
+            case "block_meta":
+                found = ("meta", update.block_meta.slot, update.block_meta.blockhash)
+            case "transaction":
+                signature = base58.b58encode(update.transaction.transaction.signature).decode()
+                found = ("transaction", update.transaction.slot, signature)
+            case _:
+                return
+        self.repeated += found in here
+        here.add(found)
+        self.got.add(found)
+
+
+class ChainAtNode:
+    """The chain as the node tells it by JSON-RPC."""
+
+    def __init__(self, http: httpx.AsyncClient, node_url: str) -> None:
+        self._http, self._url = http, node_url
+
+    async def slot(self, commitment: str = "confirmed") -> int:
+        return int(await self._rpc("getSlot", {"commitment": commitment}))
+
+    async def updates(self, first: int, last: int) -> set[Update]:
+        """All that a follower must have got of these slots, once they are final."""
+        wanted: set[Update] = set()
+        for slot in await self._rpc("getBlocks", first, last, {"commitment": "confirmed"}):
+            config = {
+                "commitment": "confirmed",
+                "transactionDetails": "signatures",
+                "rewards": False,
+                "maxSupportedTransactionVersion": 0,
+            }
+            block = await self._rpc("getBlock", slot, config)
+            wanted.add(("meta", slot, block["blockhash"]))
+            wanted.update(("transaction", slot, signature) for signature in block["signatures"])
+            wanted.update(("slot", slot, status) for status in LEVEL_STATUSES)
+        return wanted
+
+    async def _rpc(self, method: str, *params: Any) -> Any:
+        answer = await self._http.post(self._url, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        return answer.json()["result"]
+
+
+def differences(follower: Follower, wanted: set[Update], first: int, last: int) -> tuple[int, int]:
+    """How many updates of these slots the follower misses, and how many it has that the chain has not."""
+    found = {one for one in follower.got if first <= one[1] <= last}
+    missing, extra = wanted - found, found - wanted
+    for title, some in (("missing", missing), ("extra", extra)):
+        for one in sorted(some, key=str)[:5]:
+            sys.stderr.write(f"{title}: {one}\n")
+    return len(missing), len(extra)
