@@ -49,6 +49,7 @@ class Activations:
         self._shards = frozenset(shards)
         self._config, self.defaults = config, defaults
         self._store, self._commits, self._clock = store, commits, clock
+        self.moment = clock.moment  # The same function: read twice for every call.
         self.accounts: dict[bytes, Account] = {}
         self.by_key: dict[bytes, Account] = {}
         self._loads: dict[bytes, asyncio.Task[Account | None]] = {}
@@ -89,9 +90,6 @@ class Activations:
         return account if account is not None and account.profile.key_hash == key_hash else None
 
     # --- one turn on an account in memory: nothing is awaited --------------------------------------------------------
-
-    def moment(self) -> Moment:
-        return self._clock.moment()
 
     def is_current(self, account: Account) -> bool:
         """Whether this object still is the account in memory, so that its events will be written."""

@@ -52,6 +52,7 @@ _CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
 _NOTICE_WAIT_MS = 30_000
 _NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice, or earlier, together with the next call.
 _VOID_PAUSE_SECONDS = 1.0
+_NO_REPLY = (LinkFull, LinkGivenUp, LinkTimeout)
 _FORGET_TRIES = 3  # A hold that nobody uses expires by itself; a void only ends it earlier.
 
 
@@ -132,18 +133,23 @@ class ShardedAccounts:
         return all(state["committing"] for state in states)
 
     async def hold(self, request: HoldRequest) -> HoldReply:
+        owner = owner_of_proof(request.proof, len(self._links))
         try:
-            reply: HoldReply = await self._call(
-                HOLD, owner_of_proof(request.proof, len(self._links)), request, self._hold_wait_ms
-            )
-        except (OwnerUnavailable, asyncio.CancelledError):
+            reply: HoldReply = await self._sent(HOLD, owner, request, self._hold_wait_ms)
+        except _NO_REPLY as error:
+            self._forget(request)
+            raise self._unavailable(request.operation, error) from error
+        except asyncio.CancelledError:
             self._forget(request)
             raise
         return reply
 
     async def settle(self, request: SettleRequest) -> SettleReply:
         owner = hosting.owner_index_of(request.pubkey, len(self._links))
-        reply: SettleReply = await self._call(SETTLE, owner, request, self._settle_wait_ms)
+        try:
+            reply: SettleReply = await self._sent(SETTLE, owner, request, self._settle_wait_ms)
+        except _NO_REPLY as error:
+            raise self._unavailable(request.operation, error) from error
         return reply
 
     def void(self, request: SettleRequest) -> None:
@@ -236,16 +242,16 @@ class ShardedAccounts:
         await asyncio.gather(*(ask(owner, numbers) for owner, numbers in by_owner.items()))
         return replies
 
-    async def _call(self, kind: MessageKind, owner: int, request: Any, wait_ms: int) -> Any:
+    def _sent(self, kind: MessageKind, owner: int, request: Any, wait_ms: int) -> "asyncio.Future[Any]":
+        """Send a request; the future gives its reply. Both raise one of _NO_REPLY."""
         if self._delivered[owner]:
             self._send_notice(owner)  # In the same write as the call: the write is most of a notice's cost.
-        try:
-            return await self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
-        except LinkGivenUp as error:
-            self._refused(request.operation)
-            raise OwnerUnavailable(str(error)) from error
-        except (LinkFull, LinkTimeout) as error:
-            raise OwnerUnavailable(str(error) or "too many calls wait for this owner") from error
+        return self._links[owner].call(kind, request, wait_ms, new_work=kind is HOLD)
+
+    def _unavailable(self, operation: bytes, error: Exception) -> OwnerUnavailable:
+        if isinstance(error, LinkGivenUp):
+            self._refused(operation)
+        return OwnerUnavailable(str(error) or "too many calls wait for this owner")
 
     def _forget(self, request: HoldRequest) -> None:
         """Void holds that nobody will use, so that the customer has the credits before the holds expire.
@@ -265,8 +271,9 @@ class ShardedAccounts:
         while tries is None or tries > 0:
             try:
                 owner = hosting.owner_index_of(request.pubkey, len(self._links))
-                await self._call(VOID, owner, request, _VOID_WAIT_MS)
-            except OwnerUnavailable:
+                await self._sent(VOID, owner, request, _VOID_WAIT_MS)
+            except _NO_REPLY as error:
+                self._unavailable(request.operation, error)
                 tries = None if tries is None else tries - 1
                 await asyncio.sleep(_VOID_PAUSE_SECONDS)
             else:

@@ -82,7 +82,6 @@ class GroupCommit:
         self._flying_since = 0
         self._latest: dict[bytes, Account] = {}  # Accounts of the group before.
         self._latest_entries = 0
-        self._latest_entries = 0
         self._lingering: asyncio.Future[None] | None = None  # Done when there is nothing more to wait for.
         self._to_skip = self._skipped = (
             0  # Groups that do not linger, as it was in vain before; those that did not yet.
@@ -312,7 +311,7 @@ def _count(metrics: Metrics, write: Write, seconds: float) -> None:
     """Count a group that is durable now."""
     metrics.commit_seconds.observe(seconds)
     metrics.commit_rows.observe(len(write.entries))
-    for _, entry, _ in write.entries:
-        labels = _ENTRY_LABELS[entry.type]
-        metrics.ledger_entries.add(labels)
-        metrics.ledger_credits.add(labels, abs(entry.amount))
+    for kind in {entry.type for _, entry, _ in write.entries}:
+        amounts = [abs(entry.amount) for _, entry, _ in write.entries if entry.type == kind]
+        metrics.ledger_entries.add(_ENTRY_LABELS[kind], len(amounts))
+        metrics.ledger_credits.add(_ENTRY_LABELS[kind], sum(amounts))

@@ -89,11 +89,11 @@ class Pipeline:
 
         call: already admitted where a door has work with a price of its own, which the catalog does not know.
         """
-        admitted = self.admitted(call)
-        if type(call) is Call and isinstance(admitted, AdmittedCall) and admitted.plan.quoted:
-            return await self.batch(proof, [call], client)
+        admitted = admit(call, self._plans) if type(call) is Call else self.admitted(call)
         if isinstance(admitted, Refusal):
             return self.counted(proof, client, await self._refuse(proof, [Reply(call.id, None, admitted)]))
+        if admitted.plan.quoted and admitted.answer is None:
+            return await self.batch(proof, [call], client)  # type: ignore[list-item]  # No door admits such a call.
         if self._in_flight >= self._in_flight_max:
             return Replies((), _SHED, None)
         self._in_flight += 1

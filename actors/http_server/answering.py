@@ -102,7 +102,8 @@ class AnsweringHttp(HttpToolsProtocol):
         self._close_with(_BROKEN)
 
     async def _serve(self, request: HttpRequest, answer: Coroutine[Any, Any, HttpResponse]) -> None:
-        task, late = cast(Any, request.waiting), cast(Charges, request.door.late)
+        task: Any = request.waiting
+        late: Charges = request.door.late  # type: ignore[assignment]  # A cast is a call, and this is on every path.
         try:
             response = await answer
             request.waiting = None  # From here on a client who leaves changes nothing: its answer is on its way.

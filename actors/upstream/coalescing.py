@@ -144,6 +144,8 @@ class CoalescedReads:
             else:
                 outcome = shared.next_outcome
                 answer = await outcome.wait(give_up_at)
+                if answer is not None and answer.kind is AnswerKind.RESULT:  # The usual end of a shared read.
+                    return answer
                 if answer is not None and not self._came_too_early(answer, give_up_at):
                     return await self._own(answer, outcome, method, params, give_up_at)
 
