@@ -180,7 +180,7 @@ class UpstreamConfig(Branch):
 
     @model_validator(mode="after")
     def _can_serve(self) -> "UpstreamConfig":
-        named = [node.name for node in self.settled_nodes]
+        named = [node.name for node in self.named_nodes]
         if len(set(named)) != len(named):
             raise ValueError("two nodes have the same name")
         for role in ("read", "send"):
@@ -191,7 +191,7 @@ class UpstreamConfig(Branch):
         return self
 
     @property
-    def settled_nodes(self) -> tuple[NodeConfig, ...]:
+    def named_nodes(self) -> tuple[NodeConfig, ...]:
         """Return every node with its name; node_url alone is a list of one. Empty until a URL is known."""
         if self.nodes:
             return tuple(

@@ -1,4 +1,4 @@
-"""What each JSON-RPC method does and which parameters it takes.
+"""The documentation of each JSON-RPC method: its purpose and its parameters.
 
 Implements: interface specification, "Method classes and credits" and the sections of single methods. MCP tools, the
 OpenRPC document and the reference page are made from this table and actors/catalog.py, never by hand.

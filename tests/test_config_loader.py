@@ -99,13 +99,13 @@ def test_several_nodes_come_from_a_file_or_the_environment(tmp_path: Path) -> No
     """TOML tables, a JSON array, or plain URLs; nodes without a name are numbered; the simple form is one of them."""
     path = tmp_path / "gateway.toml"
     path.write_text('[[upstream.nodes]]\nurl = "http://a:1"\nroles = ["read", "send", "archive"]\n')
-    (node,) = load({}, path).config.upstream.settled_nodes
+    (node,) = load({}, path).config.upstream.named_nodes
     assert (node.name, node.weight, node.roles) == ("node-1", 1, ("read", "send", "archive"))
     upstream = load({"LEDGER_UPSTREAM__NODES": NODES}).config.upstream
-    assert [(node.name, node.weight) for node in upstream.settled_nodes] == [("a", 3), ("node-2", 1)]
+    assert [(node.name, node.weight) for node in upstream.named_nodes] == [("a", 3), ("node-2", 1)]
     assert upstream.node_url == "https://u:secret@a.example/key1?api-key=key2"
     plain = load({"LEDGER_UPSTREAM__NODES": "http://a:1, http://b:1"}).config.upstream
-    assert [node.url.get_secret_value() for node in plain.settled_nodes] == ["http://a:1", "http://b:1"]
+    assert [node.url.get_secret_value() for node in plain.named_nodes] == ["http://a:1", "http://b:1"]
     simple = load({"LEDGER_UPSTREAM__NODE_URL": "http://a:1"}).config.upstream
-    assert [node.url.get_secret_value() for node in simple.settled_nodes] == ["http://a:1"]
-    assert load({}).config.upstream.settled_nodes == ()
+    assert [node.url.get_secret_value() for node in simple.named_nodes] == ["http://a:1"]
+    assert load({}).config.upstream.named_nodes == ()

@@ -54,11 +54,11 @@ class Sent(Enum):
 
 
 class PaymentNetwork:
-    """singly: the nodes behind `node`, one by one; empty where `node` is a single one."""
+    """single_nodes: the nodes behind `node`, one by one; empty where `node` is a single one."""
 
-    def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
+    def __init__(self, node: Node, single_nodes: Sequence[Node] = ()) -> None:
         self._node = node
-        self._singly = [PaymentNetwork(each) for each in singly] if singly else [self]
+        self._single_nodes = [PaymentNetwork(each) for each in single_nodes] if single_nodes else [self]
 
     async def latest_blockhash(self) -> BlockhashHint | None:
         found = await self._ask("getLatestBlockhash", [{"commitment": "confirmed"}], _QUICK_MS)
@@ -108,7 +108,7 @@ class PaymentNetwork:
 
     async def search(self, signatures: list[bytes]) -> tuple[list[Sighting | None], list[Heights]]:
         """Ask every node separately. Returns the best sighting of each signature, and the heights of those nodes."""
-        looks = await asyncio.gather(*(each._look(signatures) for each in self._singly))
+        looks = await asyncio.gather(*(each._look(signatures) for each in self._single_nodes))
         rows = [
             [sighting for sighting in found if sighting is not None]
             for found in zip(*(found for found, _ in looks), strict=True)

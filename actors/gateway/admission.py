@@ -32,16 +32,16 @@ CALLER_METHODS = ("sendAndConfirm", "getSendStatus", "executeSnipe", "executeSel
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the pipeline needs to know of a callable method. ceiling: its price, fixed when a call is held."""
+    """A callable method as the pipeline carries it out. ceiling: its price, fixed when a call is held."""
 
     method: str
     ceiling: int
     timeout_ms: int
     items: tuple[HoldItem, ...]
     sends: bool  # The node acts on it even when nobody waits for the answer.
-    # Its hold is ended by whoever carries it out, however this process fares.
+    # Another process carries it out and ends its hold, even when this process dies.
     deferred: bool = False
-    takes_key: bool = False  # It moves money, so an Idempotency-Key is honoured.
+    takes_key: bool = False  # An Idempotency-Key is honoured, because the method moves money.
     # Its price is found before it is held (quoted_calls.py); until then the ceiling is the smallest price.
     quoted: bool = False
 

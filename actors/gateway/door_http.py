@@ -207,7 +207,7 @@ class HttpDoor:
         return response
 
     def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
-        """What answers this path, and the methods that it takes; of a path of another context each has a page."""
+        """Find the door of a path, and the HTTP methods that it takes, each with its page on paths of other contexts."""
         if path in door_rpc.PATHS:
             return self._rpc.answer, _POST
         if path in door_bulk.ROWS:

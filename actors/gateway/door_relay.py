@@ -127,7 +127,7 @@ class RelayDoor:
 
 
 def admit(request: Request, path: _Path) -> AdmittedCall | BadCall:
-    """What the pipeline needs to hold, ask and settle, or the reason why the request is refused for free."""
+    """Admit the request: the call that the pipeline holds, asks and settles, or why it is refused for free."""
     if path.field:
         (method,) = path.methods
         return AdmittedCall(jsonrpc.NO_ID, _PLANS[method], b"[]")

@@ -223,7 +223,7 @@ class IdempotentCalls:
         seconds = self._clock.monotonic() - began_at
         self._metrics.call_ended(admitted.plan.method, ending.outcome, ending.charged, seconds)
         if ending.charged == 0 and verdict is Verdict.TAKE_OVER:
-            # It has no hold to release, and a release would refund what whoever carries it out has charged since.
+            # A run that was taken over has no hold. A release would refund a charge that was made since.
             await (self._leave(record) if admitted.plan.deferred else self._forget(record))
             return _free(admitted, ending.refusal, held) if ending.refusal else _answered(admitted, answer, held, None)
         if ending.charged == 0:
@@ -239,7 +239,7 @@ class IdempotentCalls:
         kept = msgspec.msgpack.decode(record.answer, type=KeptAnswer)
         kind = AnswerKind(kept.kind)
         answer = RelayedAnswer(kind, kept.body, kept.id_start, kept.id_end, http=kept.http, bundle_id=kept.bundle_id)
-        if record.charged == 0:  # Whoever carries a deferred call out ends its hold.
+        if record.charged == 0:  # A deferred call, whose hold ends elsewhere.
             done = _answered(admitted, answer, held, None, kept.posted)
         else:
             release = release_of(admitted, record.operation, held, self._clock.now())

@@ -71,7 +71,7 @@ _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability i
 
 
 def refusal_of(answer: NodeAnswer) -> Refusal | None:
-    """What the client is told where the node gave no answer; None where it gave one."""
+    """Return the refusal for the client where the node gave no answer; None where it gave one."""
     return None if answer.answered else _NO_ANSWER[answer.kind]
 
 

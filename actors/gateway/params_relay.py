@@ -15,7 +15,7 @@ from actors.upstream.signed_transactions import decode_signed
 from actors.upstream.transactions import TransactionRefused
 
 TRANSACTIONS_MAX = 5  # Of a bundle, and bundles of a question: the engine's limits.
-_BUNDLE_ID_CHARACTERS_MAX = 128  # They have 64; the engine decides on their form.
+_BUNDLE_ID_CHARACTERS_MAX = 128  # The engine's ids have 64; it decides on their form.
 _ENCODING = {"encoding": one_of("base58", "base64")}
 
 

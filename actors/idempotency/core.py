@@ -42,7 +42,7 @@ class Verdict(Enum):
     RUN = "run"  # The key is new.
     TAKE_OVER = "take over"  # Its run died, or left the outcome open: run it again, with the same operation.
     REPEAT = "repeat"  # Give the kept answer.
-    NOT_KEPT = "not kept"  # It has ended, and its answer was too large.
+    NOT_KEPT = "not kept"  # The run has ended, and its answer was too large.
     OTHER_REQUEST = "other request"
     RUNNING = "running"
 

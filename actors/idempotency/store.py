@@ -1,4 +1,4 @@
-"""What must survive of Idempotency-Keys: which request a key belongs to, who runs it, and its answer.
+"""Stores each Idempotency-Key for 24 hours: its request, the run that has it, and the answer.
 
 Implements: decisions, "Idempotency-Key". The port, and PostgreSQL. Decides nothing: a change names the attempt that it
 follows, and is refused after any other.

@@ -277,7 +277,7 @@ def process_table() -> dict[str, int]:
         program = _name(process)
         line = _command(process) or program
         if not line:
-            continue  # It has ended.
+            continue  # The process has ended.
         name = next((known for mark, known in _KNOWN if mark in line), program)
         unique, number = name, 1
         while unique in table:

@@ -42,12 +42,12 @@ class Payments:
 
 
 async def assemble_payments(
-    config: Config, node: Node, accounts: AccountsClient, clock: Clock, singly: Sequence[Node] = ()
+    config: Config, node: Node, accounts: AccountsClient, clock: Clock, single_nodes: Sequence[Node] = ()
 ) -> Payments | None:
     """Assemble the parts and start the recovery.
 
-    singly: the nodes behind `node`, each by itself. Returns None, and settles no payment, where no sponsor's key or no
-    deposit wallet is configured.
+    single_nodes: the nodes behind `node`, each by itself. Returns None, and settles no payment, where no sponsor's key
+    or no deposit wallet is configured.
     """
     payments = config.payments
     if payments.sponsor_key is None or payments.deposit_wallet is None:
@@ -76,7 +76,7 @@ async def assemble_payments(
         ),
         payments.x402_commitment == "finalized",
     )
-    store, network = PostgresPaymentStore(pool), PaymentNetwork(node, singly)
+    store, network = PostgresPaymentStore(pool), PaymentNetwork(node, single_nodes)
     settler = Settler(rules, limits, sponsor, store, network, accounts, clock)
     recovery = PaymentRecovery(limits, settler, store, network, accounts, clock, rules, payments.sponsor_low_lamports)
     recovery.start()

@@ -82,7 +82,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     deposits = await watch_deposits(config)
     sends, methods = await assemble_sends(config, nodes, accounts, RedisSendMarks(redis_client))
     pages.sends = sends
-    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.singly)
+    pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, accounts, clock, edge, [signals.kind])
     signals.charges.meters = streaming.meters
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
@@ -194,7 +194,7 @@ class LivePages:
     ) -> None:
         self._clock, self._accounts, self._redis = clock, accounts, redis_client
         self._started_at = clock.now()
-        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.settled_nodes)
+        nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.named_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
         relay, grpc = config.sends.block_engine_url is not None, config.upstream.yellowstone_url is not None
         sockets = offers_streams(config)

@@ -293,7 +293,7 @@ class _Run:
             }
             write_private(self._options.ready_file, json.dumps(content, indent=2))
         seconds = self._clock.monotonic() - self._began
-        nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.settled_nodes)
+        nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.named_nodes)
         url, ca_file = (None, None) if self._edge is None else (self._edge.url, self._edge.ca_file)
         self._screen.ready(
             Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds, url, ca_file)

@@ -34,7 +34,7 @@ class Ready:
     data_dir: Path
     seconds: float
     https_url: str | None = None  # Of HTTPS, WSS and gRPC over TLS.
-    ca_file: Path | None = None  # What clients must trust; None: a given certificate.
+    ca_file: Path | None = None  # The certificate that clients must trust; None: the operator gave one.
 
 
 class Screen:

@@ -37,7 +37,7 @@ async def open_nodes(config: Config) -> tuple[Node, Sequence[Node]]:
     nodes = Nodes(config.upstream.model_copy(update={"cache_bytes_max": 0}), SystemClock(), lambda *_: None)
     await nodes.probe()
     nodes.start()
-    return nodes, nodes.singly
+    return nodes, nodes.single_nodes
 
 
 async def assemble_sends(
@@ -51,5 +51,5 @@ async def assemble_sends(
     # In a thread: it blocks while a new process starts, and the replica's loop must not.
     client = SendsClient(await asyncio.to_thread(place, config, fingerprint(config), open_settling, open_nodes))
     client.start()
-    chain = SendChain(nodes, nodes.singly)
+    chain = SendChain(nodes, nodes.single_nodes)
     return client, SendMethods(client, chain, config.pricing.base_credits, SystemClock(), marks)

@@ -35,17 +35,17 @@ class Present:
 
 
 class SendChain:
-    """singly: the nodes behind `node`, one by one; empty where `node` is a single one."""
+    """single_nodes: the nodes behind `node`, one by one; empty where `node` is a single one."""
 
-    def __init__(self, node: Node, singly: Sequence[Node] = ()) -> None:
+    def __init__(self, node: Node, single_nodes: Sequence[Node] = ()) -> None:
         self.node = node
-        self._singly = [SendChain(each) for each in singly] if singly else [self]
+        self._single_nodes = [SendChain(each) for each in single_nodes] if single_nodes else [self]
         self._present: dict[bytes, asyncio.Task[Present | None]] = {}
 
     @property
     def nodes(self) -> int:
         """How many nodes `search` asks."""
-        return len(self._singly)
+        return len(self._single_nodes)
 
     async def slot(self) -> int | None:
         """Ask for the slot at processed commitment."""
@@ -92,7 +92,7 @@ class SendChain:
 
     async def search(self, signature: bytes, nonce_account: str | None) -> tuple[SendStatus | None, list[Proof]]:
         """Ask every node by itself. Gives the best status, and the proof of each node that does not know it."""
-        looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._singly))
+        looks = await asyncio.gather(*(each._look(signature, nonce_account) for each in self._single_nodes))
         seen = max(
             (one for one, _ in looks if one is not None), key=lambda one: (one.finalized, one.confirmed), default=None
         )

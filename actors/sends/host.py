@@ -82,8 +82,8 @@ class SendRacerActor(hosting.StartingActor):
             connections_max=_CONNECTIONS_MAX,
             application=RACER_ACTOR_NAME,
         )
-        node, singly = await self._open_nodes(config)
-        store, chain = PostgresRaceStore(pool), SendChain(node, singly)
+        node, single_nodes = await self._open_nodes(config)
+        store, chain = PostgresRaceStore(pool), SendChain(node, single_nodes)
         self._engine = _engine(config, clock)
         self._legs = _legs(config, node, clock, lambda: self._racer.slot, self._engine)
         metrics, fault_file = Metrics(), config.sends.fault_file
@@ -138,7 +138,7 @@ def _legs(
     if engine is not None:
         legs.append(JitoLeg(engine, clock))
     if sends.tpu:
-        hosts = [urlsplit(each.url.get_secret_value()).hostname or "" for each in config.upstream.settled_nodes]
+        hosts = [urlsplit(each.url.get_secret_value()).hostname or "" for each in config.upstream.named_nodes]
         private = sends.tpu_private_leaders or all(is_private_host(host) for host in hosts)
         legs.append(TpuQuicLeg(node, clock, slot, Ed25519PrivateKey.generate(), private_leaders=private))
     return legs

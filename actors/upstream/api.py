@@ -25,7 +25,7 @@ class Nodes:
     """All nodes, for one event loop. `on_probe` is called after each probe."""
 
     def __init__(self, config: UpstreamConfig, clock: Clock, on_probe: OnProbe) -> None:
-        nodes = config.settled_nodes
+        nodes = config.named_nodes
         budget = MemoryBudget(config.large_answers_bytes_max)
         self._on_probe = on_probe
         self._selection = NodeSelection(nodes, config.lag_slots_max, config.breaker_open_ms)
@@ -43,7 +43,7 @@ class Nodes:
         ]
 
     @property
-    def singly(self) -> Sequence[NodeClient]:
+    def single_nodes(self) -> Sequence[NodeClient]:
         """Return each node's client, without pool and cache, for callers that need two answers of the same node."""
         return tuple(self._clients)
 

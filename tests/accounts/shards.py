@@ -134,10 +134,10 @@ class Pauses:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-        await settle_down()
+        await run_ready()
 
 
-async def settle_down() -> None:
+async def run_ready() -> None:
     """Run what is ready, and what that makes ready."""
     for _ in range(50):
         await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from actors.accounts.writes import Stored
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, hold, key_proof
-from tests.accounts.shards import FailingStore, World, ask, settle_down
+from tests.accounts.shards import FailingStore, World, ask, run_ready
 
 
 class SlowStore(FailingStore):
@@ -43,7 +43,7 @@ async def test_a_waiter_who_leaves_does_not_stop_the_load(world: World, store: S
     store.loading, store.loads = asyncio.Event(), 0
     leaving = asyncio.ensure_future(shard._activations.load(ALICE))
     staying = asyncio.ensure_future(shard._activations.load(ALICE))
-    await settle_down()
+    await run_ready()
     leaving.cancel()
     store.loading.set()
     account = await staying
@@ -59,10 +59,10 @@ async def test_what_was_read_before_a_failed_commit_is_not_used(world: World, st
     shard = await world.shard()
     store.loading = asyncio.Event()
     loading = asyncio.ensure_future(shard._activations.load(ALICE))
-    await settle_down()
+    await run_ready()
     store.away = True
     beat = asyncio.ensure_future(shard._commits.beat())
-    await settle_down()
+    await run_ready()
     store.away = False
     await world.pauses.end()
     await beat
@@ -164,7 +164,7 @@ async def test_holds_and_credits_past_their_time_end_and_are_recorded() -> None:
     accounts.end_due(account, accounts.moment())
     assert (account.purse.balance, account.holds) == (0, {})
     account.check()
-    await settle_down()
+    await run_ready()
     assert world.store.rows[ALICE].head.balance == 0
     await shard.stop()
 

@@ -9,7 +9,7 @@ from actors.accounts.ledger import EntryType
 from actors.calls import HoldReply
 from actors.units import Credits
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
-from tests.accounts.shards import World, answered, ask, settle_down
+from tests.accounts.shards import World, answered, ask, run_ready
 
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
 
@@ -69,7 +69,7 @@ async def test_an_answer_waits_for_the_ledger(world: World, shard: AccountShard)
     shard.hold_now(hold(2, 5, proof=proof))
     posted, released = shard.settle_now(settle(1, 5)), shard.settle_now(settle(2, 0, ceiling=5))
     assert isinstance(posted, tuple) and isinstance(released, tuple)
-    await settle_down()
+    await run_ready()
     assert posted[1] is not None and not posted[1].done()
     assert balance(world) == 100
     world.store.gate.set()
@@ -83,7 +83,7 @@ async def test_the_same_settle_twice_posts_once(world: World, shard: AccountShar
     shard.hold_now(hold(1, 5, proof=proof))
     world.store.gate = asyncio.Event()
     first = shard.settle_now(settle(1, 5))
-    await settle_down()
+    await run_ready()
     again = shard.settle_now(settle(1, 5))
     assert isinstance(first, tuple) and isinstance(again, tuple)
     assert again[1] is first[1]  # In flight: both wait for the same.
@@ -101,7 +101,7 @@ async def test_a_failed_commit_answers_nobody_and_resumes_from_the_ledger(world:
     world.store.fail = ["before"]
     with pytest.raises(OwnerUnavailable):
         await ask(shard.settle_now, settle(1, 5))
-    await settle_down()
+    await run_ready()
     assert (await shard.health()) | {"accounts": 0} == await shard.health()
     assert (await shard.health())["epoch"] > epoch
     assert balance(world) == 100
@@ -116,7 +116,7 @@ async def test_a_commit_whose_end_is_unknown_is_not_made_twice(world: World, sha
     world.store.fail = ["after"]
     with pytest.raises(OwnerUnavailable):
         await ask(shard.settle_now, settle(1, 5))
-    await settle_down()
+    await run_ready()
     assert (await ask(shard.settle_now, settle(1, 5))).ok
     assert (balance(world), debits(world)) == (95, [operation(1)])
 
@@ -130,13 +130,13 @@ async def test_what_gathered_behind_a_failed_commit_fails_with_it(world: World, 
         shard.hold_now(hold(number, 5, proof=proof))
     shard.hold_now(hold(3, 5, proof=other))
     flying = shard.settle_now(settle(1, 5))
-    await settle_down()
+    await run_ready()
     behind = shard.settle_now(settle(2, 5))
     world.store.gate.set()
     for result in (flying, behind):
         with pytest.raises(OwnerUnavailable):
             await answered(result)
-    await settle_down()
+    await run_ready()
     # An account that had nothing unwritten keeps what it holds.
     reply = shard.hold_now(hold(3, 5, proof=other))
     assert isinstance(reply, HoldReply) and reply.figures is not None and reply.figures.credits_remaining == 95
@@ -154,7 +154,7 @@ async def test_a_broken_invariant_is_rebuilt_from_the_ledger(world: World, shard
     shard.hold_now(hold(3, 5, proof=other))
     world.store.gate = asyncio.Event()
     flying = shard.settle_now(settle(3, 5, pubkey=BOB))
-    await settle_down()
+    await run_ready()
     shard._accounts[ALICE].purse.batches[0].remaining = Credits(3)  # As if a bit had flipped.
     broken = shard.settle_now(settle(1, 5))
     with pytest.raises(OwnerUnavailable):
@@ -162,7 +162,7 @@ async def test_a_broken_invariant_is_rebuilt_from_the_ledger(world: World, shard
     assert (await ask(shard.hold_now, hold(4, 5, proof=other))).refusal == UNAVAILABLE
     world.store.gate.set()
     assert (await answered(flying)).ok
-    await settle_down()
+    await run_ready()
     assert (await ask(shard.settle_now, settle(1, 5))).ok
     assert (await ask(shard.settle_now, settle(2, 5))).ok
     assert (balance(world), balance(world, BOB)) == (90, 95)
@@ -175,7 +175,7 @@ async def test_paid_calls_are_refused_while_the_store_is_away(world: World, shar
     shard.hold_now(hold(1, 5, proof=proof))
     with pytest.raises(OwnerUnavailable):
         await ask(shard.settle_now, settle(1, 5))
-    await settle_down()
+    await run_ready()
     refused = await ask(shard.hold_now, hold(2, 5, proof=proof))
     assert refused.refusal == UNAVAILABLE
     assert not (await shard.health())["committing"]
@@ -198,7 +198,7 @@ async def test_an_idle_shard_notices_that_its_store_is_away(world: World, shard:
     proof = await world.customer(shard, ALICE, 100)
     world.store.away = True
     beating = asyncio.ensure_future(shard._commits.beat())
-    await settle_down()
+    await run_ready()
     assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).refusal == UNAVAILABLE
     assert (await shard.ask(ReadAccount(proof))).value is not None  # The balance can still be read.
     world.store.away = False
@@ -213,7 +213,7 @@ async def test_a_slow_store_admits_nothing_more(world: World, shard: AccountShar
     world.store.gate = asyncio.Event()
     shard.hold_now(hold(1, 5, proof=proof))
     waiting = shard.settle_now(settle(1, 5))
-    await settle_down()
+    await run_ready()
     assert (await ask(shard.hold_now, hold(2, 5, proof=proof))).refusal is None
     world.clock.advance(4)
     assert (await ask(shard.hold_now, hold(3, 5, proof=proof))).refusal == UNAVAILABLE

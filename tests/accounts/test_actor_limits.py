@@ -13,7 +13,7 @@ from actors.config import AccountsConfig
 from actors.events import LowBalance
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, key_proof, pubkey_of, settle
-from tests.accounts.shards import World, answered, ask, settle_down
+from tests.accounts.shards import World, answered, ask, run_ready
 
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
 
@@ -198,6 +198,6 @@ async def test_expired_credits_go_by_themselves(world: World, shard: AccountShar
     shard.hold_now(hold(1, 4, proof=proof))
     world.clock.advance(365 * 86_400)
     await shard.tick()
-    await settle_down()
+    await run_ready()
     assert balance(world) == 0
     assert [entry.type for entry, _ in world.store.rows[ALICE].entries][-1] == EntryType.EXPIRY

@@ -23,7 +23,7 @@ from actors.calls import HoldRequest, KeyProof, WalletProof
 from actors.hotlink.edge import Link
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, operation, settle
-from tests.accounts.shards import World, answered, ask, settle_down
+from tests.accounts.shards import World, answered, ask, run_ready
 
 UNAVAILABLE, REUSED = "SERVICE_TEMPORARILY_UNAVAILABLE", "NONCE_REUSED"
 
@@ -53,14 +53,14 @@ async def test_a_broken_link_takes_no_nonce_back(world: World, shard: AccountSha
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
     first = on_its_way(shard, hold(1, 5, proof=proof))
-    await settle_down()
+    await run_ready()
     again = on_its_way(shard, hold(1, 5, proof=proof))
-    await settle_down()
+    await run_ready()
     assert not again.done(), "admitted before its nonce was kept"
     first.cancel()
-    await settle_down()
+    await run_ready()
     replays = [on_its_way(shard, hold(number, 5, proof=proof)) for number in (2, 3)]
-    await settle_down()
+    await run_ready()
     way.set()
     assert (await again).verdicts == (None,)
     assert [(await replay).refusal for replay in replays] == [REUSED, REUSED]
@@ -99,7 +99,7 @@ async def test_over_real_links_that_break_a_nonce_admits_one_request(
             assert links[0]._connection is not None and not replies[0].done()
             links[0]._connection.abandon()
             assert await came.get() == operation(0)
-        await settle_down()
+        await run_ready()
         assert not replies[0].done(), "sent again, it waits as before"
         way.set()
         assert (await replies[0]).verdicts == (None,)
@@ -116,15 +116,15 @@ async def test_a_failed_commit_takes_no_nonce_back(world: World, shard: AccountS
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
     first = on_its_way(shard, hold(2, 5, proof=proof))
-    await settle_down()
+    await run_ready()
     world.store.fail = ["before"]
     shard.settle_now(settle(1, 5))
     async with asyncio.timeout(30):
         while ALICE in shard._accounts:  # noqa: ASYNC110 - nothing tells when the group, which waits for a call, is lost.
             await asyncio.sleep(0)
-    await settle_down()
+    await run_ready()
     replay = on_its_way(shard, hold(3, 5, proof=proof))
-    await settle_down()
+    await run_ready()
     way.set()
     assert (await first).verdicts == (None,)
     assert (await replay).refusal == REUSED
@@ -136,10 +136,10 @@ async def test_a_read_shows_nothing_that_was_never_written(world: World, shard: 
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     way = world.identity.gate = asyncio.Event()
     read = asyncio.ensure_future(shard.ask(ReadAccount(world.wallet(ALICE))))
-    await settle_down()
+    await run_ready()
     world.store.fail = ["before"]
     shard.settle_now(settle(1, 5))
-    await settle_down()
+    await run_ready()
     way.set()
     answer = await read
     assert answer.value is not None and answer.value.balance == 100
@@ -150,7 +150,7 @@ async def test_a_closed_ledger_lets_each_nonce_read_once(world: World, shard: Ac
     await ask(shard.hold_now, hold(1, 5, proof=world.wallet(ALICE)))
     world.store.away = True
     shard.settle_now(settle(1, 5))
-    await settle_down()
+    await run_ready()
     assert not shard._commits.open
     world.store.away = False
     proof = world.wallet(ALICE)
@@ -166,7 +166,7 @@ async def test_a_write_of_unknown_end_keeps_the_nonce_and_frees_the_credits(worl
     way = world.identity.gate = asyncio.Event()
     proof = world.wallet(ALICE)
     waiting = [on_its_way(shard, hold(2, 20, proof=proof)) for _ in range(2)]
-    await settle_down()
+    await run_ready()
     assert shard._accounts[ALICE].purse.held == 25
     world.identity.away = True
     way.set()

@@ -14,7 +14,7 @@ from actors.identity.keys import token_hash
 from actors.identity.store import RedisIdentityStore
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, settle
-from tests.accounts.shards import WallClock, World, ask, settle_down
+from tests.accounts.shards import WallClock, World, ask, run_ready
 
 DAY = 86_400
 JUMPS = [DAY, 400 * DAY, -DAY, -400 * DAY]
@@ -40,7 +40,7 @@ class Host:
         self.world.clock.advance(1)
         await self.shard._commits.beat()
         await self.shard.tick()
-        await settle_down()
+        await run_ready()
 
     async def jump(self, seconds: int) -> None:
         self.clock.ahead_seconds = seconds

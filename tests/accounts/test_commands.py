@@ -23,7 +23,7 @@ from actors.events import ApiKeyRotated
 from actors.identity.keys import key_hash, key_prefix, parse_api_key, token_hash
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, key_proof, settle
-from tests.accounts.shards import World, ask, settle_down
+from tests.accounts.shards import World, ask, run_ready
 
 UNAVAILABLE = "SERVICE_TEMPORARILY_UNAVAILABLE"
 
@@ -76,7 +76,7 @@ async def test_a_key_that_could_not_be_written_is_not_given(world: World, shard:
     old = await world.customer(shard, ALICE, 10)
     world.store.fail = ["before"]
     assert (await shard.ask(IssueKey(world.wallet(ALICE)))).refusal == UNAVAILABLE
-    await settle_down()
+    await run_ready()
     assert (await shard.ask(ReadAccount(old))).refusal is None
     assert (await shard.ask(IssueKey(world.wallet(ALICE)))).refusal is None
     assert (await shard.ask(ReadAccount(old))).refusal == "AUTH_FAILED"
@@ -137,11 +137,11 @@ async def test_a_reader_is_not_answered_from_what_is_not_written(world: World, s
         asyncio.ensure_future(shard.ask(ReadAccount(proof))),
         asyncio.ensure_future(shard.ask(ReadLedger(proof, 0, 5))),
     ]
-    await settle_down()
+    await run_ready()
     assert not any(task.done() for task in reading)
     world.store.gate.set()
     assert [answer.refusal for answer in await asyncio.gather(*reading)] == [UNAVAILABLE, UNAVAILABLE]
-    await settle_down()
+    await run_ready()
     info = await shard.ask(ReadAccount(proof))
     assert info.value is not None and info.value.balance == 100
 
@@ -152,7 +152,7 @@ async def test_an_adjustment_is_made_once(world: World, shard: AccountShard) -> 
     assert sorted(answer.value.already_applied for answer in both if answer.value) == [False, True]
     world.store.fail = ["after"]
     assert (await shard.ask(AdjustCredits(ALICE, 7, "gift", "gift-2"))).refusal == UNAVAILABLE
-    await settle_down()
+    await run_ready()
     again = await shard.ask(AdjustCredits(ALICE, 7, "gift", "gift-2"))
     assert again.value is not None and again.value.already_applied and again.value.balance == 57
     world.clock.advance(10_000)

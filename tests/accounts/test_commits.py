@@ -13,7 +13,7 @@ from actors.accounts.ledger_clock import LedgerClock
 from actors.events import LowBalance
 from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, DEFAULTS, START, hold, opened, pubkey_of, settle
-from tests.accounts.shards import SHARDS, World, settle_down
+from tests.accounts.shards import SHARDS, World, run_ready
 
 
 class Owner:
@@ -67,7 +67,7 @@ async def test_what_gathers_while_a_write_flies_is_the_next_write(world: World, 
     world.store.gate = asyncio.Event()
     world.store.writes = 0
     first = owner.post(account, 1)
-    await settle_down()
+    await run_ready()
     rest = {owner.post(account, number) for number in range(2, 7)}
     assert len(rest) == 1 and first not in rest
     assert owner.commits.pending(ALICE) in rest and owner.commits.pending(BOB) is None
@@ -83,7 +83,7 @@ async def test_a_caller_who_is_alone_waits_for_nobody(
     """A group is written at once when none of its accounts has another call under way."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     account, other = owner.account(credits=1_000), owner.account(BOB)
-    await settle_down()
+    await run_ready()
     await owner.post(account, 0)
     held(other, 100)  # Its account is neither in this group nor in the one before.
     for number in range(1, 5):
@@ -97,12 +97,12 @@ async def test_a_group_waits_for_the_calls_that_are_under_way(
     """The last of them ends the waiting: nobody waits for a clock."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     account = owner.account(credits=1_000)
-    await settle_down()
+    await run_ready()
     for number in range(1, 4):
         held(account, number)
     first = owner.post(account, 1)
     second = owner.post(account, 2)
-    await settle_down()
+    await run_ready()
     assert world.store.writes == 1 and not first.done()
     third = owner.post(account, 3)
     assert third is first is second
@@ -116,13 +116,13 @@ async def test_a_group_does_not_wait_for_a_call_that_takes_long(
     """It waits one step in vain; after that, groups do not wait at all for a while, and longer each time."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
     account = owner.account(credits=1_000)
-    await settle_down()
+    await run_ready()
     held(account, 1)
     await owner.post(account, 2)
     monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     await owner.post(account, 3)
     waits = owner.post(account, 4)
-    await settle_down()
+    await run_ready()
     assert not waits.done()
     owner.post(account, 1)
     await waits
@@ -134,7 +134,7 @@ async def test_after_a_large_group_the_next_one_always_waits(
     """Even when the wait before was in vain: otherwise groups stay small at a high load."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
     account = owner.account(credits=1_000)
-    await settle_down()
+    await run_ready()
     held(account, 1)
     for number in range(2, 5):
         await owner.post(account, number)  # The first and the third wait in vain: the next three would not wait.
@@ -143,7 +143,7 @@ async def test_after_a_large_group_the_next_one_always_waits(
     await owner.post(account, 17)
     monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     waits = owner.post(account, 20)
-    await settle_down()
+    await run_ready()
     assert not waits.done()
     owner.post(account, 1)
     await waits
@@ -155,11 +155,11 @@ async def test_where_many_accounts_write_together_the_next_group_waits_too(
     """None of them needs to have a call under way: others are likely to come, for one step at least."""
     monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
     accounts = [owner.account(pubkey_of(f"customer {number}")) for number in range(8)]
-    await settle_down()
+    await run_ready()
     assert world.store.writes == 1
     monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
     waits = owner.post(accounts[0], 1)
-    await settle_down()
+    await run_ready()
     assert not waits.done()
     owner.commits.distrust(accounts[0])  # Nothing else ends it before the hour is over.
     with pytest.raises(OwnerUnavailable):
@@ -214,7 +214,7 @@ async def test_more_than_can_be_written_is_not_admitted(
     account = owner.account()
     world.store.gate = asyncio.Event()
     owner.post(account, 1)
-    await settle_down()
+    await run_ready()
     for number in range(2, 5):
         assert owner.commits.admits(0)
         owner.post(account, number)
@@ -231,7 +231,7 @@ async def test_only_accounts_with_unwritten_changes_are_forgotten(world: World, 
     world.store.fail = ["before"]
     with pytest.raises(OwnerUnavailable):
         await owner.post(account, 2)
-    await settle_down()
+    await run_ready()
     assert owner.forgotten == [account]
     assert owner.commits.open
 
@@ -262,7 +262,7 @@ async def test_an_unexpected_error_of_the_store_is_no_different(world: World, ow
     world.store.write = broken  # type: ignore[method-assign]
     with pytest.raises(OwnerUnavailable):
         await owner.post(account, 2)
-    await settle_down()
+    await run_ready()
     assert owner.forgotten == [account] and owner.commits.open
 
 
@@ -280,7 +280,7 @@ async def test_recovery_survives_whatever_it_meets(world: World, owner: Owner) -
     world.store.check_owner = confused  # type: ignore[method-assign,assignment]
     beating = asyncio.ensure_future(owner.commits.beat())
     for _ in range(3):
-        await settle_down()
+        await run_ready()
         await world.pauses.end()
     await beating
     assert owner.commits.open and not owner.commits.fenced
@@ -317,7 +317,7 @@ async def test_a_low_balance_is_written_with_its_entry(world: World, owner: Owne
     account = owner.account(credits=1_001)
     world.store.gate = asyncio.Event()
     written = owner.post(account, 1, 2)
-    await settle_down()
+    await run_ready()
     assert world.events == []
     world.store.gate.set()
     await written

@@ -12,7 +12,7 @@ from actors.accounts.ledger import EntryType
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, pubkey_of
-from tests.accounts.shards import World, answered, settle_down
+from tests.accounts.shards import World, answered, run_ready
 
 EDGE, OTHER = b"edge-one", b"edge-two"
 
@@ -104,7 +104,7 @@ async def test_the_fence_comes_before_the_refunds() -> None:
     called.world.store.gate = asyncio.Event()
     called.edges.gone(EDGE)
     assert isinstance(await called.settle(1), StartOver)
-    await settle_down()
+    await run_ready()
     assert isinstance(await called.settle(1), StartOver)
     assert isinstance(called.deliver(1), StartOver)
     called.world.store.gate.set()
@@ -139,7 +139,7 @@ async def test_refunds_wait_for_a_ledger_that_is_away() -> None:
     await called.post(1, 2, 3)
     called.world.store.fail = ["after"]
     called.edges.gone(EDGE)
-    await settle_down()
+    await run_ready()
     assert called.edges._voiding
     while called.edges._voiding:
         await called.world.pauses.end()

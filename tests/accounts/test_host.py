@@ -10,7 +10,7 @@ from actors.calls import DeliveredNotice, HoldItem, HoldRequest
 from actors.config import Config
 from actors.hotlink.owner import StartOver
 from tests.accounts.making import ALICE, hold, operation, settle
-from tests.accounts.shards import World, answered, ask, settle_down
+from tests.accounts.shards import World, answered, ask, run_ready
 
 
 class _Shard:
@@ -51,7 +51,7 @@ async def test_a_dead_edge_leaves_nothing_held_and_only_what_it_did_not_deliver_
         assert (await answered(result)).ok
     delivered([DeliveredNotice((operation(1),))])
     server._on_gone(b"edge-one")
-    await settle_down()
+    await run_ready()
     kinds = [entry.type for entry, _ in world.store.rows[ALICE].entries]
     assert [kinds.count(kind) for kind in (EntryType.DEBIT, EntryType.REFUND)] == [3, 2]
     info = await shard.ask(ReadAccount(proof))

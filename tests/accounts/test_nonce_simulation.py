@@ -33,7 +33,7 @@ from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import UnixMillis, UnixSeconds, routing_bytes, virtual_shard
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import SHARDS, Pauses, answered, settle_down
+from tests.accounts.shards import SHARDS, Pauses, answered, run_ready
 from tests.accounts.test_simulation import MoodyStore
 from tests.identity.memory_store import MemoryIdentityStore
 
@@ -226,7 +226,7 @@ class Simulation:
 
     async def _close_ledger(self) -> None:
         self.store.away = True
-        await settle_down()
+        await run_ready()
         self.store.away = False
 
     async def _lose(self) -> None:
@@ -270,7 +270,7 @@ class Simulation:
                 await asyncio.sleep(0)
 
     async def _attacker(self) -> None:
-        await settle_down()
+        await run_ready()
         for _ in range(3 * REQUESTS_EACH):
             recent = self.sent[-4:] if self.chance.random() < 0.7 else self.sent
             await self._send(self.chance.choice(recent))

@@ -14,7 +14,7 @@ from actors.clock import ManualClock
 from actors.errors import Err
 from actors.identity.store import IdentityStoreUnavailable, NotTheOwner
 from tests.accounts.making import ALICE, BOB, operation
-from tests.accounts.shards import SHARDS, FailingIdentityStore, settle_down
+from tests.accounts.shards import SHARDS, FailingIdentityStore, run_ready
 
 RATE = 100
 UNAVAILABLE, REUSED = Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.NONCE_REUSED
@@ -104,7 +104,7 @@ async def test_a_former_owner_admits_nothing_more(
     asked = owner.signed("n")
     way = store.gate = asyncio.Event()
     late = asyncio.ensure_future(owner.use(asked, 2))
-    await settle_down()
+    await run_ready()
     owner.ledger.is_ours = False
     successor = Owner(store, clock, 2)
     store.gate = None
@@ -211,7 +211,7 @@ async def test_a_store_lost_together_with_its_owner_admits_nothing_twice(
     assert [await owner.use(asked, 1) for asked in messages] == [None] * 3
     successor = Owner(store, clock, 2)
     if first == "the owner":
-        await settle_down()
+        await run_ready()
     store._records.clear()
     for _ in range(0, 300, 10):
         for asked in messages:

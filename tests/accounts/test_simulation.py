@@ -34,7 +34,7 @@ from actors.calls import (
 from actors.hotlink.owner import StartOver
 from tests.accounts.auditor import Line, audit
 from tests.accounts.making import pubkey_of
-from tests.accounts.shards import FailingStore, WallClock, World, answered, settle_down
+from tests.accounts.shards import FailingStore, WallClock, World, answered, run_ready
 
 OPENING = 400
 CLIENTS, CALLS_EACH = 8, 40
@@ -281,7 +281,7 @@ class Simulation:
             if answer is not None and getattr(answer, "value", None) is not None:
                 self.granted[pubkey] += amount
                 return
-            await settle_down()
+            await run_ready()
         raise AssertionError("an adjustment was never made")
 
     async def _persist(
@@ -294,7 +294,7 @@ class Simulation:
             answer = await self._once(lambda: _answered(door(self.edges)(request)))
             if answer is not None:
                 return answer
-            await settle_down()
+            await run_ready()
         return None
 
     async def _once(self, ask: Callable[[], Awaitable[object]]) -> object:
@@ -332,7 +332,7 @@ async def _answered(result: object) -> object:
 
 
 async def _soon(seconds: float) -> None:
-    await settle_down()
+    await run_ready()
 
 
 @pytest.mark.parametrize("seed", range(25))

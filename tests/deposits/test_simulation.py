@@ -20,7 +20,7 @@ from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.errors import Refusal
 from tests.accounts.shards import World as AccountsWorld
-from tests.accounts.shards import settle_down
+from tests.accounts.shards import run_ready
 from tests.accounts.test_simulation import MoodyStore
 from tests.deposits.memory_stores import MemoryDepositStore
 from tests.deposits.world import ACCOUNT, MINIMUM, RATE, Crash, FakeChain, Sent, Tripwire, World, key_of
@@ -192,7 +192,7 @@ class Simulation:
         chain.hidden.clear()
         for _ in range(30):
             await self.accounts.pauses.end()
-            await settle_down()
+            await run_ready()
         await asyncio.gather(*self.tasks)
         self.owners.shard = await self.accounts.shard()
         await self.world.watcher().round()

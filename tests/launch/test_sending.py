@@ -8,7 +8,7 @@ from actors.launch.sending import assemble_sends, open_nodes, open_settling
 
 
 class Anything:
-    singly = ()
+    single_nodes = ()
 
 
 async def test_the_racer_follows_its_settings() -> None:

@@ -64,7 +64,7 @@ async def test_singly_can_be_asked_by_itself():
     """Past the choice and past what is kept: two answers that must be of one node are of that one."""
     async with nodes_over(Chain(1_000), Chain(700)) as (nodes, _):
         for _ in range(2):
-            answers = [await node.call("getFirstAvailableBlock", b"[]", 5_000) for node in nodes.singly]
+            answers = [await node.call("getFirstAvailableBlock", b"[]", 5_000) for node in nodes.single_nodes]
             assert [(answer.node, answer.value()) for answer in answers] == [("n0", b"1000"), ("n1", b"700")]
 
 
@@ -93,5 +93,5 @@ async def test_closing_closes_every_client():
     """Nothing is left open behind a replica that stops."""
     async with nodes_over(Chain(1_000), Chain(700)) as (nodes, _):
         await nodes.close()
-        answers = [await node.call("getSlot", b"[]", 5_000) for node in nodes.singly]
+        answers = [await node.call("getSlot", b"[]", 5_000) for node in nodes.single_nodes]
         assert answers == [replies.UNREACHABLE] * 2

@@ -46,7 +46,7 @@ class MarketError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedEvent:
-    """What a reader of the chain must find. kind: newPair, graduation or swap.
+    """An event that a reader of the chain must find. kind: newPair, graduation or swap.
 
     lamports: of a swap, what its trader paid or got in SOL; on a curve without the fees, as the platform's event has
     it. quote_asset: SOL, or a mint. stage: of a graduation, complete or migrated.

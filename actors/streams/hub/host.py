@@ -84,7 +84,7 @@ def stream_urls(config: Config) -> list[StreamUrl]:
     """The nodes that have a WebSocket URL."""
     return [
         StreamUrl(str(node.name), node.ws_url.get_secret_value(), is_spare=node.weight == 0)
-        for node in config.upstream.settled_nodes
+        for node in config.upstream.named_nodes
         if node.ws_url is not None
     ]
 
