@@ -29,7 +29,8 @@ SIGNATURE_BYTES = 64  # An operation of a deposit begins with the signature of i
 CLOCK_SLACK_SECONDS = 30  # An edge's clock may be ahead: a hold that it calls 120 s old may be older by this.
 
 
-class Moment(NamedTuple):
+# Structs take a third of the time of named tuples, and several are made for every call.
+class Moment(msgspec.Struct, frozen=True, gc=False):
     wall_ms: int
     steady: int  # Seconds.
 
@@ -208,7 +209,7 @@ Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | Batch
 # --- state --------------------------------------------------------------------------------------------------------
 
 
-class Hold(NamedTuple):
+class Hold(msgspec.Struct, frozen=True, gc=False):
     ceiling: int
     expires_at: int
 

@@ -188,10 +188,11 @@ class AccountShard:
             refused = self._nonces.refusal(signed, operation, account.rate_limit)
             if refused is not None:
                 return HoldReply(account.pubkey, epoch, refused.name, (), figures(account, moment))
-        refusal, verdicts, event = decide_hold(account, request, moment)
+        admission = decide_hold(account, request, moment)
+        event, refusal = admission.event, admission.refusal
         if event is not None:
             apply(account, event)
-        reply = HoldReply(account.pubkey, epoch, refusal, verdicts, figures(account, moment))
+        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, figures(account, moment))
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))

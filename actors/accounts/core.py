@@ -6,8 +6,6 @@ decision the caller ends the holds and batches past their time: `is_due`, `decid
 in that order.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from actors.accounts.account import (
@@ -56,13 +54,13 @@ ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
 
 
-class Admission(NamedTuple):
+class Admission(msgspec.Struct, frozen=True, gc=False):
     refusal: str | None  # Name of an Err for the whole request.
     verdicts: tuple[str | None, ...]
     event: Admitted | None  # None: nothing changes.
 
 
-class Settlement(NamedTuple):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     ok: bool | None  # None: memory does not know enough; ask the store (`decide_recall`), then decide again.
     event: Event | None = None
 
@@ -355,7 +353,7 @@ def moved(
     entry = Entry(
         account.seq + 1,
         max(moment.wall_ms, account.last_ms),
-        kind.value,
+        int(kind),
         amount,
         account.purse.balance + amount,
         operation,

@@ -64,7 +64,8 @@ class Settling:
         moment = self._activations.moment()
         if is_due(account, moment):
             self._activations.end_due(account, moment)
-        ok, event = decide(account, request, moment, asked_store)
+        settlement = decide(account, request, moment, asked_store)
+        ok, event = settlement.ok, settlement.event
         if ok is None:
             return None
         future = None

@@ -207,7 +207,7 @@ class HttpDoor:
         return response
 
     def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
-        """Find the door of a path, and the HTTP methods that it takes, each with its page on paths of other contexts."""
+        """Find the door of a path, and the methods that it takes; on a path of another context each has a page."""
         if path in door_rpc.PATHS:
             return self._rpc.answer, _POST
         if path in door_bulk.ROWS:

@@ -117,7 +117,7 @@ class SendChain:
         try:
             value = found["value"]
             return b"" if value is None else base64.b64decode(value["data"][0])[_NONCE_FROM:_NONCE_TO]
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, IndexError, ValueError):
             return None
 
     async def simulate(self, transaction: bytes, commitment: str, timeout_ms: int = _WORK_MS) -> NodeAnswer:
