@@ -1,28 +1,23 @@
 """Ledger Gateway, wired together. Nothing is decided here.
 
 `python serve_app.py` runs the whole product on this machine; `serve run serve_app:app` and `serve deploy` with
-`build` put the same application on a Ray cluster whose stores and node are given by URL.
+`build` put the same application on a Ray cluster whose stores and node are given by URL. `ledger-gateway` has the same
+commands beside those of clients, which need nothing of the product: so its parts are imported where they are used.
 """
 
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors import catalog
-from actors.accounts.client import place_shards
-from actors.config import Config
-from actors.config_loader import load
-from actors.launch.cli import make_cli
-from actors.launch.migrations import migrate_all
-from actors.launch.replica import assemble
-from actors.launch.run import Parts
-from actors.launch.sponsor_setup import with_sponsor
-from actors.launch.stores import require_cluster_settings, start_beside
+if TYPE_CHECKING:
+    from actors.config import Config
 
 
-def _application(config: Config) -> Any:
+def _application(config: "Config") -> Any:
+    from actors import catalog
     from actors.gateway.actor import application  # Imports Ray, which reads the environment: not before it is set.
+    from actors.launch.replica import assemble
 
     catalog.check()
     return application(config, assemble)
@@ -33,6 +28,11 @@ def build(arguments: dict[str, str]) -> Any:
 
     Raises ConfigError when a store, the node or a secret that a cluster must share is not configured.
     """
+    from actors.config_loader import load
+    from actors.launch.migrations import migrate_all
+    from actors.launch.sponsor_setup import with_sponsor
+    from actors.launch.stores import require_cluster_settings
+
     file = arguments.get("config")
     config = with_sponsor(load(os.environ, Path(file) if file else None).config, None, None)
     require_cluster_settings(config)
@@ -41,16 +41,37 @@ def build(arguments: dict[str, str]) -> Any:
 
 def app(arguments: dict[str, str]) -> Any:
     """Build the application for `serve run serve_app:app` on one machine, and start the servers that have no URL."""
+    from actors.config_loader import load
+    from actors.launch.migrations import migrate_all
+    from actors.launch.stores import start_beside
+
     file = arguments.get("config")
     config = start_beside(load(os.environ, Path(file) if file else None).config)
     return _application(asyncio.run(migrate_all(config)))
 
 
-if __name__ == "__main__":
-    make_cli(
+def _product_commands() -> Any:
+    from actors.accounts.client import place_shards
+    from actors.launch.command_line import command_group
+    from actors.launch.migrations import migrate_all
+    from actors.launch.run import Parts
+
+    return command_group(
         Parts(
             application=_application,
             place_owners=place_shards,
             migrate=lambda config: asyncio.run(migrate_all(config)),
         )
-    )()
+    )
+
+
+def command_line() -> None:
+    """Run `ledger-gateway`."""
+    from actors.launch.command_line import FIRST_LINES
+    from ledger_gateway.cli.app import main
+
+    main(_product_commands, FIRST_LINES)
+
+
+if __name__ == "__main__":
+    _product_commands()()

@@ -18,6 +18,8 @@ from actors.config import ENVIRONMENT_PREFIX, Config, ConfigError, NodeConfig
 
 # Usual names of these variables, beside LEDGER_STORAGE__...
 _ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
+# Of the commands of clients, whose names begin as settings do: one machine may have both.
+_OF_CLIENTS = frozenset(f"LEDGER_GATEWAY_{name}" for name in ("URL", "API_KEY", "KEYPAIR", "PROFILE", "NODE_URL"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def _merge_environment(
     for name, value in sorted(environ.items()):
         target = _ALIASES.get(name)
         if target is None:
-            if not name.startswith(ENVIRONMENT_PREFIX):
+            if not name.startswith(ENVIRONMENT_PREFIX) or name in _OF_CLIENTS:
                 continue
             target = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".", 1)
         branch, _, field = target.partition(".")

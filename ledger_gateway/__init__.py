@@ -1,27 +1,50 @@
-"""The typed Python client of Ledger Gateway, and its command line. See README.md in this folder."""
+"""The typed Python client of Ledger Gateway, and its command line. See README.md in this folder.
 
-from ledger_gateway.answers import BatchItem, Figures
-from ledger_gateway.client import DEFAULT_URL, Gateway, new_idempotency_key
-from ledger_gateway.credentials import ApiKey, BadCredential, Session, Wallet
-from ledger_gateway.errors import (
-    BadAnswer,
-    BadRequest,
-    Denied,
-    GatewayError,
-    KeyConflict,
-    LedgerGatewayError,
-    LimitReached,
-    NodeError,
-    NotFound,
-    PaymentNeeded,
-    Unavailable,
-    Unreachable,
-)
-from ledger_gateway.retries import RetryPolicy
-from ledger_gateway.signals import Signal, SignalGap, current, to_pandas
-from ledger_gateway.stream import Stream
-from ledger_gateway.subscriptions import Gap, Notification
-from ledger_gateway.webhooks import Delivery, WebhookInvalid, verify
+Names are loaded when they are first used: a command such as `ledger-gateway --help` needs few of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger_gateway.answers import BatchItem, Figures
+    from ledger_gateway.client import DEFAULT_URL, Gateway, new_idempotency_key
+    from ledger_gateway.credentials import ApiKey, BadCredential, Session, Wallet
+    from ledger_gateway.errors import (
+        BadAnswer,
+        BadRequest,
+        Denied,
+        GatewayError,
+        KeyConflict,
+        LedgerGatewayError,
+        LimitReached,
+        NodeError,
+        NotFound,
+        PaymentNeeded,
+        Unavailable,
+        Unreachable,
+    )
+    from ledger_gateway.retries import RetryPolicy
+    from ledger_gateway.signals import Signal, SignalGap, current, to_pandas
+    from ledger_gateway.stream import Stream
+    from ledger_gateway.subscriptions import Gap, Notification
+    from ledger_gateway.webhooks import Delivery, WebhookInvalid, verify
+
+_MODULES = {
+    "answers": ("BatchItem", "Figures"),
+    "client": ("DEFAULT_URL", "Gateway", "new_idempotency_key"),
+    "credentials": ("ApiKey", "BadCredential", "Session", "Wallet"),
+    "errors": (
+        *("BadAnswer", "BadRequest", "Denied", "GatewayError", "KeyConflict", "LedgerGatewayError", "LimitReached"),
+        *("NodeError", "NotFound", "PaymentNeeded", "Unavailable", "Unreachable"),
+    ),
+    "retries": ("RetryPolicy",),
+    "signals": ("Signal", "SignalGap", "current", "to_pandas"),
+    "stream": ("Stream",),
+    "subscriptions": ("Gap", "Notification"),
+    "webhooks": ("Delivery", "WebhookInvalid", "verify"),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "DEFAULT_URL",
@@ -57,3 +80,13 @@ __all__ = [
     "to_pandas",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -18,7 +18,7 @@ import httpx
 
 from ledger_gateway.answers import Answer, BatchItem, Figures, decode, document_of, items_of, result_of, told_errors
 from ledger_gateway.credentials import ApiKey, Session, Wallet, credential_of
-from ledger_gateway.errors import NotFound
+from ledger_gateway.errors import LimitReached, NotFound, Unavailable, Unreachable
 from ledger_gateway.records import Account, Bulk, Confirmation, LedgerEntry, Quote, Usage, UsageEntry, Webhook
 from ledger_gateway.retries import SENDS, Repeatable, RetryPolicy, repeatable
 from ledger_gateway.signals import Signal, SignalGap, SignalPage
@@ -175,7 +175,7 @@ class Gateway:
     async def usage(
         self, by: Sequence[str] = ("method", "hour"), from_: str | None = None, to: str | None = None
     ) -> Usage:
-        """Return charged calls, grouped. by: of method and hour. from_, to: ISO 8601."""
+        """Return charged calls, grouped. by: of method, and hour or day. from_, to: ISO 8601."""
         query = {"by": ",".join(by), "from": from_, "to": to, "format": "json"}
         return await self._record(Usage, "GET", "/account/usage", query=query)
 
@@ -193,16 +193,21 @@ class Gateway:
         return await self._record(Confirmation, "POST", "/account/confirm-deposit", _encoded({"signature": signature}))
 
     async def wait_for_deposit(self, signature: str, seconds_max: float = 120.0, every: float = 2.0) -> Confirmation:
-        """Ask until a transfer is final and credited. Raises NotFound when that takes too long."""
-        asked = 0.0
+        """Ask until a transfer is final and credited. Raises what the last question got, when that takes too long."""
+        waited = 0.0
+        body = _encoded({"signature": signature})
         while True:
             try:
-                return await self.confirm_deposit(signature)
-            except NotFound:
-                if asked >= seconds_max:
+                # NEVER: this loop asks again, and not the retry policy below it.
+                return await self._record(
+                    Confirmation, "POST", "/account/confirm-deposit", body, again=Repeatable.NEVER
+                )
+            except (NotFound, Unavailable, LimitReached, Unreachable) as error:
+                wait = max(every, getattr(error, "retry_after", None) or 0.0)
+                if waited + wait > seconds_max:
                     raise
-            await self._transport.sleep(every)
-            asked += every
+            await self._transport.sleep(wait)
+            waited += wait
 
     async def sign_out(self) -> None:
         """End the session."""

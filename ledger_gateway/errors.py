@@ -141,6 +141,7 @@ _BY_CONSTANT: dict[str, type[GatewayError]] = {
     **dict.fromkeys(("TIMEOUT", "INTERNAL_ERROR"), Unavailable),
     **dict.fromkeys(("AUTH_FAILED", "METHOD_NOT_ALLOWED", "NONCE_REUSED"), Denied),
     **dict.fromkeys(("INVALID_REQUEST", "INVALID_PARAMS", "METHOD_NOT_FOUND", "SERVICE_PROFILE_DISABLED"), BadRequest),
+    "MAX_CREDITS_EXCEEDED": BadRequest,
     **dict.fromkeys(("ACCOUNT_NOT_FOUND", "NOT_FOUND", "DEPOSIT_NOT_FOUND", "DEPOSIT_NOT_FINAL"), NotFound),
     **dict.fromkeys(("IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"), KeyConflict),
 }

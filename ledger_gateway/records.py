@@ -65,12 +65,13 @@ class UsageTotals(msgspec.Struct, frozen=True):
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """method, hour: None where the question did not group by it. hour: ISO 8601, UTC."""
+    """method, hour, day: None where the question did not group by it. hour, day: ISO 8601, UTC."""
 
     calls: int
     credits: int
     method: str | None = None
     hour: str | None = None
+    day: str | None = None
 
 
 class Usage(msgspec.Struct, frozen=True, rename={"from_": "from"}):

@@ -9,6 +9,7 @@ import pytest
 from actors import config
 from actors.config import Config, ConfigError, environment_name
 from actors.config_loader import load
+from ledger_gateway.cli.arguments import VARIABLES
 
 ROOT = Path(config.__file__).parents[1]
 NODES = '[{"name": "a", "url": "https://u:secret@a.example/key1?api-key=key2", "weight": 3}, {"url": "http://b:1"}]'
@@ -109,3 +110,11 @@ def test_several_nodes_come_from_a_file_or_the_environment(tmp_path: Path) -> No
     simple = load({"LEDGER_UPSTREAM__NODE_URL": "http://a:1"}).config.upstream
     assert [node.url.get_secret_value() for node in simple.named_nodes] == ["http://a:1"]
     assert load({}).config.upstream.named_nodes == ()
+
+
+def test_variables_of_clients_are_no_settings() -> None:
+    """Whoever has set them for `ledger-gateway balance` can start the product as well; a misspelt setting is told."""
+    loaded = load(dict.fromkeys(VARIABLES, "x"))
+    assert all(name not in source for source in loaded.sources.values() for name in VARIABLES)
+    with pytest.raises(ConfigError, match="LEDGER_GATEWAY_REPLICAS"):
+        load({"LEDGER_GATEWAY_REPLICAS": "2"})

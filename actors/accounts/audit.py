@@ -334,6 +334,13 @@ def show(report: LedgerReport, console: Console) -> None:
     )
 
 
+def _document(report: LedgerReport) -> dict[str, Any]:
+    """Return the report for programs. sums: entries and credits of each type."""
+    sums = {kind.name.lower(): [report.entries[kind], report.credits[kind]] for kind in EntryType}
+    told = {"accounts": report.accounts, "balance": report.balance, "sums": sums, "differences": report.faults_total}
+    return told | {"faults": report.faults}
+
+
 async def run(postgres_url: str | None, data_dir: Path, checkpoints: Checkpoints) -> LedgerReport:
     async with database(postgres_url, data_dir) as url:
         connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "ledger audit"})
@@ -365,9 +372,8 @@ def main(
     earlier: Annotated[
         Path | None, typer.Option("--against", help="A checkpoint of before, whose chains must still be there.")
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", help="File with the checkpoints' key; made by the first --checkpoint.")
-    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Key file of checkpoints; the first one makes it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")] = False,
     xdg_data_home: Annotated[str, typer.Option(envvar="XDG_DATA_HOME", hidden=True)] = "",
 ) -> None:
     """Recompute every balance and hash chain from the ledger; exit 1 on any difference, 2 if it cannot be read."""
@@ -385,7 +391,7 @@ def main(
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         console.print(f"The database cannot be read: {type(error).__name__}. Check --postgres-url or --data-dir.")
         raise typer.Exit(_EXIT_UNREADABLE) from None
-    show(report, console)
+    console.print_json(data=_document(report)) if as_json else show(report, console)
     if report.faults_total:
         raise typer.Exit(_EXIT_FAULTS)
 

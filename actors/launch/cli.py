@@ -5,6 +5,8 @@ Implements: launch/README.md (commands). Each command prints its result and the 
 Not here: the work of the commands (run.py, operator.py).
 """
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,17 +15,28 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from actors.accounts import audit
 from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits, SetStatus
 from actors.config import ConfigError, NodeConfig, shown_url
+from actors.config_loader import Loaded
 from actors.launch import operator, supervisor_process
 from actors.launch.money_commands import add_deposits, add_referrals, ask_owner
 from actors.launch.run import Options, Parts, run, settings
-from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows
+from actors.launch.screen import (
+    ConfigFileOption,
+    DataDirOption,
+    fail,
+    print_document,
+    print_for_programs,
+    print_rows,
+    say,
+)
 from actors.launch.sponsor_commands import add_sponsor
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
 from actors.units import base58_text
 
+_OWN_JSON = frozenset(("run", "audit"))  # `run` has --ready-file; `audit` prints its report by itself.
 _Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
 _Credits = Annotated[int, typer.Argument(min=1, help="Whole credits.")]
 _Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")]
@@ -38,9 +51,7 @@ def make_cli(parts: Parts) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    @cli.callback(invoke_without_command=True)
-    def start(
-        context: typer.Context,
+    def run_command(
         data_dir: DataDirOption = None,
         config: ConfigFileOption = None,
         fresh: Annotated[bool, typer.Option("--fresh", help="Delete accounts, ledger and chain first.")] = False,
@@ -53,20 +64,57 @@ def make_cli(parts: Parts) -> typer.Typer:
         ] = False,
     ) -> None:
         """Start the whole product; Ctrl-C stops it."""
-        if context.invoked_subcommand is not None:
-            return
         overrides = {} if http_port is None else {"LEDGER_SERVE__HTTP_PORT": str(http_port)}
         if tls:
             overrides["LEDGER_SERVE__TLS"] = "true"
         supervisor_process.supervised(lambda: run(Options(data_dir, fresh, config, ready_file, overrides), parts))
 
+    def start(context: typer.Context, **options: Any) -> None:
+        if context.invoked_subcommand is None:
+            run_command(**options)
+
+    # Both without a command, and as `run`: the same options.
+    own = inspect.signature(run_command)
+    told = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    start.__signature__ = own.replace(parameters=[told, *own.parameters.values()])  # type: ignore[attr-defined]
+    start.__annotations__ = {"context": typer.Context, **run_command.__annotations__}
+    cli.callback(invoke_without_command=True)(start)
+    cli.command("run")(run_command)
     _add_config(cli)
     _add_migrate(cli, parts)
     _add_accounts(cli)
     add_deposits(cli)
     add_referrals(cli)
     add_sponsor(cli)
+    _add_shortcuts(cli)
+    _add_json(cli)
     return cli
+
+
+def _add_json(cli: typer.Typer) -> None:
+    """Give every command the option --json, but those that have their own form of it."""
+    for info in cli.registered_commands:
+        assert info.callback is not None
+        if info.name not in _OWN_JSON:
+            info.callback = _with_json(info.callback)
+    for group in cli.registered_groups:
+        assert group.typer_instance is not None
+        _add_json(group.typer_instance)
+
+
+def _with_json(work: Callable[..., None]) -> Callable[..., None]:
+    def run_for(as_json: bool, **options: Any) -> None:
+        print_for_programs(as_json)
+        work(**options)
+
+    own, option = inspect.signature(work), typer.Option("--json", help="One JSON document, for programs.")
+    told = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+    )
+    run_for.__signature__ = own.replace(parameters=[*own.parameters.values(), told])  # type: ignore[attr-defined]
+    run_for.__annotations__ = {**work.__annotations__, "as_json": told.annotation}
+    run_for.__name__, run_for.__doc__ = work.__name__, work.__doc__
+    return run_for
 
 
 def _add_config(cli: typer.Typer) -> None:
@@ -76,11 +124,12 @@ def _add_config(cli: typer.Typer) -> None:
         config: ConfigFileOption = None,
     ) -> None:
         """Check the settings; with --show print them, secrets masked."""
-        console = Console(highlight=False)
         try:
             loaded = settings(Options(None, False, config, None, {}))
         except ConfigError as error:
             fail(str(error))
+        if print_document(_settings_of(loaded) if show else {"valid": True}):
+            return
         if show:
             table = Table("setting", "value", "from", "meaning")
             for branch_name, branch in loaded.config:
@@ -92,8 +141,20 @@ def _add_config(cli: typer.Typer) -> None:
                         loaded.sources.get(name, "default"),
                         info.description,
                     )
-            console.print(table)
-        console.print("The settings are valid. Next: `python serve_app.py` starts with them.")
+            Console(highlight=False).print(table)
+        say("The settings are valid. Next: `python serve_app.py` starts with them.")
+
+
+def _settings_of(loaded: Loaded) -> list[dict[str, Any]]:
+    return [
+        {
+            "setting": (name := f"{branch_name}.{field}"),
+            "value": _shown(field, getattr(branch, field)),
+            "from": loaded.sources.get(name, "default"),
+        }
+        for branch_name, branch in loaded.config
+        for field in type(branch).model_fields
+    ]
 
 
 def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
@@ -107,9 +168,8 @@ def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
             parts.migrate(loaded)
         except (ConfigError, StoreUnreachable, SchemaMismatch) as error:
             fail(str(error))
-        Console(highlight=False).print(
-            "The tables are those of this version. Next: a start of this version needs only DATABASE_URL."
-        )
+        print_document({"migrated": True})
+        say("The tables are those of this version. Next: a start of this version needs only DATABASE_URL.")
 
 
 def _shown(field: str, value: Any) -> str:
@@ -172,15 +232,45 @@ def _add_accounts(cli: typer.Typer) -> None:
         _done(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found")
 
 
+def _add_shortcuts(cli: typer.Typer) -> None:
+    cli.command("audit")(audit.main)
+
+    @cli.command(context_settings={"ignore_unknown_options": True})  # A negative number is no option.
+    def adjust(
+        pubkey: _Pubkey,
+        credits: Annotated[int, typer.Argument(help="Whole credits; below zero they are removed.")],
+        reason: _Reason,
+        data_dir: DataDirOption = None,
+    ) -> None:
+        """Add or remove credits, as `accounts grant` and `accounts remove` do."""
+        if credits == 0:
+            raise typer.BadParameter("wanted a number above or below zero", param_hint="CREDITS")
+        done = ask_owner(data_dir, lambda: _adjustment(pubkey, credits, reason))
+        _done(done, f"{'granted' if credits > 0 else 'removed'} {abs(credits):,} credits")
+
+    @cli.command()
+    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
+        """Refuse every paid call of an account, as `accounts suspend` does."""
+        _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason)), "suspended")
+
+
 def _adjustment(pubkey: str, amount: int, reason: str) -> AdjustCredits:
     return AdjustCredits(operator.account_of(pubkey), amount, reason, operator.new_operation())
 
 
 def _done(value: Adjustment | AccountState, what: str) -> None:
-    console = Console(highlight=False)
-    console.print(f"[green]{what}[/green]")
+    say(f"[green]{what}[/green]")
+    if print_document({name: _plain(getattr(value, name)) for name in value.__struct_fields__}):
+        return
     print_rows({name: _field_text(getattr(value, name)) for name in value.__struct_fields__})
-    console.print("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
+    say("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
+
+
+def _plain(field: Any) -> Any:
+    """Return a field for programs: keys as base58, numbers as they are."""
+    if isinstance(field, bytes):
+        return base58_text(field)
+    return [_field_text((batch,)) for batch in field] if isinstance(field, tuple) else field
 
 
 def _field_text(field: Any) -> str:

@@ -28,7 +28,7 @@ from actors.deposits.api import (
 from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.run import Options, data_path, settings
-from actors.launch.screen import DataDirOption, fail, print_rows
+from actors.launch.screen import DataDirOption, fail, print_document, print_rows, say
 from actors.launch.wallets import load_or_make
 from actors.local_servers.datadir import DataDirError
 
@@ -50,19 +50,18 @@ def add_deposits(cli: typer.Typer) -> None:
     ) -> None:
         """List transfers, newest first; by default those that wait for an operator."""
         rows = _ask_watcher(data_dir, ListTransfers(status, limit, offset))
-        console = Console(highlight=False)
+        if print_document(rows):
+            return
         for row in rows:
-            console.print(row["signature"], soft_wrap=True)
+            say(row["signature"])
             about = (
                 f"transfer {row['transfer']} at {row['place']}, slot {row['slot']}, from {row['authority'] or 'nobody'}"
             )
-            console.print(
-                f"  {row['usdc']} USDC, {row['status']}: {row['why'] or _whose(row)}; {about}", soft_wrap=True
-            )
+            say(f"  {row['usdc']} USDC, {row['status']}: {row['why'] or _whose(row)}; {about}")
         if not rows:
-            console.print("nothing to show")
+            say("nothing to show")
         if status == "listed" and rows:
-            console.print("Next: `deposits explain SIGNATURE`, then `deposits assign SIGNATURE PUBKEY --reason WHY`.")
+            say("Next: `deposits explain SIGNATURE`, then `deposits assign SIGNATURE PUBKEY --reason WHY`.")
 
     @deposits.command()
     def status(data_dir: DataDirOption = None) -> None:
@@ -73,8 +72,9 @@ def add_deposits(cli: typer.Typer) -> None:
     def explain(signature: _Signature, data_dir: DataDirOption = None) -> None:
         """Look up a transaction on the chain, credit its transfers, and print the outcome of each."""
         told = _ask_watcher(data_dir, ExplainTransaction(signature))
-        console = Console(highlight=False)
-        console.print(told["verdict"])
+        if print_document(told):
+            return
+        say(told["verdict"])
         for row in told["transfers"]:
             print_rows(row)
 
@@ -90,9 +90,10 @@ def add_deposits(cli: typer.Typer) -> None:
     ) -> None:
         """Give a listed transfer to an account (a ledger entry of type adjustment), once."""
         row = _ask_watcher(data_dir, AssignTransfer(signature, transfer, pubkey, reason))
-        console = Console(highlight=False)
-        console.print(f"[green]assigned {row['credits']:,} credits[/green] to {row['account']}")
-        console.print("Next: the customer sees it under GET /account/ledger; `deposits explain` shows it from now on.")
+        if print_document(row):
+            return
+        say(f"[green]assigned {row['credits']:,} credits[/green] to {row['account']}")
+        say("Next: the customer sees it under GET /account/ledger; `deposits explain` shows it from now on.")
 
 
 def add_referrals(cli: typer.Typer) -> None:
@@ -111,15 +112,17 @@ def add_referrals(cli: typer.Typer) -> None:
         bonus_bps = _bps(percent)
         expires_at = None if days is None else SystemClock().now() + days * _DAY_SECONDS
         row = _shown(ask_owner(data_dir, lambda: CreateReferral(code, bonus_bps, expires_at, note)))
-        Console(highlight=False).print(f"[green]made {row['code']}[/green]: {row['bonus_percent']} % on every deposit")
-        Console(highlight=False).print(
-            'Next: customers send {"ref_code": "..."} with their first POST /account/api-key.'
-        )
+        if print_document(row):
+            return
+        say(f"[green]made {row['code']}[/green]: {row['bonus_percent']} % on every deposit")
+        say('Next: customers send {"ref_code": "..."} with their first POST /account/api-key.')
 
     @referrals.command("list")
     def listing(data_dir: DataDirOption = None) -> None:
         """List all codes, with the number of accounts that have each."""
-        Console(highlight=False).print(_table([_shown(state) for state in ask_owner(data_dir, ListReferrals)]))
+        rows = [_shown(state) for state in ask_owner(data_dir, ListReferrals)]
+        if not print_document(rows):
+            Console(highlight=False).print(_table(rows))
 
     @referrals.command()
     def expire(code: _Code, data_dir: DataDirOption = None) -> None:

@@ -3,6 +3,7 @@
 Implements: the house rules "long work shows progress" and "every command prints what to do next".
 """
 
+import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -97,8 +98,32 @@ def _tls_rows(ready: Ready) -> list[tuple[str, str]]:
     return rows
 
 
+_is_for_programs = False  # Set once by the option --json, for the command of this process.
+
+
+def print_for_programs(yes: bool) -> None:
+    """With yes, commands print one JSON document and nothing beside it."""
+    global _is_for_programs
+    _is_for_programs = yes
+
+
+def say(text: str) -> None:
+    """Print text for people."""
+    if not _is_for_programs:
+        Console(highlight=False).print(text, soft_wrap=True)
+
+
+def print_document(value: Any) -> bool:
+    """Print a result as JSON where programs read it. False: people do, and nothing is printed."""
+    if _is_for_programs:
+        sys.stdout.write(f"{json.dumps(value, default=str)}\n")
+    return _is_for_programs
+
+
 def print_rows(rows: dict[str, Any]) -> None:
     """Print names and values in two columns."""
+    if print_document(rows):
+        return
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         table.add_row(name, "" if value is None else str(value))
@@ -107,6 +132,8 @@ def print_rows(rows: dict[str, Any]) -> None:
 
 def fail(text: str) -> NoReturn:
     """Print why a command is refused, and exit with code 1."""
+    if print_document({"ok": False, "error": {"message": text}}):
+        sys.exit(1)
     Console(stderr=True, highlight=False).print(f"[red]Refused:[/red] {text}", soft_wrap=True)
     sys.exit(1)
 

@@ -16,7 +16,7 @@ from solders.keypair import Keypair
 from actors.config import Config, ConfigError, environment_name, shown_url
 from actors.launch import sponsor_setup, wallets
 from actors.launch.run import Options, data_path, settings
-from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows
+from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows, say
 from actors.launch.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
 from actors.local_servers.datadir import DataDirError
@@ -93,7 +93,7 @@ def _show(place: _Place) -> None:
         exists = place.ask(lambda chain: chain.exists(account))
         rows["deposit account"] = f"{account} {'is open' if exists else 'is missing: run `sponsor open-account`'}"
     print_rows(rows)
-    typer.echo(f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
+    say(f"Next: send SOL to {pubkey}." if low else "Next: nothing to do.")
 
 
 def _rotate(place: _Place) -> None:
@@ -125,7 +125,7 @@ def _rotate(place: _Place) -> None:
         except SponsorFailed as error:
             rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
     print_rows(rows)
-    typer.echo("Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
+    say("Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
 
 
 def _open_account(place: _Place) -> None:
@@ -138,7 +138,7 @@ def _open_account(place: _Place) -> None:
         "deposit account": f"{sponsor_setup.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
     }
     print_rows(rows)
-    typer.echo("Next: deposits and x402 payments can arrive.")
+    say("Next: deposits and x402 payments can arrive.")
 
 
 def _existing(place: _Place) -> Found:

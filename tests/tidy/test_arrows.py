@@ -18,7 +18,6 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *(
             "gateway",
-            "console",
             "deposits",
             "fees",
             "lookups",

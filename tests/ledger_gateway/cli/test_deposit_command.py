@@ -1,0 +1,46 @@
+"""`deposit` asks before it pays, and pays nobody whom it should not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ledger_gateway.cli import deposit_command
+from ledger_gateway.cli.shell import Refused
+
+from .conftest import Done
+
+TERMS = {
+    "deposit_address": "So11111111111111111111111111111111111111112",
+    "usdc_mint": "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU",
+    "minimum_deposit_usdc": "0.01",
+    "network": "devnet",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "units", "mint", "word"),
+    [
+        ({}, 9_999, None, "least amount"),
+        ({"usdc_mint": TERMS["deposit_address"]}, 10_000, None, "not USDC"),
+        ({"usdc_mint": TERMS["deposit_address"]}, 10_000, "other", "not USDC"),
+        ({"minimum_deposit_usdc": "nan"}, 10_000, None, "no number"),
+    ],
+)
+def test_terms_of_a_wrong_gateway_are_refused(change: dict[str, str], units: int, mint: str | None, word: str) -> None:
+    """A hostile URL cannot have another token sent, nor an amount that is none be accepted."""
+    with pytest.raises(Refused, match=word):
+        deposit_command._check({**TERMS, **change}, units, mint)
+    deposit_command._check(TERMS, 10_000, None)
+
+
+def test_nothing_is_paid_without_a_yes(cli: Callable[..., Done]) -> None:
+    """Amounts that are none are usage; a wallet is needed; without a terminal, --yes is."""
+    assert cli("deposit", "x").code == 2 and "--keypair" in cli("deposit", "1", "--yes").err
+    cli("wallet", "new")
+    asked: Any = cli("deposit", "1")
+    assert asked.code == 1 and "--yes" in asked.err and "1 USDC" in asked.err
+    poor = cli("deposit", "1", "--yes")
+    assert poor.code == 1 and "--node-url" in poor.err
+    keyed = cli("deposit", "1", "--yes", "--node-url", "https://node.example/?api-key=secret")
+    assert keyed.code == 1 and "secret" not in keyed.err + keyed.out

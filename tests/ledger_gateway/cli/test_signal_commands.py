@@ -1,0 +1,37 @@
+"""`signals`; against the whole product in tests/cluster/test_command_line.py."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ledger_gateway.cli.output import Output
+from ledger_gateway.cli.profile import resolve
+from ledger_gateway.cli.shell import Shell
+from ledger_gateway.cli.signal_commands import _print
+from ledger_gateway.signals import Signal, SignalGap
+
+from .conftest import Done
+
+SIGNAL = Signal("largeSwap", "P", "S\x1b[2J", 7, "M", lamports=5_000, cursor="1-0", correction="moved")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_signals_and_gaps_are_lines(as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json one document in a line; for people no escape of a token's creator."""
+    shell = Shell(resolve("http://a", None, None, {"LEDGER_GATEWAY_PROFILE": str(tmp_path / "p")}), Output(as_json))
+    _print(shell, SIGNAL)
+    _print(shell, SignalGap("trimmed", "1-0", "5-0"))
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    if as_json:
+        lines = [json.loads(line) for line in told.splitlines()]
+        assert [line["type"] for line in lines] == ["signal", "gap"] and lines[0]["lamports"] == 5_000
+    else:
+        assert "5,000 lamports" in told and "(moved)" in told and "gap: trimmed" in told
+
+
+def test_a_stream_that_cannot_begin_says_why(cli: Callable[..., Done]) -> None:
+    done = cli("signals", "tail", "--url", "http://127.0.0.1:9", key="k")
+    assert done.code == 1 and "Next:" in done.err
