@@ -1,219 +1,226 @@
-"""`python -m bench.signals`: the delay from a node's update to the frames of subscribers.
+"""`python -m bench.signals`: the delay from a node's update to the frame that a subscriber's socket reads.
 
-A server in a process of its own speaks Yellowstone's protocol and sends transactions at a steady rate; most are trades
-below the threshold, some are large swaps. The classifier has a process too, as in the product. Hub and subscribers
-share this one: a subscriber is what the hub hands the frame to. Redis is the embedded one. Each update carries its time
-in the amount of the trade, so that nothing has to be matched.
+The whole product runs: classifier, Redis, replicas, HAProxy. A node of its own process (bench/signal_source.py) sends
+transactions at a steady rate, of which few are signals. Subscribers are real WebSockets of many accounts, in this
+process. One of the machine's clocks times everything: an update carries the time at which the node made it.
+
+Beside it, in the same run, one client reads the same updates from the node's stream direct. The ratio of the two says
+how much of a delay is the product's. Every subscriber must have got each signal of the direct stream once.
 """
 
 import asyncio
+import contextlib
 import json
-import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import grpc
+import orjson
 import typer
+import uvloop
 from rich.console import Console
 from rich.table import Table
-from solders.pubkey import Pubkey
 
-from actors.clock import SystemClock
 from actors.geyser_proto import api
-from actors.geyser_proto.geyser_pb2 import SlotStatus, SubscribeRequest, SubscribeUpdate
-from actors.launch_programs.addresses import PUMP
-from actors.launch_programs.events import TradeEvent, self_cpi_data
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_redis import EmbeddedRedis
-from actors.signals.actor import SignalClassifier
-from actors.signals.block_source import BlockSource
-from actors.signals.classify import PROGRAMS
-from actors.signals.deliveries import RedisDeliveries
-from actors.signals.filters import SignalFilter
-from actors.signals.geyser_source import GeyserSource
-from actors.signals.history import EVERYTHING, Archived, HistoryQuery
-from actors.signals.hub import SignalHub
-from actors.signals.log import NO_CURSOR, LogEntry, RedisSignalLog
-from actors.signals.replays import Replays
-from actors.storage.connections import connect_redis
-from actors.upstream.replies import TIMED_OUT, NodeAnswer
+from actors.geyser_proto.geyser_pb2 import SubscribeRequest
+from actors.launch_programs.events import TradeEvent
+from bench.processes import cpu_seconds, cpu_spent
+from bench.product import Product, free_ports
+from bench.signal_source import LARGE_ONLY, THRESHOLD
+from bench.streams import Goal, Reader
+from bench.systems import free_port
+from tests.customers import Customer
+from tests.operator_process import OperatorProcess
 
 TARGET_P50_MS, TARGET_P99_MS = 20.0, 100.0
-_THRESHOLD = 1 << 60  # Large swaps carry the microseconds of Unix time above it; other trades less.
-_WARM_SECONDS = 3.0
-_SLOT_SECONDS = 0.4
+_WARM_SECONDS, _DRAIN_SECONDS = 5.0, 6.0
+_AT_ONCE = 50
 _RESULTS = Path(__file__).parent / "results" / "signals.json"
+_CREDITS = 1_000_000
+_SUBSCRIBE = orjson.dumps(
+    {"jsonrpc": "2.0", "id": 1, "method": "subscribeSignal", "params": [{"kinds": ["largeSwap"]}], "x": "x" * 64}
+)
 
 
-def _update(slot: int, number: int, lamports: int) -> SubscribeUpdate:
-    """One transaction of a router that trades on a curve, with the platform's event inside."""
-    update = SubscribeUpdate(filters=["programs"])
-    found = update.transaction
-    found.slot = slot
-    info = found.transaction
-    info.signature = number.to_bytes(8, "little") * 8
-    keys = [bytes([1, n]) * 16 for n in range(18)] + [bytes(PUMP)]
-    message = info.transaction.message
-    message.header.num_required_signatures = 1
-    message.account_keys.extend(keys)
-    message.instructions.add(program_id_index=17, accounts=bytes(range(8)), data=b"route")
-    event = TradeEvent(Pubkey(number.to_bytes(8, "little") * 4), lamports, 5, True, Pubkey(keys[0]))
-    inner = info.meta.inner_instructions.add(index=0)
-    trade = bytes.fromhex("66063d1201daebea") + bytes(17)
-    inner.instructions.add(program_id_index=18, accounts=bytes(range(17)), data=trade, stack_height=2)
-    inner.instructions.add(program_id_index=18, accounts=b"\x01", data=self_cpi_data(event), stack_height=3)
-    info.meta.pre_balances.extend([5] * 19)
-    info.meta.post_balances.extend([5] * 19)
-    return update
+@dataclass
+class Subscriber(Reader):
+    """One WebSocket. stamps: microseconds at which the node made each signal; delays: seconds until it was read."""
+
+    stamps: list[int] = field(default_factory=list)
+
+    def _take(self, text: bytes, now: float) -> None:
+        at = text.find(b'"lamports":')
+        if at >= 0:
+            stamp = int(text[at + 11 : text.find(b",", at)]) - THRESHOLD
+            self.stamps.append(stamp)
+            self.delays.append(now - stamp / 1e6)
+        elif not self.opened.done():
+            assert b'"result":"sig_sub_' in text, text
+            self.opened.set_result(None)
 
 
-class Endpoint:
-    """Sends transactions at a steady rate to each subscriber."""
+class DirectReader:
+    """Reads the signals from the node's own stream."""
 
-    def __init__(self, transactions_per_second: int, large_share: float) -> None:
-        self._rate, self._every = transactions_per_second, max(1, round(1 / large_share))
+    def __init__(self) -> None:
+        self.stamps: list[int] = []
+        self.delays: list[float] = []
 
-    async def subscribe(self, requests: Any, context: Any) -> None:
-        await context.send_initial_metadata(())
-        started, number, slot = time.time(), 0, 1_000
-        while True:
-            due = int((time.time() - started) * self._rate)
-            for number in range(number, due):  # noqa: B020
-                large = number % self._every == 0
-                update = _update(slot, number, _THRESHOLD + time.time_ns() // 1_000 if large else 5)
-                await context.write(update.SerializeToString())
-            number = max(number, due)
-            if time.time() - started > (slot - 999) * _SLOT_SECONDS:
-                for status in (SlotStatus.SLOT_PROCESSED, SlotStatus.SLOT_CONFIRMED):
-                    told = SubscribeUpdate(filters=["slots"])
-                    told.slot.slot, told.slot.parent, told.slot.status = slot, slot - 1, status
-                    await context.write(told.SerializeToString())
-                slot += 1
-            await asyncio.sleep(0.001)
+    @contextlib.asynccontextmanager
+    async def reading(self, target: str) -> AsyncIterator[None]:
+        async with grpc.aio.insecure_channel(target) as channel:
+            stub: Any = channel.stream_stream(
+                api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=bytes
+            )
+            request = SubscribeRequest()
+            request.transactions[LARGE_ONLY].failed = False
+            call = stub()
+            await call.write(request)
+            task = asyncio.create_task(self._read(call))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
-
-async def serve(rate: int, large_share: float) -> None:
-    server, endpoint = grpc.aio.server(), Endpoint(rate, large_share)
-    handler: Any = grpc.stream_stream_rpc_method_handler(
-        endpoint.subscribe, request_deserializer=SubscribeRequest.FromString, response_serializer=None
-    )
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, {api.SUBSCRIBE.name: handler}),))
-    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
-    await server.start()
-    await server.wait_for_termination()
+    async def _read(self, call: Any) -> None:
+        async for data in call:
+            now = time.monotonic()
+            at = data.find(TradeEvent.DISCRIMINATOR) + len(TradeEvent.DISCRIMINATOR) + 32
+            stamp = int.from_bytes(data[at : at + 8], "little") - THRESHOLD
+            self.stamps.append(stamp)
+            self.delays.append(now - stamp / 1e6)
 
 
-class _NoNode:
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
-        return TIMED_OUT
+async def subscribe(product: Product, keys: Sequence[str], count: int) -> list[Subscriber]:
+    """Open so many WebSockets through the front, shared evenly by these accounts."""
+    loop = asyncio.get_running_loop()
+    url = urlsplit(product.http_url)
+    assert url.hostname is not None and url.port is not None
+    made: list[Subscriber] = []
+    while len(made) < count:
+        part: list[Subscriber] = []
+        for number in range(len(made), min(count, len(made) + _AT_ONCE)):
+            key = keys[number % len(keys)]
+            reader = Subscriber("/ws", key, [], loop.create_future(), _SUBSCRIBE, Goal())
+            await loop.create_connection(lambda one=reader: one, url.hostname, url.port)  # type: ignore[misc]
+            part.append(reader)
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(reader.opened for reader in part))
+        made += part
+    return made
 
 
-async def classify(url: str, redis_url: str) -> None:
-    log = RedisSignalLog(await connect_redis(redis_url))
-    stream = GeyserSource(url, PROGRAMS)
-    classifier = SignalClassifier(
-        *("bench", PROGRAMS, stream, lambda until: BlockSource(_NoNode(), PROGRAMS, until=until), log, SystemClock()),
-        large_swap_lamports=_THRESHOLD,
-    )
-    classifier.start()
-    await asyncio.Event().wait()
-
-
-class NoHistory:
-    """The measurement needs no history: every cursor is in memory."""
-
-    async def archived(self) -> Archived:
-        return Archived(NO_CURSOR, 0)
-
-    async def add(self, entries: Any) -> None: ...
-
-    async def keep(self, now_ms: int, days: int) -> None: ...
-
-    async def read(self, after: str, count: int, query: HistoryQuery = EVERYTHING) -> list[LogEntry]:
-        return []
-
-
-class FrameSink:
-    """A socket's other end: notes how old the signal is when its frame would leave."""
-
-    def __init__(self, delays_ms: list[float]) -> None:
-        self.delays_ms, self.frames = delays_ms, 0
-
-    def deliver(self, body: bytes, charged: bool) -> bool:
-        self.frames += 1
-        sent_us = int(body.partition(b'"lamports":')[2].partition(b",")[0]) - _THRESHOLD
-        self.delays_ms.append(time.time_ns() / 1e6 - sent_us / 1e3)
-        return True
-
-
-async def measure(redis_url: str, subscribers: int, seconds: float) -> dict[str, Any]:
-    redis = await connect_redis(redis_url)
-    log, history = RedisSignalLog(redis), NoHistory()
-    hub = SignalHub(log, Replays(log, history), RedisDeliveries(redis), SystemClock())
-    await hub.start()
-    delays_ms: list[float] = []
-    sinks = [FrameSink(delays_ms) for _ in range(subscribers)]
-    for number, sink in enumerate(sinks):
-        hub.begin(await hub.subscribe(number.to_bytes(32, "big"), SignalFilter(), sink))
-    await asyncio.sleep(_WARM_SECONDS)
-    delays_ms.clear()
-    before, began = hub.version, time.monotonic()
-    await asyncio.sleep(seconds)
-    took, events = time.monotonic() - began, hub.version - before
-    found = sorted(delays_ms)
-    await hub.stop()
-    await redis.aclose()
-    if not found:
-        raise RuntimeError("no signal arrived")
+def figures(delays: Sequence[float], prefix: str) -> dict[str, float]:
+    """Return the median, the 99th percentile and the maximum, in milliseconds. delays: seconds."""
+    found = sorted(delays)
     return {
-        "subscribers": subscribers,
-        "signals_per_second": round(events / took, 1),
-        "frames_per_second": round(len(found) / took),
-        "p50_ms": round(statistics.median(found), 2),
-        "p99_ms": round(found[int(len(found) * 0.99)], 2),
-        "max_ms": round(found[-1], 2),
+        f"{prefix}p50_ms": round(statistics.median(found) * 1e3, 2),
+        f"{prefix}p99_ms": round(found[int(len(found) * 0.99)] * 1e3, 2),
+        f"{prefix}max_ms": round(found[-1] * 1e3, 2),
     }
+
+
+def check_complete(direct: Sequence[int], got: Sequence[Sequence[int]]) -> None:
+    """Raise where a subscriber misses a signal, has one twice, or has them in another order."""
+    wrong = [number for number, stamps in enumerate(got) if list(stamps) != list(direct)]
+    if wrong:
+        one = got[wrong[0]]
+        raise RuntimeError(
+            f"{len(wrong)} subscribers of {len(got)} differ; one has {len(one)} of {len(direct)} signals"
+        )
+
+
+async def measure(product: Product, keys: Sequence[str], target: str, count: int, seconds: float) -> dict[str, Any]:
+    direct = DirectReader()
+    async with direct.reading(target):
+        readers = await subscribe(product, keys, count)
+        await asyncio.sleep(_WARM_SECONDS)
+        began_us, cpu = time.monotonic_ns() // 1_000, cpu_seconds((product.pid,))
+        await asyncio.sleep(seconds)
+        ended_us = time.monotonic_ns() // 1_000
+        spent = cpu_spent(cpu, cpu_seconds((product.pid,)), product.pids())
+        await asyncio.sleep(_DRAIN_SECONDS)
+    for reader in readers:
+        reader.transport.abort()
+
+    def within(stamps: Sequence[int], delays: Sequence[float]) -> list[tuple[int, float]]:
+        return [pair for pair in zip(stamps, delays, strict=True) if began_us <= pair[0] < ended_us]
+
+    baseline = within(direct.stamps, direct.delays)
+    got = [within(reader.stamps, reader.delays) for reader in readers]
+    check_complete([stamp for stamp, _ in baseline], [[stamp for stamp, _ in each] for each in got])
+    found = figures([delay for each in got for _, delay in each], "")
+    plain = figures([delay for _, delay in baseline], "direct_")
+    return {
+        "subscribers": count,
+        "accounts": len(keys),
+        "signals_per_second": round(len(baseline) / seconds, 1),
+        "frames_per_second": round(sum(map(len, got)) / seconds),
+        **found,
+        **plain,
+        "p50_ratio": round(found["p50_ms"] / plain["direct_p50_ms"], 1),
+        "p99_ratio": round(found["p99_ms"] / plain["direct_p99_ms"], 1),
+        "cores": {name: round(used / seconds, 2) for name, used in sorted(spent.items(), key=lambda row: -row[1])[:8]},
+    }
+
+
+def customers(product: Product, count: int) -> list[str]:
+    """Return the API keys of new accounts with credits."""
+    staff = OperatorProcess(product.data_dir, product.ports.settings())
+    try:
+        made = [Customer(product) for _ in range(count)]
+        for one in made:
+            staff.run("accounts", "grant", one.pubkey, str(_CREDITS), "--reason", "measurement")
+        return [one.api_key for one in made]
+    finally:
+        staff.close()
+
+
+def run(subscribers: int, accounts: int, rate: int, every: int, seconds: float, replicas: int) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-signals-"))
+    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+    port = free_port()
+    settings = {
+        "LEDGER_UPSTREAM__YELLOWSTONE_URL": f"http://127.0.0.1:{port}",
+        "LEDGER_SIGNALS__LARGE_SWAP_LAMPORTS": str(THRESHOLD),
+        "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "1000000",
+        "LEDGER_GATEWAY__REPLICAS": str(replicas),
+    }
+    product = Product(folder / "data", settings, free_ports())
+    told = ("--port", str(port), "--rate", str(rate), "--every", str(every))
+    source = subprocess.Popen([sys.executable, "-m", "bench.signal_source", *told])
+    try:
+        product.start()
+        keys = customers(product, accounts)
+        found: dict[str, Any] = uvloop.run(measure(product, keys, f"127.0.0.1:{port}", subscribers, seconds))
+        return found | {"transactions_per_second": rate, "replicas": replicas}
+    finally:
+        source.kill()
+        source.wait()
+        product.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(
     subscribers: Annotated[int, typer.Option(min=1)] = 500,
+    accounts: Annotated[int, typer.Option(min=1, help="that own the subscribers")] = 100,
     rate: Annotated[int, typer.Option(min=1, help="transactions a second")] = 1_000,
-    large_share: Annotated[float, typer.Option(min=0.0001, max=1, help="of them that are signals")] = 0.01,
+    every: Annotated[int, typer.Option(min=1, help="of so many transactions one is a signal")] = 100,
     seconds: Annotated[float, typer.Option(min=1)] = 20.0,
-    role: Annotated[str, typer.Option(hidden=True)] = "",
-    url: Annotated[str, typer.Option(hidden=True)] = "",
-    redis_url: Annotated[str, typer.Option(hidden=True)] = "",
+    replicas: Annotated[int, typer.Option(min=1)] = 2,
 ) -> None:
-    if role == "serve":
-        asyncio.run(serve(rate, large_share))
-        return
-    if role == "classify":
-        asyncio.run(classify(url, redis_url))
-        return
-    with tempfile.TemporaryDirectory(prefix="bench-signals-") as folder, Supervisor() as supervisor:
-        os.chmod(folder, 0o711)
-        redis = EmbeddedRedis(DataDir(Path(folder) / "data"))
-        supervisor.start(redis.child)
-        me = [sys.executable, "-m", "bench.signals"]
-        server = subprocess.Popen(
-            [*me, "--role", "serve", "--rate", str(rate), "--large-share", str(large_share)], stdout=subprocess.PIPE
-        )
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        endpoint = f"http://127.0.0.1:{port}"
-        classifier = subprocess.Popen([*me, "--role", "classify", "--url", endpoint, "--redis-url", redis.url])
-        try:
-            result = asyncio.run(measure(redis.url, subscribers, seconds)) | {"transactions_per_second": rate}
-        finally:
-            for process in (classifier, server):
-                process.kill()
-                process.wait()
+    """Measure the delay of signals through the whole product."""
+    result = run(subscribers, accounts, rate, every, seconds, replicas)
     table = Table("figure", "measured", "target")
     targets = {"p50_ms": f"< {TARGET_P50_MS:g}", "p99_ms": f"< {TARGET_P99_MS:g}"}
     for name, value in result.items():

@@ -14,9 +14,10 @@ What the caller may rely on:
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from actors.signals.hub import AWAY, body_of_entry, gap_of_the_stores
+from actors.signals.hub import AWAY
 from actors.signals.log import LogEntry, SignalLog, cursor_key
 from actors.signals.replays import Replays
+from actors.signals.ring import body_of_entry, gap_of_the_stores
 
 __all__ = ["AWAY", "LoggedSignal", "SignalPage", "SignalReader"]
 

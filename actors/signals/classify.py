@@ -73,9 +73,9 @@ def classify(
     """
     found: dict[tuple[str, str, str], SignalEvent] = {}
     for seen in observe(transaction, programs):
-        event = _event(transaction, seen)
         if seen.what is What.TRADED and (seen.lamports or 0) < large_swap_lamports:
             continue
+        event = _event(transaction, seen)
         earlier = found.get(event.identity)
         if earlier is None or (event.lamports or 0) > (earlier.lamports or 0):
             found[event.identity] = event  # Of two trades of one coin the larger one tells the size.

@@ -64,7 +64,7 @@ class RecentSignals:
     def _newest(self, wanted: SignalFilter) -> Iterable[dict[str, Any]]:
         """Yield signals of the ring, newest first."""
         corrected: dict[tuple[str, str, str], LogEntry] = {}
-        for entry in reversed(self._replays.ring):
+        for entry in self._replays.ring.newest_first():
             event = entry.event
             if event is None:
                 continue

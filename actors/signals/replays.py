@@ -3,14 +3,12 @@
 Implements: decisions, "cursors and gaps". A shell over the stores; the ring holds the newest entries of this process.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.signals.history import SignalHistory
 from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, cursor_key
-
-RING_MAX = 20_000
+from actors.signals.ring import SignalRing
 
 
 class ReplayPage(NamedTuple):
@@ -23,18 +21,20 @@ class ReplayPage(NamedTuple):
 class Replays:
     def __init__(self, log: SignalLog, history: SignalHistory) -> None:
         self._log, self._history = log, history
-        self.ring: deque[LogEntry] = deque(maxlen=RING_MAX)
+        self.ring = SignalRing()
 
     async def newest(self) -> str:
-        """Return the cursor of the newest entry of all stores. Raises SignalLogUnavailable and HistoryUnavailable."""
+        """Return the cursor of the newest entry. Raises SignalLogUnavailable and HistoryUnavailable."""
         latest = await self._log.latest(1)
         return latest[0].cursor if latest else (await self._history.archived()).cursor
 
     async def after(self, cursor: str, count: int) -> ReplayPage:
         """Raises SignalLogUnavailable and HistoryUnavailable."""
         wanted = cursor_key(cursor)
-        if self.ring and cursor_key(self.ring[0].cursor) <= wanted:
-            return ReplayPage(self._from_ring(wanted, count))
+        number = self.ring.number_after(cursor)
+        if number is not None and self.ring.last != NO_CURSOR:
+            until = min(number + count, self.ring.following)
+            return ReplayPage([self.ring.at(each).entry for each in range(number, until)])
         oldest = await self._log.oldest()
         if oldest is not None and cursor_key(oldest) <= wanted:
             return ReplayPage(await self._log.read(cursor, count))
@@ -50,12 +50,3 @@ class Replays:
         if wanted != (0, 0) and archived.cursor != NO_CURSOR and cursor_key(archived.cursor) < cursor_key(oldest):
             lost_until = oldest
         return ReplayPage(await self._log.read(cursor, count), lost_until)
-
-    def _from_ring(self, wanted: tuple[int, int], count: int) -> list[LogEntry]:
-        found: list[LogEntry] = []
-        for entry in reversed(self.ring):
-            if cursor_key(entry.cursor) <= wanted:
-                break
-            found.append(entry)
-        found.reverse()
-        return found[:count]

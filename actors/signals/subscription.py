@@ -1,20 +1,26 @@
-"""One subscriber's place in the log: what it got, what waits for it, and what it is charged for.
+"""One subscriber's place in the log: what it got, and what it is charged for.
 
 Implements: interface, "Signal billing"; hostile inputs 30 and 32. Reads no store: hub.py feeds it.
+Nothing is queued for a subscriber: its place is a number in the ring, or a page of older entries. What its client does
+not take now waits there.
 """
 
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from actors.signals.deliveries import Delivered
 from actors.signals.filters import SignalFilter
-from actors.signals.log import NO_CURSOR, LogEntry, is_after
+from actors.signals.log import NO_CURSOR, cursor_key
+from actors.signals.ring import Announcement, SignalRing
 
-QUEUE_MAX = 10  # Entries that wait for a live subscriber; with more it is behind. About what two connections cost.
-REPLAY_MAX = 100  # Entries that wait for one that is behind; of them at most QUEUE_MAX are charged.
+AHEAD_MAX = 10  # Charged entries that a record may cover and the client has not got. About what two connections cost.
+REPLAY_MAX = 100  # Entries of the stores that wait in memory for one that is behind.
+_LOOKED_AT_MAX = 500
+_NEVER = cursor_key(NO_CURSOR)
 
 
 class SignalSink(Protocol):
@@ -26,82 +32,128 @@ class SignalSink(Protocol):
 
 
 class SignalSubscription:
-    """One subscriber's place in the log. Made by SignalHub.subscribe; end it with SignalHub.unsubscribe."""
+    """One subscriber's place in the log. Made by SignalHub.subscribe; end it with SignalHub.unsubscribe.
 
-    def __init__(self, pubkey: bytes, wanted: SignalFilter, sink: SignalSink, after: str) -> None:
-        self.pubkey, self.filter, self._sink = pubkey, wanted, sink
+    on_short: called when the next entry costs something that no record covers; SignalSubscription.cover must follow.
+    """
+
+    def __init__(
+        self,
+        pubkey: bytes,
+        wanted: SignalFilter,
+        sink: SignalSink,
+        after: str,
+        ring: SignalRing,
+        on_short: Callable[["SignalSubscription"], None],
+    ) -> None:
+        self.pubkey, self.filter, self._sink, self._ring, self._on_short = pubkey, wanted, sink, ring, on_short
         self.name = secrets.token_hex(8)
         self.began_after = self.position = after
-        self.covered_until = NO_CURSOR  # By the record in the store.
         self.earlier: tuple[Delivered, ...] = ()  # Records of the account from before.
-        self.earlier_until = NO_CURSOR  # The newest entry of the log at the time of those records.
-        self.is_live = False
-        self._queue: deque[tuple[bytes, bool, str]] = deque()  # Body, whether it is charged, its cursor.
-        self._delivered = after
+        self.earlier_until = _NEVER  # The newest entry of the log at the time of those records.
+        self.is_live = False  # Its record runs ahead of the clock, so it gets what comes at once.
+        self.has_begun = self.is_over = False
+        self._covered_until = _NEVER  # By the record in the store.
+        self._number: int | None = None  # In the ring. None: it has not begun, or its place is before the ring.
+        self._page: deque[Announcement] = deque()
         self._drained = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None  # Feeds it from the stores.
 
-    def take(self, entry: LogEntry, body: bytes) -> None:
-        """Take the next entry of the log."""
-        self.position = entry.cursor
-        if self.wants(entry):
-            self._queue.append((body, self.is_charged(entry), entry.cursor))
-            self.resume()
+    # --- feeding
 
-    def wants(self, entry: LogEntry) -> bool:
-        return entry.event is None or self.filter.matches(entry.event)
-
-    def is_charged(self, entry: LogEntry) -> bool:
-        return self.may_be_charged(entry) and not is_after(entry.cursor, self.covered_until)
-
-    def may_be_charged(self, entry: LogEntry) -> bool:
-        """Whether it costs something once the record covers it."""
-        if not entry.is_charged or entry.event is None:
-            return False
-        if is_after(entry.cursor, self.earlier_until):
-            return True
-        return not any(record.covers(entry.cursor, entry.event) for record in self.earlier)
-
-    def notice(self, body: bytes) -> None:
-        """Queue a gap notice."""
-        self._queue.append((body, False, self.position))
+    def follow_ring(self, number: int) -> None:
+        """Go on with this entry of the ring."""
+        self._number = number
         self.resume()
 
-    def resume(self) -> None:
-        """Deliver what is queued, as far as the sink takes it."""
-        while self._queue:
-            body, charged, cursor = self._queue[0]
-            if not self._sink.deliver(body, charged):
-                return
-            self._delivered = cursor
-            self._queue.popleft()
-        self._drained.set()
-
-    @property
-    def waiting(self) -> int:
-        return len(self._queue)
-
-    @property
-    def came_to(self) -> str:
-        """The cursor up to which everything was delivered."""
-        return self._delivered if self._queue else self.position
+    def give(self, page: Iterable[Announcement]) -> None:
+        """Go on with entries that are older than the ring."""
+        self._page.extend(page)
+        self.resume()
 
     async def drained(self) -> None:
-        while self._queue:
+        """Wait until everything that was given has been delivered."""
+        while self._page:
             self._drained.clear()
             await self._drained.wait()
 
+    def resume(self) -> None:
+        """Deliver what there is, as far as the sink takes it and records cover it."""
+        if self.is_over or not self.has_begun:
+            return
+        while self._page and self._deliver(self._page[0]):
+            self._page.popleft()
+        if self._page:
+            return
+        self._drained.set()
+        if self._number is None:
+            return
+        ring = self._ring
+        if self._number < ring.first:  # The client took nothing for so long that its place has left the ring.
+            self._number = None
+            self._on_short(self)
+            return
+        while self._number < ring.following and self._deliver(ring.at(self._number)):
+            self._number += 1
+        left = ring.following - self._number
+        if self.is_live and left > AHEAD_MAX:
+            self.is_live = False
+            self._on_short(self)
+        elif not self.is_live and not left:  # It has caught up.
+            self._on_short(self)
 
-def parts(subscription: SignalSubscription, entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
-    """Cut a page into parts, so that few entries wait at any time, and few charged ones."""
-    part: list[LogEntry] = []
-    wanted = charged = 0
-    for entry in entries:
-        part.append(entry)
-        if subscription.wants(entry):
-            wanted, charged = wanted + 1, charged + subscription.may_be_charged(entry)
-        if wanted == REPLAY_MAX or charged == QUEUE_MAX:
-            yield part
-            part, wanted, charged = [], 0, 0
-    if part:
-        yield part
+    def _deliver(self, told: Announcement) -> bool:
+        event = told.event
+        if event is None or self.filter.matches(event):
+            charged = told.is_first and self.may_be_charged(told)
+            if charged and told.key > self._covered_until:
+                if not self.is_live:
+                    self._on_short(self)
+                    return False
+                charged = False  # Records cannot be written for now, so that a replay could bill it again.
+            if not self._sink.deliver(told.body, charged):
+                return False
+        self.position = told.cursor
+        return True
+
+    @property
+    def is_behind_ring(self) -> bool:
+        return self._number is None
+
+    @property
+    def has_page(self) -> bool:
+        return bool(self._page)
+
+    # --- charging
+
+    def may_be_charged(self, told: Announcement) -> bool:
+        """Whether it costs something once the record covers it."""
+        if not told.is_first or told.event is None:
+            return False
+        if told.key > self.earlier_until:
+            return True
+        return not any(record.covers(told.cursor, told.event) for record in self.earlier)
+
+    def wanted_cover(self) -> str | None:
+        """Return the cursor up to which a record should reach now: a few charged entries ahead. None: it has caught
+        up, and its record may run ahead of the clock."""
+        charged, cursor = 0, self.position
+        for told in islice(self._ahead(), _LOOKED_AT_MAX):
+            cursor = told.cursor
+            if told.event is not None and self.filter.matches(told.event):
+                charged += self.may_be_charged(told)
+            if charged == AHEAD_MAX:
+                return cursor
+        has_more = self._number is None or self._ring.following - self._number > _LOOKED_AT_MAX
+        return cursor if self._page or has_more else None
+
+    def _ahead(self) -> Iterator[Announcement]:
+        yield from self._page
+        if self._number is not None:
+            for number in range(max(self._number, self._ring.first), self._ring.following):
+                yield self._ring.at(number)
+
+    def cover(self, until: str, is_live: bool) -> None:
+        """A record reaches up to this cursor now. Deliver what it covers."""
+        self._covered_until, self.is_live = cursor_key(until), is_live
+        self.resume()

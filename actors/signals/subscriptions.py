@@ -12,6 +12,7 @@ from actors.signals.hub import AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
 EVENT_UNITS = 10  # Tenths of a credit.
+_MADE_MAX = 64
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 
@@ -43,7 +44,7 @@ class SignalSubscriptions:
 
     def __init__(self, hub: SignalHub, make_event: Callable[[bytes, int], Any]) -> None:
         self._hub, self._make_event = hub, make_event
-        self._made: tuple[bytes, bool, Any] = (b"", False, None)
+        self._made: dict[tuple[bytes, bool], Any] = {}  # The newest events.
 
     def check(self, arguments: Sequence[Any]) -> WantedSignals | Refusal:
         return read_arguments(arguments)
@@ -60,9 +61,13 @@ class SignalSubscriptions:
 
     def _event(self, body: bytes, charged: bool) -> Any:
         """One event for all sockets: the hub hands the same body to one subscriber after the other."""
-        if self._made[0] is not body or self._made[1] is not charged:
-            self._made = body, charged, self._make_event(_HEAD % body, EVENT_UNITS if charged else 0)
-        return self._made[2]
+        made = self._made.get((body, charged))
+        if made is None:
+            made = self._make_event(_HEAD % body, EVENT_UNITS if charged else 0)
+            if len(self._made) >= _MADE_MAX:
+                del self._made[next(iter(self._made))]
+            self._made[body, charged] = made
+        return made
 
 
 class OpenSignals:

@@ -1,22 +1,32 @@
-"""The measurement of signals: what its server sends is read as it is meant."""
+"""The measurement of signals: what its node sends is read as it is meant, and a wrong delivery is no figure."""
 
+import pytest
+
+from actors.geyser_proto.geyser_pb2 import SubscribeUpdate
 from actors.signals.classify import classify
 from actors.signals.from_geyser import read_update
-from bench.signals import _THRESHOLD, FrameSink, _update
+from bench.signal_source import THRESHOLD, Template, update
+from bench.signals import check_complete, figures
 
 
 def test_an_update_carries_its_time_and_is_a_signal() -> None:
-    """A measurement of nothing would look fast."""
-    for lamports, count in ((_THRESHOLD + 5, 1), (5, 0)):
-        update = _update(7, 3, lamports).transaction
-        transaction = read_update(update.slot, update.transaction)
+    """A measurement of nothing would look fast; the quick writer writes what protobuf writes."""
+    for lamports, count in ((THRESHOLD + 5, 1), (5, 0)):
+        made = SubscribeUpdate.FromString(Template(7).filled(3, lamports))
+        assert made == update(7, 3, lamports)
+        transaction = read_update(made.transaction.slot, made.transaction.transaction)
         assert transaction is not None
-        events = classify(transaction, large_swap_lamports=_THRESHOLD)
+        events = classify(transaction, large_swap_lamports=THRESHOLD)
         assert [event.lamports for event in events] == [lamports] * count
 
 
-def test_a_frame_tells_the_age_of_its_signal() -> None:
-    delays_ms: list[float] = []
-    sink = FrameSink(delays_ms)
-    assert sink.deliver(b'{"lamports":%d,"x":1}' % (_THRESHOLD + 1_000_000), charged=True)
-    assert sink.frames == 1 and delays_ms[0] > 1e12
+def test_a_signal_that_is_missing_doubled_or_out_of_order_fails_the_measurement() -> None:
+    check_complete([1, 2, 3], [[1, 2, 3], [1, 2, 3]])
+    for wrong in ([1, 2], [1, 2, 2, 3], [2, 1, 3]):
+        with pytest.raises(RuntimeError):
+            check_complete([1, 2, 3], [[1, 2, 3], wrong])
+
+
+def test_figures_are_milliseconds() -> None:
+    found = figures([0.001 * number for number in range(1, 102)], "x_")
+    assert found == {"x_p50_ms": 51.0, "x_p99_ms": 100.0, "x_max_ms": 101.0}

@@ -20,7 +20,10 @@ async def test_memory_stream_and_history_give_the_same_entries() -> None:
     for ring_from in (0, 3, 8, 10):
         log, history, entries = await _stores(archived=8, trimmed=5)
         replays = Replays(log, history)
-        replays.ring.extend(entries[ring_from:])
+        if ring_from < len(entries):
+            replays.ring.begin_after(entries[ring_from].cursor, is_end=False)
+        for entry in entries[ring_from:]:
+            replays.ring.append(entry)
         cursor, got = entries[0].cursor, [entries[0]]
         while page := await replays.after(cursor, 3):
             if not page.entries:

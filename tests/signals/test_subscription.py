@@ -1,12 +1,15 @@
-"""One subscriber's place: what waits, how far it came, what it is charged for."""
+"""One subscriber's place: what it got, what waits, what it is charged for, how far its record may run ahead."""
 
 import msgspec
 
 from actors.signals.deliveries import Delivered
 from actors.signals.filters import SignalFilter
-from actors.signals.log import NO_CURSOR, LogEntry
-from actors.signals.subscription import QUEUE_MAX, REPLAY_MAX, SignalSubscription, parts
+from actors.signals.log import NO_CURSOR, LogEntry, cursor_key
+from actors.signals.ring import Announcement, SignalRing
+from actors.signals.subscription import AHEAD_MAX, SignalSubscription
 from tests.signals.test_log import signal
+
+ALL = SignalFilter()
 
 
 class Sink:
@@ -24,43 +27,76 @@ def entry(number: int, change: str = "event") -> LogEntry:
     return LogEntry(f"{number}-0", change, signal(number))
 
 
-def _subscription(sink: Sink, wanted: SignalFilter = SignalFilter()) -> SignalSubscription:  # noqa: B008
-    subscription = SignalSubscription(b"a" * 32, wanted, sink, NO_CURSOR)
-    subscription.covered_until = "1000-0"
-    return subscription
+class Place:
+    """A subscription at the beginning of a ring."""
+
+    def __init__(self, sink: Sink, wanted: SignalFilter = ALL) -> None:
+        self.ring, self.short = SignalRing(), list[SignalSubscription]()
+        self.ring.begin_after(NO_CURSOR, is_end=True)
+        self.it = SignalSubscription(b"a" * 32, wanted, sink, NO_CURSOR, self.ring, self.short.append)
+        self.it.has_begun = True
+        self.it.follow_ring(0)
+        self.short.clear()
+
+    def write(self, *entries: LogEntry) -> None:
+        for each in entries:
+            self.ring.append(each)
+        self.it.resume()
 
 
-def test_what_waits_was_not_delivered() -> None:
+def test_what_the_client_does_not_take_waits_in_the_ring() -> None:
     """The record that is written at the end covers delivered entries only."""
     sink = Sink(2)
-    subscription = _subscription(sink)
-    for number in (1, 2, 3):
-        subscription.take(entry(number), b"%d" % number)
-    assert (subscription.waiting, subscription.came_to, subscription.position) == (1, "2-0", "3-0")
+    place = Place(sink)
+    place.it.cover("1000-0", is_live=True)
+    place.write(*map(entry, (1, 2, 3)))
+    assert place.it.position == "2-0" and len(sink.got) == 2
     sink.room = 9
-    subscription.resume()
-    assert (subscription.waiting, subscription.came_to) == (0, "3-0")
-    assert sink.got == [(b"1", True), (b"2", True), (b"3", True)]
+    place.it.resume()
+    assert place.it.position == "3-0"
+    assert sink.got == [(place.ring.at(number).body, True) for number in range(3)]
 
 
 def test_only_first_reports_that_are_covered_and_new_are_charged() -> None:
     """Interface, "Signal billing"; corrections, gaps, and what was delivered before are free."""
-    subscription = _subscription(Sink(9))
-    subscription.earlier = (Delivered(SignalFilter(), "3-0", "9-0"),)
-    subscription.earlier_until = "5-0"
-    charged = [subscription.is_charged(entry(number)) for number in (1, 3, 4, 5, 6, 1_000, 1_001)]
-    assert charged == [True, True, False, False, True, True, False]
-    assert not subscription.is_charged(entry(1, "removed"))
-    other = msgspec.structs.replace(subscription.earlier[0], filter=SignalFilter(mint="M9"))
-    subscription.earlier = (other,)
-    assert subscription.is_charged(entry(4))
+    sink = Sink(99)
+    place = Place(sink)
+    place.it.earlier, place.it.earlier_until = (Delivered(ALL, "3-0", "9-0"),), cursor_key("5-0")
+    place.it.cover("1000-0", is_live=True)
+    place.write(*map(entry, (1, 3, 4, 5, 6)), entry(7, "removed"), entry(1_000), entry(1_001))
+    assert [charged for _, charged in sink.got] == [True, True, False, False, True, False, True, False]
+    other = msgspec.structs.replace(place.it.earlier[0], filter=SignalFilter(mint="M9"))
+    place.it.earlier = (other,)
+    assert place.it.may_be_charged(Announcement(entry(4)))
 
 
-def test_a_page_is_cut_so_that_few_charged_entries_wait() -> None:
-    subscription = _subscription(Sink(0), SignalFilter(mint="M1"))
-    unwanted = [entry(number) for number in range(2, 900)]
-    assert [len(part) for part in parts(subscription, unwanted)] == [898]
-    everything = _subscription(Sink(0))
-    assert [len(part) for part in parts(everything, unwanted[:25])] == [QUEUE_MAX, QUEUE_MAX, 5]
-    free = [entry(number, "removed") for number in range(250)]
-    assert [len(part) for part in parts(everything, free)] == [REPLAY_MAX, REPLAY_MAX, 50]
+def test_a_record_runs_ahead_of_a_subscriber_by_few_charged_entries() -> None:
+    """A client that reads nothing must not make what follows free for its next subscription."""
+    place = Place(Sink(0))
+    place.write(*map(entry, range(1, 900)))
+    assert place.it.wanted_cover() == f"{AHEAD_MAX}-0"
+    place.it.cover(f"{AHEAD_MAX}-0", is_live=False)
+    assert place.it.wanted_cover() == f"{AHEAD_MAX}-0" and place.it.position == NO_CURSOR
+    unwanted = Place(Sink(0), SignalFilter(mint="x"))
+    unwanted.write(*map(entry, range(1, 900)))
+    assert unwanted.it.position == "899-0" and unwanted.it.wanted_cover() is None
+    assert unwanted.short == [unwanted.it]  # It has caught up, and wants a record that runs ahead of the clock.
+
+
+def test_a_live_subscriber_that_takes_nothing_is_not_live_any_more() -> None:
+    """Its record must not run ahead of the clock then."""
+    place = Place(Sink(0))
+    place.it.cover("9999999-0", is_live=True)
+    place.write(*map(entry, range(1, AHEAD_MAX + 1)))
+    assert place.it.is_live and not place.short
+    place.write(entry(AHEAD_MAX + 1))
+    assert not place.it.is_live and place.short == [place.it]
+
+
+def test_a_replay_waits_for_its_record_and_is_not_free_meanwhile() -> None:
+    sink = Sink(99)
+    place = Place(sink)
+    place.it.give([Announcement(entry(1)), Announcement(entry(2, "removed"))])
+    assert sink.got == [] and place.short
+    place.it.cover("1-0", is_live=False)
+    assert [charged for _, charged in sink.got] == [True, False]

@@ -9,7 +9,7 @@ import orjson
 from actors.errors import Err, Refusal
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
-from tests.signals.test_hub import ACCOUNT, World, caught_up
+from tests.signals.test_hub import ACCOUNT, World, settled
 
 
 class Socket:
@@ -64,13 +64,13 @@ async def test_a_full_socket_gets_the_rest_when_it_is_clear() -> None:
     hub = await world.hub()
     kind = SignalSubscriptions(hub, lambda head, units: (head, units))
     socket.is_clear = False
-    opened = await kind.open(kind.check([{"since": NO_CURSOR}]), socket)  # type: ignore[arg-type]
+    await kind.open(kind.check([{"since": NO_CURSOR}]), socket)  # type: ignore[arg-type]
     for _ in range(20):
         await asyncio.sleep(0)
     assert socket.events == [] and socket.on_clear is not None
     socket.is_clear = True
     socket.on_clear()
-    await caught_up(opened._subscription)  # type: ignore[union-attr]
+    await settled()
     assert len(socket.events) == 5
 
 

@@ -6,6 +6,7 @@ Pure.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from solders.pubkey import Pubkey
 
@@ -29,6 +30,10 @@ _CREATE_V2_ACCOUNTS = 16  # One that names a quote mint has more.
 # Positions of mint, curve and wallet.
 _CREATE = {Kind.CREATE: (0, 2, 7), Kind.CREATE_V2: (0, 2, 5)}
 _LEGACY, _V2_TRADE, _V3_TRADE, _WITHDRAW_MINT = (2, 3, 6), (1, 10, 13), (1, 5, 8), 2
+
+
+# Of each trade the event is looked at twice: by the instruction that emits it, and for itself.
+_decoded = lru_cache(256)(decode_event)
 
 
 def _curve(quote_mint: Pubkey) -> tuple[str, str]:
@@ -69,7 +74,7 @@ def _accounts(*keys: Pubkey) -> tuple[bytes, ...]:
 
 
 def _emitted(transaction: Transaction, index: int) -> Iterator[Observation]:
-    found = _read_event(decode_event(transaction.instructions[index].data))
+    found = _read_event(_decoded(transaction.instructions[index].data.removeprefix(SELF_CPI_PREFIX)))
     if found is not None:
         yield found
 
@@ -113,7 +118,7 @@ def _withdraw(transaction: Transaction, index: int) -> Iterator[Observation]:
 
 
 def _has_event(transaction: Transaction, index: int, kind: type[Event]) -> bool:
-    return any(isinstance(decode_event(data), kind) for data in transaction.events_inside(index))
+    return any(isinstance(_decoded(data), kind) for data in transaction.events_inside(index))
 
 
 def _placed(mine: Instruction, places: tuple[int, int, int]) -> tuple[bytes | None, bytes | None, bytes | None]:
