@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from actors.calls import Proof
 from actors.errors import Refusal
 
 JSON = "application/json"
@@ -24,7 +25,8 @@ class PageRequest:
     """One request of a page. pubkey: 32 bytes, proven by the account's owner; None on a public page.
 
     parameters: the segments of the path that the pattern names. query: without the API key; a parameter that comes
-    twice was refused. headers: names in lower case, without credentials. body: empty for GET and HEAD.
+    twice was refused. headers: names in lower case, without credentials. body: empty for GET and HEAD. proof: for
+    answers that go on, which must end when their credential does; a wallet's signature is the account that it proved.
     """
 
     pubkey: bytes | None
@@ -32,6 +34,7 @@ class PageRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    proof: Proof | None = None
 
     @property
     def account(self) -> bytes:

@@ -7,7 +7,7 @@ A shell. What a page answers is its context's; here its caller is proven, and it
 from urllib.parse import parse_qsl
 
 from actors.accounts.api import Identify, OwnersClient, OwnerUnavailable
-from actors.calls import Figures
+from actors.calls import Figures, Proof, ProvenProof, WalletProof
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import headers
@@ -49,7 +49,7 @@ class PageDoor:
         return response
 
     async def _answer(self, page: Page, found: PathPages, request: Request) -> Response:
-        pubkey, figures = None, None
+        pubkey, figures, proof = None, None, None
         if not page.is_public:
             try:
                 proven = await self._prove(request)
@@ -57,8 +57,8 @@ class PageDoor:
                 proven = OWNER_GONE
             if isinstance(proven, Refusal):
                 return self._errors.reply(proven, request)
-            pubkey, figures = proven
-        asked = _page_request(request, found, pubkey)
+            pubkey, figures, proof = proven
+        asked = _page_request(request, found, pubkey, proof)
         answered = asked if isinstance(asked, Refusal) else await page.handler(asked)
         if isinstance(answered, Refusal):
             return self._errors.reply(with_figures(answered, figures), request)
@@ -67,8 +67,8 @@ class PageDoor:
             headers.add_figures(response.headers, figures, figures.credits_remaining, self._clock.now())
         return response
 
-    async def _prove(self, request: Request) -> tuple[bytes, Figures | None] | Refusal:
-        """The account of the request's credential, as the account's owner confirms it, and its figures."""
+    async def _prove(self, request: Request) -> tuple[bytes, Figures | None, Proof] | Refusal:
+        """The account of the request's credential, as the account's owner confirms it, its figures, and the proof."""
         caller = caller_of(self._authenticator, request, Accept.ANY)
         if isinstance(caller, Refusal):
             return caller
@@ -77,10 +77,13 @@ class PageDoor:
             return refused(reply)
         if reply.value.balance is None:
             return with_figures(_NO_ACCOUNT, reply.figures)
-        return reply.value.pubkey, reply.figures
+        pubkey, proof = reply.value.pubkey, caller.proof
+        return pubkey, reply.figures, ProvenProof(pubkey) if isinstance(proof, WalletProof) else proof
 
 
-def _page_request(request: Request, found: PathPages, pubkey: bytes | None) -> PageRequest | Refusal:
+def _page_request(
+    request: Request, found: PathPages, pubkey: bytes | None, proof: Proof | None
+) -> PageRequest | Refusal:
     try:
         pairs = parse_qsl(
             request.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS_MAX
@@ -93,7 +96,7 @@ def _page_request(request: Request, found: PathPages, pubkey: bytes | None) -> P
     sent = {
         name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
     }
-    return PageRequest(pubkey, found.parameters, query, sent, request.body)
+    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof)
 
 
 def _response(answer: PageAnswer) -> Response:

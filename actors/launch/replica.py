@@ -84,7 +84,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     pages.sends = sends
     pages.payments = payments = await assemble_payments(config, nodes, accounts, clock, nodes.single_nodes)
     streaming = await assemble_streams(config, accounts, clock, edge, [signals.kind])
-    signals.charges.meters = streaming.meters
+    signals.charges.open(streaming.meters, accounts)
     pages.sol_price = sol_price = SolPriceFeed(nodes, config.trades, clock)
     sol_price.start()
     pages.start()

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import hosting
+from actors.accounts.api import AccountsClient
 from actors.accounts.host import fingerprint
-from actors.calls import ProvenProof
+from actors.calls import Proof, ProvenProof
 from actors.clock import Clock
 from actors.config import Config
 from actors.errors import Err, Refusal
@@ -30,6 +31,7 @@ from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import checked_redis, connect_postgres
 from actors.streams.api import StreamEvent
 from actors.streams.meters import Meter, Meters
+from actors.streams.standing_watch import OnEnd, StandingWatch
 
 _APPLICATION = "ledger-gateway signals"
 _CONNECTIONS_MAX = 2
@@ -37,10 +39,28 @@ Close = Callable[[], Awaitable[None]]
 
 
 class MeteredSignals:
-    """Charges for server-sent signals, by the meters of this replica, which are assembled later."""
+    """Charges for server-sent signals, by the meters of this replica, and watches their credentials."""
 
     def __init__(self) -> None:
         self.meters: Meters | None = None
+        self.watch: StandingWatch | None = None
+
+    def open(self, meters: Meters, accounts: AccountsClient) -> None:
+        """Begin, once meters and accounts are assembled."""
+        self.meters, self.watch = meters, StandingWatch(accounts)
+        self.watch.start()
+
+    async def close(self) -> None:
+        if self.watch is not None:
+            await self.watch.stop()
+
+    def join(self, proof: Proof, stream: object, on_end: OnEnd) -> None:
+        assert self.watch is not None, "connect comes first"
+        self.watch.join(proof, stream, on_end)
+
+    def leave(self, proof: Proof, stream: object) -> None:
+        assert self.watch is not None, "connect comes first"
+        self.watch.leave(proof, stream)
 
     async def connect(self, pubkey: bytes) -> Refusal | None:
         if self.meters is None:
@@ -61,7 +81,7 @@ class MeteredSignals:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """classifiers: clients that ask each for its health. charges: need the replica's meters once these exist."""
+    """classifiers: clients that ask each for its health. charges: to be opened once the replica's meters exist."""
 
     hub: SignalHub
     kind: SignalSubscriptions
@@ -94,10 +114,10 @@ async def assemble_signals(
     charges = MeteredSignals()
     pages = [
         Page("GET", "/signals/recent", RecentSignals(hub, replays, clock).answer, is_public=True, is_limited=False),
-        Page("GET", "/signals/stream", SignalEventStream(hub, charges, clock).answer, is_limited=False),
+        Page("GET", "/signals/stream", SignalEventStream(hub, charges).answer, is_limited=False),
     ]
     kind = SignalSubscriptions(hub, StreamEvent)
-    closers = [hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
+    closers = [charges.close, hub.stop, *(classifier.stop for classifier in classifiers), pool.close]
     return Signals(hub, kind, pages, charges, classifiers, closers)
 
 

@@ -1,8 +1,9 @@
 """GET /signals/stream: the subscription as server-sent events, for clients that cannot hold a WebSocket.
 
 Implements: interface, "Signal billing" (connect charge, then each event, from an allowance); decisions, money rule 10.
-The id of each event is its cursor, so a client that reconnects with Last-Event-ID misses nothing. A stream ends after
-STREAM_SECONDS_MAX, because only its beginning proves the credential; the client connects again.
+The id of each event is its cursor, so a client that reconnects with Last-Event-ID misses nothing. A stream whose key is
+replaced, whose session ends, whose account is suspended or runs out of credits gets the event `error` within a second,
+as a WebSocket gets its close code, and ends.
 
 When full: while BUFFER_MAX events wait for the client, further ones wait in the log.
 """
@@ -12,7 +13,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
-from actors.clock import Clock
+import orjson
+
+from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import read_query
@@ -20,7 +23,6 @@ from actors.signals.hub import AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
 BUFFER_MAX = 100
-STREAM_SECONDS_MAX = 300.0
 EVENT_UNITS = 10  # Tenths of a credit.
 _KEEP_ALIVE_SECONDS = 15.0
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
@@ -43,10 +45,16 @@ class StreamCharges(Protocol):
 
     def meter(self, pubkey: bytes) -> EventMeter: ...
 
+    def join(self, proof: Proof, stream: object, on_end: Callable[[Refusal], None]) -> None:
+        """Watch whether the account may go on; on_end: it may not."""
+        ...
+
+    def leave(self, proof: Proof, stream: object) -> None: ...
+
 
 class SignalEventStream:
-    def __init__(self, hub: SignalHub, charges: StreamCharges, clock: Clock) -> None:
-        self._hub, self._charges, self._clock = hub, charges, clock
+    def __init__(self, hub: SignalHub, charges: StreamCharges) -> None:
+        self._hub, self._charges = hub, charges
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
         query = dict(request.query)
@@ -60,30 +68,40 @@ class SignalEventStream:
         if refusal is not None:
             return refusal
         listener = _Listener(self._charges.meter(request.account))
+        proof = request.proof or ProvenProof(request.account)
         try:
             subscription = await self._hub.subscribe(request.account, wanted.filter, listener, wanted.since)
         except AWAY:
             return _AWAY
         headers = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
-        return PageAnswer(self._pieces(listener, subscription), 200, "text/event-stream", headers)
+        return PageAnswer(self._pieces(listener, subscription, proof), 200, "text/event-stream", headers)
 
-    async def _pieces(self, listener: "_Listener", subscription: SignalSubscription) -> AsyncGenerator[bytes, None]:
+    async def _pieces(
+        self, listener: "_Listener", subscription: SignalSubscription, proof: Proof
+    ) -> AsyncGenerator[bytes, None]:
         """Everything that must be undone begins in here, as a generator that never runs is never closed."""
-        ends_at = self._clock.monotonic() + STREAM_SECONDS_MAX
         listener.meter.join(listener, subscription.resume, listener.end)
+        self._charges.join(proof, listener, listener.end)
         self._hub.begin(subscription)
         try:
             yield b"retry: 1000\n\n"
-            while self._clock.monotonic() < ends_at:
+            while True:
                 async for piece in listener.pieces():
                     yield piece
                 if listener.ended is not None:
-                    yield b'event: end\ndata: {"reason":"%b"}\n\n' % listener.ended.err.name.encode()
+                    yield _error(listener.ended)
                     return
                 subscription.resume()
         finally:
             self._hub.unsubscribe(subscription)
+            self._charges.leave(proof, listener)
             listener.meter.leave(listener)
+
+
+def _error(refusal: Refusal) -> bytes:
+    """The last event: in the form of the interface's HTTP errors."""
+    told = {"code": refusal.err.name, "message": refusal.detail or refusal.message}
+    return b"event: error\ndata: %b\n\n" % orjson.dumps({"error": told})
 
 
 class _Listener:

@@ -23,7 +23,7 @@ from actors.signals.filters import SignalFilter
 from actors.signals.history import HistoryUnavailable
 from actors.signals.log import NO_CURSOR, LogEntry, SignalLog, SignalLogUnavailable, cursor_key
 from actors.signals.replays import Replays
-from actors.signals.ring import Announcement, gap_of_the_stores
+from actors.signals.ring import SharedEntry, gap_of_the_stores
 from actors.signals.subscription import REPLAY_MAX, SignalSink, SignalSubscription
 
 logger = logging.getLogger(__name__)
@@ -164,10 +164,10 @@ class SignalHub:
                 logger.warning("a replay of signals waits: %s", error)
                 await self._sleep(_PAUSE_SECONDS)
                 continue
-            told = [Announcement(entry) for entry in page.entries]
+            told = [SharedEntry(entry) for entry in page.entries]
             if page.lost_until is not None:
                 notice = gap_of_the_stores(subscription.position, page.lost_until)
-                told.insert(0, Announcement(LogEntry(page.lost_until, "gap"), notice))
+                told.insert(0, SharedEntry(LogEntry(page.lost_until, "gap"), notice))
             if not told:
                 await self._sleep(_PAUSE_SECONDS)  # The stores lack what the ring has: they are being restored.
                 continue

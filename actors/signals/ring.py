@@ -14,7 +14,7 @@ from actors.signals.log import NO_CURSOR, LogEntry, cursor_key
 RING_MAX = 20_000
 
 
-class Announcement:
+class SharedEntry:
     """One entry of the log as subscribers get it. event: None for a gap. key: what its cursor is compared by."""
 
     __slots__ = ("_body", "cursor", "entry", "event", "is_first", "key")
@@ -54,7 +54,7 @@ class SignalRing:
 
     def __init__(self, entries_max: int = RING_MAX) -> None:
         self._entries_max = entries_max
-        self._told: list[Announcement] = []
+        self._told: list[SharedEntry] = []
         self._first = 0  # Number of the first entry here.
         self.floor = self.last = NO_CURSOR
         self._floor_key = self._last_key = cursor_key(NO_CURSOR)
@@ -68,7 +68,7 @@ class SignalRing:
 
     def append(self, entry: LogEntry) -> None:
         """Take the next entry of the log. One that is not after the last one is known already."""
-        told = Announcement(entry)
+        told = SharedEntry(entry)
         if told.key <= self._last_key:
             return
         self._told.append(told)
@@ -88,7 +88,7 @@ class SignalRing:
     def first(self) -> int:
         return self._first
 
-    def at(self, number: int) -> Announcement:
+    def at(self, number: int) -> SharedEntry:
         return self._told[number - self._first]
 
     def number_after(self, cursor: str) -> int | None:
@@ -102,5 +102,5 @@ class SignalRing:
         return (told.entry for told in reversed(self._told))
 
 
-def _key(told: Announcement) -> tuple[int, int]:
+def _key(told: SharedEntry) -> tuple[int, int]:
     return told.key

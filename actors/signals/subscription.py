@@ -15,7 +15,7 @@ from typing import Protocol
 from actors.signals.deliveries import Delivered
 from actors.signals.filters import SignalFilter
 from actors.signals.log import NO_CURSOR, cursor_key
-from actors.signals.ring import Announcement, SignalRing
+from actors.signals.ring import SharedEntry, SignalRing
 
 AHEAD_MAX = 10  # Charged entries that a record may cover and the client has not got. About what two connections cost.
 REPLAY_MAX = 100  # Entries of the stores that wait in memory for one that is behind.
@@ -55,7 +55,7 @@ class SignalSubscription:
         self.has_begun = self.is_over = False
         self._covered_until = _NEVER  # By the record in the store.
         self._number: int | None = None  # In the ring. None: it has not begun, or its place is before the ring.
-        self._page: deque[Announcement] = deque()
+        self._page: deque[SharedEntry] = deque()
         self._drained = asyncio.Event()
         self.task: asyncio.Task[None] | None = None  # Feeds it from the stores.
 
@@ -66,7 +66,7 @@ class SignalSubscription:
         self._number = number
         self.resume()
 
-    def give(self, page: Iterable[Announcement]) -> None:
+    def give(self, page: Iterable[SharedEntry]) -> None:
         """Go on with entries that are older than the ring."""
         self._page.extend(page)
         self.resume()
@@ -102,7 +102,7 @@ class SignalSubscription:
         elif not self.is_live and not left:  # It has caught up.
             self._on_short(self)
 
-    def _deliver(self, told: Announcement) -> bool:
+    def _deliver(self, told: SharedEntry) -> bool:
         event = told.event
         if event is None or self.filter.matches(event):
             charged = told.is_first and self.may_be_charged(told)
@@ -126,7 +126,7 @@ class SignalSubscription:
 
     # --- charging
 
-    def may_be_charged(self, told: Announcement) -> bool:
+    def may_be_charged(self, told: SharedEntry) -> bool:
         """Whether it costs something once the record covers it."""
         if not told.is_first or told.event is None:
             return False
@@ -147,7 +147,7 @@ class SignalSubscription:
         has_more = self._number is None or self._ring.following - self._number > _LOOKED_AT_MAX
         return cursor if self._page or has_more else None
 
-    def _ahead(self) -> Iterator[Announcement]:
+    def _ahead(self) -> Iterator[SharedEntry]:
         yield from self._page
         if self._number is not None:
             for number in range(max(self._number, self._ring.first), self._ring.following):

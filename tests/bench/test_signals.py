@@ -28,5 +28,6 @@ def test_a_signal_that_is_missing_doubled_or_out_of_order_fails_the_measurement(
 
 
 def test_figures_are_milliseconds() -> None:
+    """Delays arrive as seconds; a target is told in milliseconds."""
     found = figures([0.001 * number for number in range(1, 102)], "x_")
     assert found == {"x_p50_ms": 51.0, "x_p99_ms": 100.0, "x_max_ms": 101.0}

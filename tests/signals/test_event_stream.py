@@ -4,20 +4,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from actors.clock import ManualClock
+import pytest
+
+from actors.calls import KeyProof, Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
-from actors.signals.event_stream import BUFFER_MAX, STREAM_SECONDS_MAX, SignalEventStream
+from actors.signals.event_stream import BUFFER_MAX, SignalEventStream
 from actors.signals.log import NO_CURSOR
-from tests.signals.test_hub import ACCOUNT, World
+from tests.signals.test_hub import ACCOUNT, World, settled
 
 
 class Charges:
     """One account's credits, without an owner behind them."""
 
     def __init__(self, credits: int = 1_000) -> None:
-        self.credits, self.joined = credits, 0
-        self.on_end: Callable[[Refusal], None] | None = None
+        self.credits = credits
+        self.watched: dict[object, tuple[Proof, Callable[[Refusal], None]]] = {}
+        self.opened = MadeMeter(self)
 
     async def connect(self, pubkey: bytes) -> Refusal | None:
         if self.credits < 5:
@@ -25,8 +28,20 @@ class Charges:
         self.credits -= 5
         return None
 
-    def meter(self, pubkey: bytes) -> "Charges":
-        return self
+    def meter(self, pubkey: bytes) -> "MadeMeter":
+        return self.opened
+
+    def join(self, proof: Proof, stream: object, on_end: Callable[[Refusal], None]) -> None:
+        self.watched[stream] = proof, on_end
+
+    def leave(self, proof: Proof, stream: object) -> None:
+        del self.watched[stream]
+
+
+class MadeMeter:
+    def __init__(self, charges: Charges) -> None:
+        self._charges, self.joined = charges, 0
+        self.on_end: Callable[[Refusal], None] | None = None
 
     def join(self, stream: object, on_cover: Callable[[], None], on_end: Callable[[Refusal], None]) -> None:
         self.joined += 1
@@ -36,17 +51,17 @@ class Charges:
         self.joined -= 1
 
     def spend(self, units: int, stream: object) -> bool:
-        if self.credits * 10 < units:
+        if self._charges.credits * 10 < units:
             assert self.on_end is not None
             self.on_end(Refusal(Err.INSUFFICIENT_CREDITS))
             return False
-        self.credits -= units // 10
+        self._charges.credits -= units // 10
         return True
 
 
-async def open_stream(world: World, charges: Charges, clock: ManualClock, **sent: Any) -> Any:
+async def open_stream(world: World, charges: Charges, **sent: Any) -> Any:
     world_hub = await world.hub()
-    page = SignalEventStream(world_hub, charges, clock)
+    page = SignalEventStream(world_hub, charges)
     answer = await page.answer(PageRequest(ACCOUNT, **sent))
     if isinstance(answer, Refusal):
         return world_hub, answer
@@ -64,20 +79,20 @@ async def test_events_have_their_cursors_as_ids_and_are_charged() -> None:
     """Interface, "Signal billing": 5 for the beginning, 1 for each event."""
     world, charges = World(), Charges()
     await world.write(2)
-    hub, stream = await open_stream(world, charges, ManualClock(), query={"since": NO_CURSOR})
+    hub, stream = await open_stream(world, charges, query={"since": NO_CURSOR})
     head, first, second = await read(stream, 3)
     assert head.startswith(b"retry:")
     assert first.startswith(b"id: 1700000000000-1\nevent: signal\ndata: {") and b'"M1"' in second
-    assert (charges.credits, charges.joined, hub.count) == (1_000 - 5 - 2, 1, 1)
+    assert (charges.credits, charges.opened.joined, hub.count) == (1_000 - 5 - 2, 1, 1)
     await stream.aclose()
-    assert (charges.joined, hub.count) == (0, 0)
+    assert (charges.opened.joined, hub.count, charges.watched) == (0, 0, {})
 
 
 async def test_a_client_that_reconnects_goes_on_after_its_last_event() -> None:
     """Standard clients send Last-Event-ID by themselves; what was delivered is free."""
     world, charges = World(), Charges()
     await world.write(3)
-    _, stream = await open_stream(world, charges, ManualClock(), headers={"last-event-id": "1700000000000-2"})
+    _, stream = await open_stream(world, charges, headers={"last-event-id": "1700000000000-2"})
     assert b'"M2"' in (await read(stream, 2))[1]
     await stream.aclose()
 
@@ -86,7 +101,7 @@ async def test_a_slow_client_keeps_little_here() -> None:
     """What does not fit waits in the log and follows."""
     world, charges = World(), Charges()
     await world.write(3 * BUFFER_MAX)
-    _, stream = await open_stream(world, charges, ManualClock(), query={"since": NO_CURSOR})
+    _, stream = await open_stream(world, charges, query={"since": NO_CURSOR})
     await read(stream, 1)
     for _ in range(50):
         await asyncio.sleep(0)
@@ -98,23 +113,34 @@ async def test_a_slow_client_keeps_little_here() -> None:
 async def test_without_credits_there_is_no_stream_and_an_open_one_ends() -> None:
     world = World()
     await world.write(3)
-    _, refusal = await open_stream(world, Charges(4), ManualClock())
+    _, refusal = await open_stream(world, Charges(4))
     assert isinstance(refusal, Refusal) and refusal.err is Err.INSUFFICIENT_CREDITS
-    _, stream = await open_stream(world, Charges(7), ManualClock(), query={"since": NO_CURSOR})
+    _, stream = await open_stream(world, Charges(7), query={"since": NO_CURSOR})
     pieces = [piece async for piece in stream]
-    assert pieces[-1] == b'event: end\ndata: {"reason":"INSUFFICIENT_CREDITS"}\n\n' and len(pieces) == 4
+    assert pieces[-1].startswith(b'event: error\ndata: {"error":{"code":"INSUFFICIENT_CREDITS","message":"')
+    assert len(pieces) == 4
 
 
-async def test_a_stream_ends_so_that_the_credential_is_proven_again() -> None:
-    world, charges, clock = World(), Charges(), ManualClock()
+@pytest.mark.parametrize("proof", [None, KeyProof(b"r" * 8, b"h" * 32)])
+async def test_a_stream_whose_account_may_not_go_on_ends_with_an_error(proof: Proof | None) -> None:
+    """Hostile input 31, as for a WebSocket: what was charged is delivered, then the reason, and nothing more."""
+    world, charges = World(), Charges()
     await world.write(1)
-    _, stream = await open_stream(world, charges, clock, query={"since": NO_CURSOR})
-    await read(stream, 2)
-    clock.advance(STREAM_SECONDS_MAX)
-    assert [piece async for piece in stream] == []
+    hub, stream = await open_stream(world, charges, query={"since": NO_CURSOR}, proof=proof)
+    await read(stream, 1)
+    ((watched, on_end),) = charges.watched.values()
+    assert watched == (proof or ProvenProof(ACCOUNT))
+    await settled()
+    on_end(Refusal(Err.AUTH_FAILED, "the API key was replaced"))
+    await world.write(5)
+    await world.publish(hub)
+    event, error = [piece async for piece in stream]
+    assert b'"M0"' in event and charges.credits == 1_000 - 5 - 1
+    assert error == b'event: error\ndata: {"error":{"code":"AUTH_FAILED","message":"the API key was replaced"}}\n\n'
+    assert charges.watched == {}
 
 
 async def test_bad_filters_cost_nothing() -> None:
     charges = Charges()
-    _, refusal = await open_stream(World(), charges, ManualClock(), query={"kinds": "x"})
+    _, refusal = await open_stream(World(), charges, query={"kinds": "x"})
     assert isinstance(refusal, Refusal) and refusal.err is Err.INVALID_REQUEST and charges.credits == 1_000

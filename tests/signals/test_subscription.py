@@ -5,7 +5,7 @@ import msgspec
 from actors.signals.deliveries import Delivered
 from actors.signals.filters import SignalFilter
 from actors.signals.log import NO_CURSOR, LogEntry, cursor_key
-from actors.signals.ring import Announcement, SignalRing
+from actors.signals.ring import SharedEntry, SignalRing
 from actors.signals.subscription import AHEAD_MAX, SignalSubscription
 from tests.signals.test_log import signal
 
@@ -67,7 +67,7 @@ def test_only_first_reports_that_are_covered_and_new_are_charged() -> None:
     assert [charged for _, charged in sink.got] == [True, True, False, False, True, False, True, False]
     other = msgspec.structs.replace(place.it.earlier[0], filter=SignalFilter(mint="M9"))
     place.it.earlier = (other,)
-    assert place.it.may_be_charged(Announcement(entry(4)))
+    assert place.it.may_be_charged(SharedEntry(entry(4)))
 
 
 def test_a_record_runs_ahead_of_a_subscriber_by_few_charged_entries() -> None:
@@ -96,7 +96,7 @@ def test_a_live_subscriber_that_takes_nothing_is_not_live_any_more() -> None:
 def test_a_replay_waits_for_its_record_and_is_not_free_meanwhile() -> None:
     sink = Sink(99)
     place = Place(sink)
-    place.it.give([Announcement(entry(1)), Announcement(entry(2, "removed"))])
+    place.it.give([SharedEntry(entry(1)), SharedEntry(entry(2, "removed"))])
     assert sink.got == [] and place.short
     place.it.cover("1-0", is_live=False)
     assert [charged for _, charged in sink.got] == [True, False]

@@ -1,0 +1,45 @@
+"""Streams of any door end for the same reasons as sockets; test_sockets.py shows it for those."""
+
+from typing import Any
+
+from actors.accounts.api import AccountStanding, OwnerReply, ReadStanding
+from actors.calls import KeyProof, ProvenProof
+from actors.errors import Err, Refusal
+from actors.streams.standing_watch import BALANCE_MIN, StandingWatch
+
+KEY, WALLET = KeyProof(b"h" * 32, b"r" * 8), ProvenProof(b"a" * 32)
+
+
+class Owners:
+    def __init__(self) -> None:
+        self.asked: list[list[Any]] = []
+        self.replies: dict[Any, OwnerReply[AccountStanding]] = {}
+
+    async def ask_many(self, commands: list[ReadStanding]) -> list[OwnerReply[AccountStanding]]:
+        self.asked.append([command.proof for command in commands])
+        good = OwnerReply(AccountStanding(b"a" * 32, BALANCE_MIN, is_active=True))
+        return [self.replies.get(command.proof, good) for command in commands]
+
+
+async def test_each_credential_is_asked_about_once_and_all_its_streams_end() -> None:
+    """Hostile input 31. One that has left is told nothing."""
+    owners, ended = Owners(), list[tuple[str, Err]]()
+    watch = StandingWatch(owners)  # type: ignore[arg-type]
+
+    def end(name: str) -> Any:
+        return lambda refusal: ended.append((name, refusal.err))
+
+    for name, proof in (("one", KEY), ("two", KEY), ("gone", KEY), ("three", WALLET)):
+        watch.join(proof, name, end(name))
+    watch.leave(KEY, "gone")
+    await watch.check()
+    assert owners.asked == [[KEY, WALLET]] and ended == []
+    owners.replies[KEY] = OwnerReply(None, Err.AUTH_FAILED.name)
+    owners.replies[WALLET] = OwnerReply(AccountStanding(b"a" * 32, BALANCE_MIN - 1, is_active=True))
+    await watch.check()
+    assert ended == [("one", Err.AUTH_FAILED), ("two", Err.AUTH_FAILED), ("three", Err.INSUFFICIENT_CREDITS)]
+    told: list[Refusal] = []
+    watch.join(WALLET, "four", told.append)
+    owners.replies = {WALLET: OwnerReply(AccountStanding(b"a" * 32, 1_000, is_active=False))}
+    await watch.check()
+    assert [refusal.err for refusal in told] == [Err.METHOD_NOT_ALLOWED]
