@@ -29,7 +29,7 @@ from actors.calls import (
     SettleRequest,
 )
 from actors.errors import Err
-from actors.hotlink.messages import AskAgain, MessageKind
+from actors.hotlink.frames import AskAgain, MessageKind
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 

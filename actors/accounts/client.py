@@ -43,7 +43,7 @@ from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.errors import Err
 from actors.hotlink.edge import Link, LinkFull, LinkGivenUp, LinkTimeout
-from actors.hotlink.messages import MessageKind
+from actors.hotlink.frames import MessageKind
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.clock import Clock, SystemClock
-from actors.hotlink.frames import FrameConnection
+from actors.hotlink.frames import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, FrameConnection, MessageKind, message
 from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
-from actors.hotlink.messages import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, MessageKind, message
 from actors.hotlink.owner import GONE_SECONDS
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,12 @@
-"""Cuts, joins and tags frames over TCP for both ends of a hot link, and notices that a peer is dead.
+"""Frames over TCP for both ends of a hot link: their messages, their cutting, joining and tags, and dead peers.
 
 Implements: design, section 2 (a bare framed link). A frame is its length in four bytes, big-endian, and that many
-bytes: first a greeting (handshake.py), then contents that each end with a tag. A frame with only a tag
-is a heartbeat. messages.py defines the contents of frames; edge.py decides when to connect.
+bytes: first a greeting (handshake.py), then messages that each end with a tag. A frame with only a tag is a heartbeat.
+edge.py decides when to connect.
+
+A message is one byte of kind and MessagePack `[frame, [[sequence, item], ...]]`. An answer has the same form with
+replies for items, in the order in which they become ready; its `frame` acknowledges that frame, or is 0. No rule of any
+context may live here.
 
 A tag is a keyed BLAKE2b over all that this end has sent on this connection since the greeting. So a frame that was
 changed, repeated, left out, moved, sent back to its sender or taken from another connection ends the connection before
@@ -35,8 +39,11 @@ import logging
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hmac import compare_digest
-from typing import cast
+from typing import Any, cast
+
+import msgspec
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +55,44 @@ TAG_BYTES = 16
 
 _LENGTH = struct.Struct(">I")
 _HEARTBEAT = b""  # No message has this content.
+
+_KINDS = tuple(bytes((number,)) for number in range(256))
+_encode = msgspec.msgpack.Encoder().encode
+
+# Marks on the wire in place of a reply. UNKNOWN: the owner does not know the outcome; ask again. FAILED: a bug of the
+# owner; a second request would fail too, and would delay other requests of the edge. START_OVER: the owner has given up
+# the edge, which must continue under another name. OF_THE_EDGE is a sequence number that no request has; with it,
+# START_OVER concerns the edge of the connection.
+UNKNOWN, FAILED, START_OVER = None, False, True
+OF_THE_EDGE = 0
+
+
+class AskAgain(Exception):
+    """A handler cannot answer at the moment: the edge asks again, a little later each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageKind:
+    """One kind of request. Its number is on the wire, and must never be reused for another meaning."""
+
+    number: int
+    request_type: Any
+    reply_type: Any
+
+    def frame_decoder(self) -> Any:
+        return _frame_decoder(self.request_type)
+
+    def answer_decoder(self) -> Any:
+        return _frame_decoder(self.reply_type | bool | None)
+
+
+def message(kind: int, content: Any) -> bytes:
+    """Encode a message. content: (frame, [(sequence, item), ...])."""
+    return _KINDS[kind] + _encode(content)
+
+
+def _frame_decoder(item: Any) -> Any:
+    return msgspec.msgpack.Decoder(tuple.__class_getitem__((int, list[tuple[int, item]])))
 
 
 class FrameTooLong(Exception):

@@ -23,9 +23,17 @@ from typing import Any
 
 import msgspec
 
-from actors.hotlink.frames import FrameConnection
+from actors.hotlink.frames import (
+    FAILED,
+    OF_THE_EDGE,
+    START_OVER,
+    UNKNOWN,
+    AskAgain,
+    FrameConnection,
+    MessageKind,
+    message,
+)
 from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, transcript_of
-from actors.hotlink.messages import FAILED, OF_THE_EDGE, START_OVER, UNKNOWN, AskAgain, MessageKind, message
 
 logger = logging.getLogger(__name__)
 

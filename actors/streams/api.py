@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.errors import Refusal
-from actors.hotlink.messages import MessageKind
+from actors.hotlink.frames import MessageKind
 
 HUB_ACTOR_NAME = "stream-hub"
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from actors.hotlink.edge import LinkFull, LinkTimeout
-from actors.hotlink.messages import MessageKind
+from actors.hotlink.frames import MessageKind
 from actors.streams.api import (
     CHANGE,
     ENDS,

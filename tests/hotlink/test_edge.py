@@ -10,9 +10,8 @@ import pytest
 from actors.hotlink import edge as edge_module
 from actors.hotlink import frames as frames_module
 from actors.hotlink.edge import Link, LinkFull, LinkTimeout, _Connection
-from actors.hotlink.frames import framed
+from actors.hotlink.frames import framed, message
 from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, Transcript, transcript_of
-from actors.hotlink.messages import message
 from actors.hotlink.owner import LinkServer
 
 from .test_frames import Far, Transport, made

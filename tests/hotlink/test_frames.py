@@ -5,20 +5,26 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.hotlink.frames import (
     BEAT_SECONDS,
+    FAILED,
     FRAME_BYTES_MAX,
     SILENT_BEATS_MAX,
     TAG_BYTES,
+    UNKNOWN,
     FrameConnection,
     FrameTooLong,
     Splitter,
     framed,
+    message,
 )
+
+from .test_link import ECHO, Ask, Told
 
 NEAR_KEY, FAR_KEY = b"n" * 32, b"f" * 32
 SIGN_OF_LIFE = b""
@@ -295,3 +301,15 @@ def test_what_is_written_after_the_end_goes_nowhere() -> None:
     greeted.end.connection_lost(None)
     greeted.end.write([b"late"])
     assert greeted.transport.writes == [] and greeted.end.ended.is_set() and not greeted.end.standing
+
+
+def test_a_message_is_its_kind_and_messagepack() -> None:
+    assert message(3, [1, "a"]) == b"\3" + msgspec.msgpack.encode([1, "a"])
+
+
+def test_a_reply_may_be_a_word_in_its_place() -> None:
+    """An owner that cannot say, or failed, says so for one item of a frame; the others have their replies."""
+    asked, answered = [(1, Ask("a")), (2, Ask("b"))], [(2, UNKNOWN), (1, Told("A")), (3, FAILED)]
+    sent, back = message(ECHO.number, (7, asked)), message(ECHO.number, (7, answered))
+    assert ECHO.frame_decoder().decode(sent[1:]) == (7, asked)
+    assert ECHO.answer_decoder().decode(back[1:]) == (7, answered)

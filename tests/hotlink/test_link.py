@@ -11,8 +11,8 @@ import pytest
 from actors.hotlink import edge as edge_module
 from actors.hotlink import owner as owner_module
 from actors.hotlink.edge import Link, LinkTimeout
+from actors.hotlink.frames import AskAgain, MessageKind
 from actors.hotlink.handshake import PEER_BYTES
-from actors.hotlink.messages import AskAgain, MessageKind
 from actors.hotlink.owner import LinkServer, each
 
 

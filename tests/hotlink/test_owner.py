@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from actors.hotlink import frames as frames_module
 from actors.hotlink import owner as owner_module
-from actors.hotlink.frames import FRAME_BYTES_MAX, framed
+from actors.hotlink.frames import FRAME_BYTES_MAX, framed, message
 from actors.hotlink.handshake import EDGE_PROOF_BYTES, NONCE_BYTES, PEER_BYTES, Transcript
-from actors.hotlink.messages import message
 from actors.hotlink.owner import UNPROVEN_MAX, LinkServer, _Session
 
 from .test_frames import Far, ManualLoop, Transport, made

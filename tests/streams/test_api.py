@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.accounts import api as accounts_api
-from actors.hotlink.messages import message
+from actors.hotlink.frames import message
 from actors.streams.api import CHANGE, LINK_KINDS, POLL, CloseTopic, OpenTopic, PollEvents, TopicEvent, TopicEvents
 from tests.streams.world import ONE
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from actors.hotlink.edge import LinkTimeout
-from actors.hotlink.messages import MessageKind
+from actors.hotlink.frames import MessageKind
 from actors.streams.api import (
     CHANGE,
     ENDS,

@@ -55,7 +55,7 @@ OPEN = {
     # What a node's answer means, and the state that health is told from.
     "upstream": {"node_health", "replies", "signed_transactions", "transactions"},
     # A transport: both ends of it, and the form of what travels.
-    "hotlink": {"edge", "messages", "owner"},
+    "hotlink": {"edge", "frames", "owner"},
     # The database for the audit that compares it with the chain; events of accounts, for who delivers them.
     # The vocabulary and limits of usage, for the page that tells it.
     "accounts": {"audit_database", "outbox", "usage"},
