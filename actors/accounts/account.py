@@ -1,6 +1,7 @@
 """State of one account, the events that change it, and `apply`, the only code that changes it.
 
-Implements: decisions, section 4. Replaying an account's events from the start rebuilds it exactly.
+Implements: decisions, section 4 and "rate limit shape"; interface, "Limits". Replaying an account's events from the
+start rebuilds it exactly.
 Pure: no clock, no I/O, no randomness. core.py decides. An event carries everything that must be written (entry, mark,
 batch, profile), so that the ledger is written from events alone.
 
@@ -21,7 +22,6 @@ from actors.accounts import ledger
 from actors.accounts.credits import Batch, Moves, Purse, move, remember_spent
 from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.ratelimit import Window
 from actors.units import Credits, VirtualShard, routing_bytes, virtual_shard
 
 ACTIVE, SUSPENDED = "active", "suspended"
@@ -212,6 +212,34 @@ Event = Admitted | Withdrawn | HoldEnded | Moved | Recalled | ProfileSet | Batch
 class Hold(msgspec.Struct, frozen=True, gc=False):
     ceiling: int
     expires_at: int
+
+
+@dataclass(slots=True)
+class Window:
+    """Requests per second in fixed windows of one second: the last second with an admitted item, and its units.
+
+    Only admitted items take a unit, so that a client without credits hears 402, and not 429, however often it asks.
+    Concurrency slots are live holds, counted by core.py.
+    """
+
+    second: int = 0
+    used: int = 0
+
+    def left(self, second: int, limit: int) -> int:
+        """Units left in the window of this Unix second. Any other second than the last one is a fresh window, an
+        earlier one too: a clock that was set back must not lock an account out."""
+        return max(0, limit - self.used) if second == self.second else limit
+
+    def take(self, second: int, units: int) -> None:
+        if second == self.second:
+            self.used += units
+        else:
+            self.second, self.used = second, units
+
+
+def reset_at(second: int) -> int:
+    """Unix second in which the window ends."""
+    return second + 1
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from actors.accounts.account import (
     Withdrawn,
     adjust_key,
     posted,
+    reset_at,
 )
 from actors.accounts.credits import (
     Batch,
@@ -42,7 +43,6 @@ from actors.accounts.credits import (
     write_parcels,
 )
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.ratelimit import reset_at
 from actors.accounts.writes import Past
 from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, is_allowance, operation_at
 from actors.errors import Err

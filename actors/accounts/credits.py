@@ -2,7 +2,7 @@
 
 Implements: interface, "Account"; decisions, "element of `credit_batches`" and money rules 1, 3 and 7.
 Pure: no clock, no I/O, no randomness; times arrive as Unix seconds.
-Not here: which call holds what (core.py), request rates (ratelimit.py), storage (store.py).
+Not here: which call holds what (core.py), request rates (account.py), storage (store.py).
 
 `plan_*` says which batches move, `move` makes it true. Choices where the interface is silent:
 - A batch can be spent until its expiry is in the ledger.

@@ -18,7 +18,7 @@ IMPURE = {
 PURE_SHARED = {"addresses", "units", "errors", "x402_types", "calls", "catalog", "method_requests", "events"}
 # The rules of a context live here, whatever the docstring says.
 PURE_NAMES = {
-    *("core", "credits", "ratelimit", "nonces", "referrals", "ledger", "account"),
+    *("core", "credits", "nonces", "referrals", "ledger", "account"),
     *("keys", "proofs", "wallet", "signatures", "challenge"),
     *("outcomes", "jsonrpc", "params", "headers", "replies", "transfers", "filters", "classify", "programs", "signing"),
 }
