@@ -26,6 +26,7 @@ from actors.gateway import (
     routes,
 )
 from actors.gateway.address_limits import is_limited
+from actors.gateway.answers import LateAnswers
 from actors.gateway.authentication import Authenticator
 from actors.gateway.door_bulk import BulkDoor
 from actors.gateway.door_mcp import McpDoor
@@ -34,7 +35,6 @@ from actors.gateway.door_quote import QuoteDoor
 from actors.gateway.door_relay import RelayDoor
 from actors.gateway.door_rpc import RpcDoor
 from actors.gateway.door_websocket import WebSocketDoor
-from actors.gateway.late_answers import LateAnswers
 from actors.gateway.page_table import PageTable
 from actors.gateway.pages import PageDoor
 from actors.gateway.replies import Response

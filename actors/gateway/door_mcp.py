@@ -19,7 +19,6 @@ from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replie
 from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
-from actors.gateway.call_replies import Replies, Reply
 from actors.gateway.cost_limits import batch_within_limit, one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
@@ -27,6 +26,7 @@ from actors.gateway.headers import Header
 from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.mcp_messages import Free, Ignored, Message, ToolCall
+from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline

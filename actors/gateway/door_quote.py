@@ -18,8 +18,8 @@ from actors.errors import Err, Refusal
 from actors.gateway import headers, jsonrpc, replies
 from actors.gateway.admission import AdmittedCall, Plan, admit
 from actors.gateway.authentication import Authenticator
-from actors.gateway.call_replies import whole
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.outcomes import whole
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.quoted_calls import QuotedEnd
 from actors.gateway.replies import ErrorReplies, Response

@@ -19,12 +19,12 @@ from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc, params_relay
 from actors.gateway.admission import AdmittedCall, Plan
 from actors.gateway.authentication import Authenticator
-from actors.gateway.call_replies import Reply
 from actors.gateway.cost_limits import one_within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.headers import HeaderList
 from actors.gateway.idempotent_calls import IdempotentCalls
 from actors.gateway.jsonrpc import BadCall
+from actors.gateway.outcomes import Reply
 from actors.gateway.params_values import InvalidError, shown
 from actors.gateway.payments import within
 from actors.gateway.replies import ErrorReplies, Response

@@ -12,10 +12,10 @@ from actors.errors import Err, Refusal
 from actors.gateway import answers, headers, jsonrpc
 from actors.gateway.admission import PLANS, Plan
 from actors.gateway.authentication import Authenticator
-from actors.gateway.call_replies import Replies
 from actors.gateway.cost_limits import within_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.idempotent_calls import IdempotentCalls
+from actors.gateway.outcomes import Replies
 from actors.gateway.payments import refused_for_free, within
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import ErrorReplies, Response

@@ -18,9 +18,9 @@ from actors.accounts.api import AccountsClient, AccountStanding, OwnerUnavailabl
 from actors.calls import Proof, ProvenProof, WalletProof
 from actors.config import GatewayConfig
 from actors.errors import Err, Refusal
+from actors.gateway.answers import LateAnswers
 from actors.gateway.authentication import Authenticator
 from actors.gateway.headers import CLOSE, HeaderList
-from actors.gateway.late_answers import LateAnswers
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Request

@@ -28,9 +28,9 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import headers, outcomes
 from actors.gateway.admission import AdmittedCall
-from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.headers import HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.outcomes import Replies, Reply, ended, release_of, whole
 from actors.gateway.pipeline import Pipeline
 from actors.gateway.quoted_calls import is_unpaid_quote
 from actors.gateway.replies import Response

@@ -14,8 +14,8 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.gateway import replies
-from actors.gateway.call_replies import Reply
 from actors.gateway.headers import HeaderList
+from actors.gateway.outcomes import Reply
 from actors.gateway.payment_terms import Terms
 from actors.gateway.replies import Response
 from actors.upstream.replies import AnswerKind, NodeAnswer

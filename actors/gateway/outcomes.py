@@ -1,7 +1,7 @@
-"""Judges how a held call ended: its price, and the refusal where the node gave no answer to pass on.
+"""Ends calls: judges the price of an answer, and makes the replies that the pipeline gives to every door.
 
-Implements: decisions, money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is refunded);
-hostile inputs 14 and 15.
+Implements: design, section 4; decisions, money rule 1 and "pricing" (`outcomes`); interface rule 3 (a purged block is
+refunded); hostile inputs 14 and 15.
 Pure. This is the whole rule of charging for methods that the node answers:
 
 | The node                                             | Charged | The client gets        |
@@ -19,13 +19,15 @@ The block engine's answers to bundles are judged as a node's. A call that is ref
 A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
 """
 
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import msgspec
 
-from actors.calls import Outcome
+from actors.calls import Figures, HoldReply, Outcome, SettleRequest
 from actors.catalog import METHODS, Availability
 from actors.errors import Err, Refusal
+from actors.gateway.admission import AdmittedCall
 from actors.upstream.replies import AnswerKind, NodeAnswer, PiecesAnswer, RefusedAnswer, is_purged_block
 
 # The same table for GET /pricing: for each outcome, whether the method's credits are charged.
@@ -46,6 +48,10 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "client_left_after_answer": True,
     }
 )
+_HOLD_DETAILS = {
+    Err.AUTH_FAILED: "the credential is unknown, replaced or expired",
+    Err.METHOD_NOT_ALLOWED: "this account is suspended",
+}
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -98,3 +104,59 @@ def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:
     assert ceiling % answer.pieces == 0, (ceiling, answer.pieces)
     charged = ceiling // answer.pieces * answer.done
     return Judgement(charged, int(Outcome.ANSWERED)) if charged else _RELEASED
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+class Reply(msgspec.Struct):
+    """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
+
+    charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
+    higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
+    """
+
+    id: bytes
+    answer: NodeAnswer | None
+    refusal: Refusal | None
+    credits_remaining: int = 0
+    charge: SettleRequest | None = None
+    told: int = 0
+    posted: int = 0
+
+
+class Replies(msgspec.Struct):
+    """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
+
+    credits_remaining: None where the account is not known, and the figures tell only a rate.
+    """
+
+    items: Sequence[Reply]
+    refusal: Refusal | None
+    figures: Figures | None
+    credits_remaining: int | None = 0
+    pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
+    repeated: bool = False  # The answer was kept from an earlier request (idempotent_calls.py).
+
+    def errs(self) -> list[Err]:
+        """The refusal of the whole request, or those of its calls."""
+        if self.refusal is not None:
+            return [self.refusal.err]
+        return [item.refusal.err for item in self.items if item.refusal is not None]
+
+
+def whole(held: HoldReply) -> Replies:
+    assert held.refusal is not None
+    err = Err[held.refusal]
+    remaining = 0 if held.figures is None else held.figures.credits_remaining
+    return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
+
+
+def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+    plan = admitted.plan
+    return SettleRequest(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at)
+
+
+def ended(raw_id: bytes, end: NodeAnswer | Refusal) -> Reply:
+    """The reply to a call that ended for free, before anything was held."""
+    return Reply(raw_id, None, end) if isinstance(end, Refusal) else Reply(raw_id, end, None)

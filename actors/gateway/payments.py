@@ -27,9 +27,9 @@ from actors.errors import Err, Refusal
 from actors.gateway import headers
 from actors.gateway.address_limits import AddressLimits
 from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
-from actors.gateway.call_replies import Replies, Reply
 from actors.gateway.headers import Header, HeaderList
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.outcomes import Replies, Reply
 from actors.gateway.payment_terms import TermsByPath
 from actors.gateway.replies import Response
 from actors.gateway.requests import PAYMENT_V1, PAYMENT_V2, Caller, RefusedCaller, Request

@@ -32,9 +32,9 @@ from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.gateway import outcomes
 from actors.gateway.admission import PLANS, AdmittedCall, Plan, admit
-from actors.gateway.call_replies import Replies, Reply, ended, release_of, whole
 from actors.gateway.cancelled_requests import CancelledRequests
 from actors.gateway.jsonrpc import BadCall, Call
+from actors.gateway.outcomes import Replies, Reply, ended, release_of, whole
 from actors.gateway.quoted_calls import QuotedCalls, QuotedEnd, is_unpaid_quote
 from actors.gateway.refusal_limits import RefusalLimits
 from actors.gateway.requests import Client

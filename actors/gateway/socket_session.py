@@ -17,9 +17,9 @@ import orjson
 from actors.calls import Proof, SettleRequest
 from actors.errors import Err, Refusal
 from actors.gateway import answers, jsonrpc, replies
-from actors.gateway.call_replies import Reply
+from actors.gateway.answers import LateAnswers
 from actors.gateway.jsonrpc import BadCall, Call
-from actors.gateway.late_answers import LateAnswers
+from actors.gateway.outcomes import Reply
 from actors.gateway.pipeline import Pipeline
 from actors.http_server.websocket import WebSocket
 

@@ -22,7 +22,6 @@ from actors.fees.endpoints import FeeMethods
 from actors.gateway import door_http, outcomes
 from actors.gateway.door_http import HttpDoor
 from actors.gateway.door_parts import Dependencies
-from actors.gateway.own_methods import OwnMethods
 from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore, forget_for_ever
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
@@ -52,7 +51,7 @@ from actors.trades.endpoints import TradeMethods
 from actors.trades.price_feed import SolPriceFeed
 from actors.upstream.api import Nodes
 from actors.upstream.node_health import Probe
-from actors.upstream.replies import Node
+from actors.upstream.replies import Node, OwnMethods
 
 logger = logging.getLogger(__name__)
 

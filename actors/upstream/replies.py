@@ -6,8 +6,9 @@ Pure. The only module that reads a node's error texts. gateway/outcomes.py decid
 A node's bytes are never re-encoded: numbers keep their digits and objects their order. Only the id is replaced.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from enum import IntEnum, unique
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -101,6 +102,20 @@ class Node(Protocol):
 
 # Answers one method of this service. Takes checked parameters as JSON, and the timeout in milliseconds; raises nothing.
 MethodHandler = Callable[[bytes, int], Coroutine[Any, Any, NodeAnswer]]
+
+
+class OwnMethods:
+    """A Node that asks the handler of a method of this service, and another node for all other methods.
+
+    So the pipeline bills both alike. handlers: by method.
+    """
+
+    def __init__(self, node: Node, handlers: Mapping[str, MethodHandler]) -> None:
+        self._node, self._handlers = node, MappingProxyType(dict(handlers))
+
+    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
+        handler = self._handlers.get(method)
+        return self._node.call(method, params, timeout_ms) if handler is None else handler(params, timeout_ms)
 
 
 # As MethodHandler, for methods that must know the caller: the second argument is the call's hold, to be released.

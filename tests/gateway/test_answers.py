@@ -7,7 +7,7 @@ import pytest
 
 from actors.gateway import answers
 from actors.gateway.answers import LARGE_BYTES
-from actors.gateway.call_replies import Reply
+from actors.gateway.outcomes import Reply
 from actors.upstream import replies
 from actors.upstream.replies import Lease, NodeAnswer
 

@@ -9,8 +9,7 @@ import json
 import pytest
 
 from actors.accounts.api import SetLimits
-from actors.gateway.answers import LARGE_BYTES
-from actors.gateway.late_answers import LateAnswers
+from actors.gateway.answers import LARGE_BYTES, LateAnswers
 from actors.gateway.replies import Response
 from actors.gateway.requests import HeaderFacts
 

@@ -3,7 +3,7 @@
 import orjson
 
 from actors.gateway import mcp_answers
-from actors.gateway.call_replies import Reply
+from actors.gateway.outcomes import Reply
 from actors.upstream import replies
 
 

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from actors.addresses import TIP_ACCOUNTS
-from actors.gateway.own_methods import OwnMethods
 from actors.sends.api import RacerUnreachable
 from actors.sends.engine import BlockEngineClient, EngineAnswer, EngineAway, EngineCall
 from actors.sends.relay import RelayMethods
+from actors.upstream.replies import OwnMethods
 from actors.upstream.signed_transactions import SignedTransaction
 from tests.gateway.world import World, a_world, call, constant
 from tests.sends.conftest import EngineServer, Here, text
