@@ -72,7 +72,12 @@ def add_figures(headers: HeaderList, figures: Figures, credits_remaining: int | 
 def add_cost(headers: HeaderList, charges: Sequence[SettleRequest], posted: int) -> None:
     """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it."""
     cost = posted + (charges[0].charged if len(charges) == 1 else sum(charge.charged for charge in charges))
-    headers.append((b"x-credits-cost", b"%d" % cost))
+    headers.append(_of_cost(cost))
+
+
+@functools.lru_cache(maxsize=256)  # There are few different prices.
+def _of_cost(cost: int) -> tuple[bytes, bytes]:
+    return b"x-credits-cost", b"%d" % cost
 
 
 @functools.lru_cache(maxsize=256)  # The operator sets few different limits.

@@ -143,9 +143,22 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
         raise StartFailed(
             f"Ray did not start: {error}; try again; if it fails again, read its logs in {RAY_LOGS}"
         ) from error
+    _end_log_monitor()
     head = tuple(child for child in psutil.Process().children() if _name(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return RayHead(str(context.address_info["gcs_address"]), head)
+
+
+def _end_log_monitor() -> None:
+    """End Ray's reader of log files. It looks for new lines ten times a second, for nobody: `log_to_driver` is off.
+
+    It takes as much of a core as an actor that has nothing to do. Ray has a switch for it only in `ray start`.
+    """
+    import ray
+
+    node = ray._private.worker._global_node
+    if node is not None:
+        node.kill_log_monitor(check_alive=False)
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc: bool = False) -> None:
