@@ -206,13 +206,11 @@ class GroupCommit:
         if self._skipped < self._to_skip and self._latest_entries < _LARGE_GROUP_ENTRIES:
             self._skipped += 1
             return
+        if not self._others_are_likely():
+            return
         loop = asyncio.get_running_loop()
         before = gathered = self.gathered
-        waited = False
         for _ in range(_LINGER_STEPS_MAX):
-            if not self._others_are_likely():
-                break
-            waited = True
             self._lingering = loop.create_future()
             timer = loop.call_later(LINGER_SECONDS, self._end_linger, self._lingering)
             await self._lingering
@@ -221,15 +219,20 @@ class GroupCommit:
             if self.gathered == gathered:
                 break
             gathered = self.gathered
-        if waited:
-            self._skipped = 0
-            self._to_skip = 0 if gathered > before else min(2 * self._to_skip + 1, _SKIPPED_MAX)
+            if not self._others_are_likely():
+                break
+        self._skipped = 0
+        self._to_skip = 0 if gathered > before else min(2 * self._to_skip + 1, _SKIPPED_MAX)
 
     def _others_are_likely(self) -> bool:
         """Whether an account of this group or the one before has a call under way, or many accounts wrote together."""
-        return len(self._latest) >= _MANY_ACCOUNTS or any(
-            account.holds for accounts in (self._gathering.accounts, self._latest) for account in accounts.values()
-        )
+        if len(self._latest) >= _MANY_ACCOUNTS:
+            return True
+        for accounts in (self._gathering.accounts, self._latest):
+            for account in accounts.values():  # A generator would cost more than its question, for every commit.
+                if account.holds:
+                    return True
+        return False
 
     @staticmethod
     def _end_linger(lingering: "asyncio.Future[None]") -> None:

@@ -13,6 +13,11 @@ from actors.units import UnixMillis, UnixSeconds
 
 logger = logging.getLogger(__name__)
 
+# An answer that says the same as the one before, to so many milliseconds, is looked at once in so many: every commit
+# brings one. A clock that is set is noticed with the next answer all the same.
+_SAME_MS = 100
+_LOOK_MS = 1_000
+
 
 class LedgerClock:
     """A Clock whose wall time is the ledger's. Until the database has answered, that is this process's own."""
@@ -23,6 +28,7 @@ class LedgerClock:
         self._clocks: Clocks | None = None
         self._ahead_ms = clock.now_ms() - self._steady_ms()
         self._doubt: str | None = None
+        self._look_at_ms = 0
 
     def now(self) -> UnixSeconds:
         return UnixSeconds(self.now_ms() // 1000)
@@ -37,9 +43,12 @@ class LedgerClock:
 
     def answered(self, database_ms: int, asked: float) -> None:
         """The database answered now, with its time. asked: the monotonic clock when it was asked."""
-        self._clocks = after_answer(
-            self._clocks, database_ms, self._clock.now_ms(), int(asked * 1000), self._steady_ms()
-        )
+        steady_ms, before = self._steady_ms(), self._clocks
+        is_recent = before is not None and steady_ms < self._look_at_ms
+        if is_recent and abs(database_ms - steady_ms - before.database_ms) < _SAME_MS:  # type: ignore[union-attr]
+            return
+        self._look_at_ms = steady_ms + _LOOK_MS
+        self._clocks = after_answer(before, database_ms, self._clock.now_ms(), int(asked * 1000), steady_ms)
         self._ahead_ms = self._clocks.ledger_ms
         self._look()
 

@@ -146,7 +146,7 @@ class Link:
         """
         if new_work and len(self._calls) >= UNANSWERED_MAX:
             raise LinkFull
-        loop = self._running_loop()
+        loop = self._loop or self._running_loop()
         lane = self._lanes[kind.number]
         future: asyncio.Future[Any] = loop.create_future()
         self._sequence += 1
