@@ -33,7 +33,7 @@ def open_channel(target: str, ca_file: Path | None = None) -> grpc.aio.Channel:
 
 
 class Follower:
-    """begun: streams that it has opened; told: those on which an update came."""
+    """begun: streams that it has opened; told: those on which an update came, without the one that is open."""
 
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
         self._stub: Any = channel.stream_stream(
@@ -50,6 +50,7 @@ class Follower:
         self.newest = 0
         self.ended: BaseException | None = None
         self.ends: list[str] = []
+        self.told_here = False  # Whether the open stream has told something.
 
     async def run(self) -> None:
         """Follow until cancelled, or until a stream ends in a way that must not be."""
@@ -90,7 +91,8 @@ class Follower:
                 return f"{error.code().name}: {error.details()}"
             raise
         finally:
-            self.told += bool(here)
+            if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                self.told, self.told_here = self.told + bool(here), False
             call.cancel()
 
     def _take(self, update: geyser_pb2.SubscribeUpdate, here: set[Update]) -> None:
@@ -107,6 +109,7 @@ class Follower:
                 found = ("transaction", update.transaction.slot, signature)
             case _:
                 return
+        self.told_here = True
         self.repeated += found in here
         here.add(found)
         self.got.add(found)

@@ -33,6 +33,7 @@ _NOT_HEALTHY = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckRespo
 _REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
 _STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
+NOT_OFFERED = (grpc_status.UNIMPLEMENTED, "this gateway offers no gRPC streams: it has no stream source")
 _TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQUEST_BYTES_MAX} bytes")
 
 Context = Any  # grpc.aio.ServicerContext, of bytes in both directions.
@@ -141,12 +142,13 @@ async def _abort(context: Context, status: tuple[int, str]) -> NoReturn:
 # --- of this process
 
 _door: GrpcDoor | None = None
+_refusal = _STARTING
 
 
-def open_grpc(door: GrpcDoor | None) -> None:
+def open_grpc(door: GrpcDoor | None, refusal: tuple[int, str] = _STARTING) -> None:
     """Send this process's calls to this door; None: they are refused, as the gateway is not there yet or any more."""
-    global _door
-    _door = door
+    global _door, _refusal
+    _door, _refusal = door, refusal
 
 
 def add_services(servicer: Any, server: Any) -> None:
@@ -172,14 +174,14 @@ def _handler(rpc: api.Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
 
         async def subscribe(requests: AsyncIterator[bytes], context: Context) -> None:
             if _door is None:
-                await _abort(context, _STARTING)
+                await _abort(context, _refusal)
             await _door.subscribe(rpc, requests, context)
 
         return grpc.stream_stream_rpc_method_handler(subscribe)
 
     async def answer(request: bytes, context: Context) -> bytes:
         if _door is None:
-            await _abort(context, _STARTING)
+            await _abort(context, _refusal)
         return await _door.answer(rpc, request, context)
 
     return grpc.unary_unary_rpc_method_handler(answer)

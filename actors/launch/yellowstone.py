@@ -45,6 +45,7 @@ def open_yellowstone(
 ) -> Yellowstone | None:
     """Open the gRPC door of this process. None: no endpoint is configured."""
     if config.upstream.yellowstone_url is None:
+        door_grpc.open_grpc(None, door_grpc.NOT_OFFERED)  # A cluster may listen for gRPC all the same.
         return None
     meters, link = streaming.meters, streaming.link
     feeds = open_feeds(config, clock)

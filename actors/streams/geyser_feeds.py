@@ -8,6 +8,8 @@ A shell. Not here: a feed (geyser_feed.py), who may ask (gateway/door_grpc.py).
 import asyncio
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +21,7 @@ from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_feed import FeedReader, GeyserFeed, passed_on
-from actors.streams.geyser_requests import WantedStream
+from actors.streams.geyser_requests import WantedStream, read_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class GeyserFeeds:
         }
         self._shared: dict[bytes, GeyserFeed] = {}
         self._feeds: set[GeyserFeed] = set()
+        self._reading = ThreadPoolExecutor(1, "large-requests")
         self._probing: asyncio.Task[None] | None = None
         self._failed_probes = 0
 
@@ -78,6 +81,7 @@ class GeyserFeeds:
             self._probing.cancel()
         for feed in tuple(self._feeds):
             feed.stop()
+        self._reading.shutdown(wait=False, cancel_futures=True)
         await self._channel.close()
 
     @property
@@ -100,6 +104,12 @@ class GeyserFeeds:
 
     def open_stream(self, rpc: api.Rpc) -> Any:
         return self._streams[rpc](metadata=self._metadata)
+
+    async def read_large(self, raw: bytes) -> WantedStream | int:
+        """Read a large request beside the event loop, one at a time. Raises what read_bytes raises."""
+        settings = self._settings
+        work = partial(read_bytes, raw, settings.filters_max, settings.keys_max)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
     # --- feeds
 

@@ -25,10 +25,48 @@ _LEVELS = (geyser_pb2.PROCESSED, geyser_pb2.CONFIRMED, geyser_pb2.FINALIZED)
 _TOKEN_MODES = (geyser_pb2.ALL, geyser_pb2.BALANCE_CHANGED)
 _CUCKOO_BUCKET_BYTES = 8  # Four fingerprints of 16 bits.
 _TOO_LARGE = "data too large"
+_KINDS = 7  # Maps of filters in a request.
+_OTHER_FIELDS_MAX = 16
+_LENGTH_DELIMITED = 2
+_CONDITION_TAG = b"\x22"
+_CONDITION_TAGS_MAX = 50_000  # A compressed set of 4 MiB has a third of them by chance.
 
 
 class BadSubscription(Exception):
     """A filter of the subscription is invalid or above a limit; the text says which."""
+
+
+def check_shape(raw: bytes, filters_max: int) -> None:
+    """Refuse a large request of very many tiny parts before it is decoded: a second of work for two megabytes of them.
+
+    Raises BadSubscription. A request has at most filters_max filters of each kind, and as many slices. In a filter of
+    accounts only conditions are messages that repeat; their tag is a byte that no public key's text has.
+    """
+    at, count, most = 0, 0, (_KINDS + 1) * filters_max + _OTHER_FIELDS_MAX
+    while at < len(raw):
+        count += 1
+        if count > most:
+            raise BadSubscription(f"Max amount of filters/data_slices reached, only {filters_max} allowed")
+        at = _after_field(raw, at)
+    if raw.count(_CONDITION_TAG) > _CONDITION_TAGS_MAX:
+        raise BadSubscription(f"Too many filters provided; max {STATE_FILTERS_MAX}")
+
+
+def _after_field(raw: bytes, at: int) -> int:
+    """Where the field that begins here ends; the end of the request where that cannot be read: decoding will tell."""
+    kind, at = raw[at] & 7, at + 1
+    if at < len(raw) and raw[at - 1] & 0x80:
+        return len(raw)  # No field of a request has such a large number.
+    number = shift = 0
+    while at < len(raw) and shift < 64:
+        byte, at = raw[at], at + 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    if kind == 0:
+        return at
+    return at + number if kind == _LENGTH_DELIMITED else len(raw)
 
 
 def check_request(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_max: int) -> None:

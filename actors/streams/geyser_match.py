@@ -12,6 +12,7 @@ import base58
 import msgspec
 from nacl.encoding import RawEncoder
 from nacl.hash import siphash24
+from solders.pubkey import Pubkey
 
 from actors.geyser_proto import geyser_pb2, solana_storage_pb2
 
@@ -76,7 +77,11 @@ class KeySet(msgspec.Struct, frozen=True):
 
 
 def key_set(texts: Iterable[str], cuckoo: geyser_pb2.CuckooFilter | None) -> KeySet:
-    return KeySet(frozenset(map(base58.b58decode, texts)), None if cuckoo is None else Cuckoo(cuckoo))
+    return KeySet(_keys(texts), None if cuckoo is None else Cuckoo(cuckoo))
+
+
+def _keys(texts: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(bytes(Pubkey.from_string(text)) for text in texts)
 
 
 class AccountFilter:
@@ -85,7 +90,7 @@ class AccountFilter:
     def __init__(self, asked: geyser_pb2.SubscribeRequestFilterAccounts) -> None:
         has_cuckoo = asked.HasField("cuckoo_accounts_filter")
         self._wanted = key_set(asked.account, asked.cuckoo_accounts_filter if has_cuckoo else None)
-        self._owners = frozenset(map(base58.b58decode, asked.owner))
+        self._owners = _keys(asked.owner)
         self._is_signed = asked.nonempty_txn_signature if asked.HasField("nonempty_txn_signature") else None
         self._conditions = [_condition(one) for one in asked.filters]
 
@@ -181,8 +186,8 @@ class TransactionFilter:
         self._include = key_set(
             asked.account_include, asked.cuckoo_account_include if has("cuckoo_account_include") else None
         )
-        self._exclude = frozenset(map(base58.b58decode, asked.account_exclude))
-        self._required = frozenset(map(base58.b58decode, asked.account_required))
+        self._exclude = _keys(asked.account_exclude)
+        self._required = _keys(asked.account_required)
         self._token_accounts = asked.token_accounts if has("token_accounts") else None
 
     def matches(self, one: TransactionKeys) -> bool:

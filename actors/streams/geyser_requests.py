@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from actors.geyser_proto import geyser_pb2
-from actors.streams.geyser_limits import check_request
+from actors.streams.geyser_limits import check_request, check_shape
 
 WATCH = "~"
+LARGE_BYTES = 64 * 1024  # Above that, reading a request takes up to a second; below, a few milliseconds.
 # The maps of a request, each with the first letter of the names that its filters get.
 _MAPS = {
     "accounts": "a",
@@ -53,6 +54,17 @@ class WantedStream(msgspec.Struct, frozen=True, eq=False):
             return self.key
         # In protobuf, a message followed by another one is both of them merged.
         return self.key + geyser_pb2.SubscribeRequest(from_slot=from_slot).SerializeToString()
+
+
+def read_bytes(raw: bytes, filters_max: int, keys_max: int) -> WantedStream | int:
+    """Read a request as it came; a number: it is a ping of this number, and its other fields have no meaning.
+
+    Raises BadSubscription and DecodeError.
+    """
+    if len(raw) > LARGE_BYTES:
+        check_shape(raw, filters_max)
+    request = geyser_pb2.SubscribeRequest.FromString(raw)
+    return request.ping.id if request.HasField("ping") else read_request(request, filters_max, keys_max)
 
 
 def read_request(request: geyser_pb2.SubscribeRequest, filters_max: int, keys_max: int) -> WantedStream:

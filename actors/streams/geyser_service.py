@@ -208,8 +208,11 @@ class _Paying:
             self._finish(end)
 
     async def _pay_minutes(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
-            await asyncio.sleep(self._minute_seconds)
+            due += self._minute_seconds  # Not from the last payment on: minutes must not grow by what payments take.
+            await asyncio.sleep(due - loop.time())
             end = await self._pay_minute()
             if end is not None:
                 self._finish(end)

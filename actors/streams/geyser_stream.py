@@ -25,7 +25,7 @@ from actors.streams.geyser_limits import BadSubscription
 from actors.streams.geyser_outbox import GeyserOutbox, StreamEnded
 from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_replays import GeyserReplays, Replay
-from actors.streams.geyser_requests import WantedStream, read_request
+from actors.streams.geyser_requests import LARGE_BYTES, WantedStream, read_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class GeyserStream:
         self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max)
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
-        self._newest: WantedStream | None = None
+        self._newest: WantedStream | bytes | None = None  # bytes: a large request that was not read yet.
         self._changed = asyncio.Event()
         self._is_established = False
         # The answer to a ping says that the requests before it are in place; until they are, it waits.
@@ -123,37 +123,43 @@ class GeyserStream:
             return  # gRPC has ended the call: a request above the size limit, or a client that is gone.
 
     def _take(self, raw: bytes) -> None:
-        if self._is_flooded():
+        if self._is_flooded(len(raw)):
             self._outbox.end(geyser_ends.too_many_requests(self._settings.requests_per_second), at_once=True)
             return
-        try:
-            request = geyser_pb2.SubscribeRequest.FromString(raw)
-        except DecodeError as error:
-            self._outbox.end(geyser_ends.undecodable(str(error)))
+        if len(raw) > LARGE_BYTES:  # Read when its turn comes; of several that wait, only the newest.
+            self._newest = raw
+            self._is_settled = False
+            self._changed.set()
             return
-        if request.HasField("ping"):  # As in Yellowstone, the other fields of this request are ignored.
-            self._pongs.append(request.ping.id)
+        try:
+            self._take_read(read_bytes(raw, self._settings.filters_max, self._settings.keys_max))
+        except (DecodeError, BadSubscription) as error:
+            self._refuse(error)
+
+    def _take_read(self, found: WantedStream | int) -> None:
+        if isinstance(found, int):  # A ping.
+            self._pongs.append(found)
             if self._is_settled:
                 self._answer_pings()
             return
-        try:
-            self._newest = read_request(request, self._settings.filters_max, self._settings.keys_max)
-        except BadSubscription as error:
-            self._outbox.end(geyser_ends.bad_filter(str(error)))
-            return
+        self._newest = found
         self._is_settled = False
         self._changed.set()
+
+    def _refuse(self, error: DecodeError | BadSubscription) -> None:
+        is_bad = isinstance(error, BadSubscription)
+        self._outbox.end(geyser_ends.bad_filter(str(error)) if is_bad else geyser_ends.undecodable(str(error)))
 
     def _answer_pings(self) -> None:
         for number in self._pongs:
             self._put_own(geyser_pb2.SubscribeUpdate(pong=geyser_pb2.SubscribeUpdatePong(id=number)))
         self._pongs.clear()
 
-    def _is_flooded(self) -> bool:
+    def _is_flooded(self, size: int) -> bool:
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second, self._requests_in_second = second, 0
-        self._requests_in_second += 1
+        self._requests_in_second += 1 + size // LARGE_BYTES
         return self._requests_in_second > self._settings.requests_per_second
 
     async def _ping(self) -> None:
@@ -174,11 +180,24 @@ class GeyserStream:
             await self._changed.wait()
             self._changed.clear()
             wanted, self._newest = self._newest, None
-            if wanted is not None:
+            if isinstance(wanted, bytes):
+                await self._read_large(wanted)
+            elif wanted is not None:
                 await self._replace(wanted)
             if self._newest is None:
                 self._is_settled = True
                 self._answer_pings()
+
+    async def _read_large(self, raw: bytes) -> None:
+        try:
+            found = await self._feeds.read_large(raw)
+        except (DecodeError, BadSubscription) as error:
+            self._refuse(error)
+            return
+        if isinstance(found, int):
+            self._pongs.append(found)
+        elif self._newest is None:  # Else a newer request has come.
+            await self._replace(found)
 
     async def _replace(self, wanted: WantedStream) -> None:
         old, old_feed = self._reader, self._feed

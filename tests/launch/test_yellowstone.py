@@ -23,7 +23,7 @@ def parts(config: Config) -> tuple[Any, ...]:
 async def test_without_an_endpoint_there_is_no_door() -> None:
     """With a real node that has no Yellowstone endpoint, /capabilities says false, and nothing listens."""
     assert open_yellowstone(*parts(Config())) is None
-    assert door_grpc._door is None
+    assert door_grpc._door is None and door_grpc._refusal == door_grpc.NOT_OFFERED
 
 
 async def test_the_door_is_open_until_the_parts_close() -> None:

@@ -13,7 +13,7 @@ from actors.devnode.geyser.filters import read_filter
 from actors.devnode.geyser.limits import AccountLimits, FilterLimits, TransactionLimits
 from actors.devnode.geyser.limits import BadFilter as NodeRefuses
 from actors.geyser_proto import geyser_pb2
-from actors.streams.geyser_limits import BadSubscription, check_request
+from actors.streams.geyser_limits import BadSubscription, check_request, check_shape
 
 Request = geyser_pb2.SubscribeRequest
 KEYS_MAX = 3
@@ -125,3 +125,29 @@ def test_absurd_sizes_are_refused_in_yellowstones_words() -> None:
     keys.accounts["all"].account.extend(_KEYS * 25_000)
     with pytest.raises(BadSubscription, match="Max amount of Pubkeys reached, only 50000 allowed"):
         check_request(keys, 10, 50_000)
+
+
+def test_many_tiny_parts_are_refused_before_they_are_decoded() -> None:
+    """Hostile: two megabytes of empty conditions, filters or slices take a second to decode."""
+    many = 300_000
+    conditions = geyser_pb2.SubscribeRequest()
+    conditions.accounts["a"].filters.extend([geyser_pb2.SubscribeRequestFilterAccountsFilter()] * many)
+    slices = geyser_pb2.SubscribeRequest()
+    slices.accounts_data_slice.extend([geyser_pb2.SubscribeRequestAccountsDataSlice()] * many)
+    for request in (conditions, slices):
+        with pytest.raises(BadSubscription, match=r"Max amount of filters|Too many filters provided"):
+            check_shape(request.SerializeToString(), 1_000)
+    for broken in (b"", b"\xff", b"\x0a", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x0b" * 9):
+        check_shape(broken, 1)  # Decoding tells what is wrong.
+
+
+@given(st.dictionaries(st.text(max_size=8), st.lists(st.integers(0, 2**64 - 1), max_size=4), max_size=20))
+def test_the_look_before_decoding_refuses_nothing_that_is_allowed(filters: dict[str, list[int]]) -> None:
+    request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.FINALIZED, from_slot=7)
+    for name, sizes in filters.items():
+        request.accounts[name].filters.extend(
+            geyser_pb2.SubscribeRequestFilterAccountsFilter(lamports={"gt": size}) for size in sizes
+        )
+        request.transactions[name].account_include.extend(map(str, sizes))
+        request.entry[name].SetInParent()
+    check_shape(request.SerializeToString(), max(len(filters), 1))

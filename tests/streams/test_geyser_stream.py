@@ -138,3 +138,30 @@ async def test_a_bad_request_is_free(world: GeyserWorld, request_of: Any, code: 
     assert refused.value.code() is code and says in (refused.value.details() or "")
     await world.until(lambda: not world.account.held)
     assert world.account.posted == {}
+
+
+async def test_a_large_request_is_read_beside_the_loop(world: GeyserWorld) -> None:
+    """Two megabytes of keys take half a second to read, in which other streams go on; the newest request counts, a bad
+    one ends the stream, and more of them than the limit of requests allows too."""
+    payer = world.local.wallet()
+    keys = [str(Keypair().pubkey()) for _ in range(3_000)]
+    client = world.client()
+    for name in ("first", "second"):
+        request = Request()
+        request.transactions[name].account_include.extend([*keys, str(payer.pubkey())])
+        await client.ask(request)
+    await client.until_pong(1)
+    world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**7))
+    assert list((await client.next()).filters) == ["second"]
+    request.transactions["second"].account_include.append("no key")
+    await client.ask(request)
+    code, text = await client.end()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and text.startswith("failed to create filter")
+    flood = world.client()
+    for _ in range(100):
+        try:
+            await flood.ask(request)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            break
+    code, text = await flood.end()
+    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)

@@ -11,6 +11,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from actors.config import ServeConfig
 from actors.launch.cluster import APPLICATION, ray_environment
+from actors.launch.front import GRPC_SERVICES
 from tests.tidy.sources import ROOT
 
 CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
@@ -41,6 +42,9 @@ def test_serve_accepts_its_part() -> None:
     assert application.name == APPLICATION
     module, function = str(application.import_path).split(":")
     assert f"def {function}(" in (ROOT / f"{module}.py").read_text(encoding="utf-8")
+    assert deploy.http_options.port == ServeConfig().http_port
+    assert deploy.grpc_options.port == ServeConfig().grpc_port
+    assert deploy.grpc_options.grpc_servicer_functions == [GRPC_SERVICES]
     assert deploy.logging_config is not None
     assert not deploy.logging_config.enable_access_log
 

@@ -1,0 +1,174 @@
+"""`python -m bench.grpc_kill`: 500 open Yellowstone streams, a replica that is killed, and clients that miss nothing.
+
+The whole product with two replicas. The clients follow the chain as the documentation says (grpc_followers.py): they
+subscribe again with from_slot of the newest final slot that they know, and leave out what they have. Afterwards every
+client is held against the chain, and the ledger against the streams: a stream costs a credit when it begins, so the
+ledger has at least one for each stream that told something, and none for more streams than were opened.
+WebSocket streams have the same in bench/stream_faults.py.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import urllib.request
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from solders.keypair import Keypair
+
+from bench.grpc_followers import ChainAtNode, Follower, differences, open_channel
+from bench.product import Product, free_ports
+
+STREAMS = 500
+STREAMS_PER_CONNECTION = 50
+SETTINGS = {
+    "LEDGER_GATEWAY__REPLICAS": "2",
+    "LEDGER_GEYSER__STREAMS_PER_ACCOUNT": "2000",
+    "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "10000",
+    "LEDGER_ACCOUNTS__CONCURRENCY": "2000",
+}
+_SETTLE_SECONDS = 240.0
+_PAY_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Told:
+    """broken: streams that the kill ended. back_seconds: from the kill until every one of them told something again.
+
+    credits: that the ledger has for streams. told, begun: streams that told something, and that clients opened.
+    """
+
+    streams: int
+    broken: int
+    back_seconds: float
+    missing: int
+    extra: int
+    repeated: int
+    credits: int
+    told: int
+    begun: int
+    first_slot: int
+    last_slot: int
+
+
+class Kill:
+    """api_key: of an account without other streams."""
+
+    def __init__(self, product: Product, api_key: str, streams: int) -> None:
+        self._product, self._key, self._streams = product, api_key, streams
+
+    def run(self) -> Told:
+        return asyncio.run(self._run())
+
+    async def _run(self) -> Told:
+        target = str(self._product.ready["grpc_target"])
+        connections = max(2, self._streams // STREAMS_PER_CONNECTION)
+        channels = [open_channel(target) for _ in range(connections)]
+        followers = [Follower(channels[number % connections], self._key) for number in range(self._streams)]
+        following = [asyncio.create_task(one.run()) for one in followers]
+        try:
+            async with httpx.AsyncClient(timeout=30) as http:
+                return await self._kill(followers, http)
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+            for channel in channels:
+                await channel.close()
+
+    async def _kill(self, followers: list[Follower], http: httpx.AsyncClient) -> Told:
+        node = str(self._product.ready["node_url"])
+        chain = ChainAtNode(http, node)
+        paying = asyncio.create_task(_pay(http, node))
+        try:
+            await _until(followers, lambda: all(one.final for one in followers))
+            first = max(one.newest for one in followers) + 2
+            await asyncio.sleep(2)
+            before = {one: len(one.ends) for one in followers}
+            # As of now: a replica that a test has killed before has been replaced.
+            os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
+            killed = time.monotonic()
+            await asyncio.sleep(2)
+            broken = [one for one in followers if len(one.ends) > before[one]]
+            await _until(broken, lambda: all(one.told_here for one in broken))
+            back = time.monotonic() - killed
+            await asyncio.sleep(2)
+        finally:
+            paying.cancel()
+            await asyncio.gather(paying, return_exceptions=True)
+        last = await chain.slot()
+        await _until(followers, lambda: all((one.final or 0) >= last for one in followers))
+        wanted = await chain.updates(first, last)
+        found = [differences(one, wanted, first, last) for one in followers]
+        told = sum(one.told + one.told_here for one in followers)
+        return Told(
+            *(len(followers), len(broken), round(back, 1), sum(one for one, _ in found), sum(one for _, one in found)),
+            *(sum(one.repeated for one in followers), await self._credits(), told, sum(one.begun for one in followers)),
+            *(first, last),
+        )
+
+    async def _credits(self) -> int:
+        """What the ledger has for streams that began."""
+        return await asyncio.to_thread(spent, self._product.http_url, self._key, "grpc/Subscribe")
+
+
+def spent(http_url: str, api_key: str, method: str) -> int:
+    """The credits that the account has paid for one method, by its ledger."""
+    total, offset = 0, 0
+    while True:
+        url = f"{http_url}/account/history?limit=500&offset={offset}"
+        call = urllib.request.Request(url, headers={"X-Api-Key": api_key})
+        with urllib.request.urlopen(call, timeout=30) as answer:
+            entries: list[dict[str, Any]] = json.loads(answer.read())["entries"]
+        total += sum(int(one["credits"]) for one in entries if one.get("method") == method)
+        offset += len(entries)
+        if len(entries) < 500:
+            return total
+
+
+async def _pay(http: httpx.AsyncClient, node: str) -> None:
+    while True:
+        body = {"pubkey": str(Keypair().pubkey()), "lamports": 2_000_000, "usdc_base_units": 0}
+        (await http.post(f"{node}/admin/fund", json=body)).raise_for_status()
+        await asyncio.sleep(_PAY_SECONDS)
+
+
+async def _until(followers: list[Follower], holds: Any) -> None:
+    async with asyncio.timeout(_SETTLE_SECONDS):
+        while not holds():
+            for one in followers:
+                if one.ended is not None:
+                    raise one.ended
+            await asyncio.sleep(0.1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=STREAMS)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-kill-"))
+    folder.chmod(0o711)  # Run by root, the stores run as another user, who must be able to pass through.
+    product = Product(folder / "data", SETTINGS, free_ports())
+    try:
+        product.start()
+        told = Kill(product, product.api_key, given.streams).run()
+        sys.stdout.write(json.dumps(asdict(told)) + "\n")
+        audit = product.audit()
+        sys.stdout.write(audit.stdout[-300:])
+        wrong = told.missing or told.extra or told.repeated or not told.told <= told.credits <= told.begun
+        return 1 if wrong or audit.returncode else 0
+    finally:
+        product.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
