@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _PAY_SECONDS = 0.2
 @dataclass(frozen=True)
 class Told:
     """broken: streams that the kill ended. back_seconds: from the kill until every one of them told something again.
+    ends: how all streams ended, with their numbers.
 
     credits: that the ledger has for streams. told, begun: streams that told something, and that clients opened.
     """
@@ -57,6 +59,7 @@ class Told:
     begun: int
     first_slot: int
     last_slot: int
+    ends: dict[str, int]
 
 
 class Kill:
@@ -112,7 +115,7 @@ class Kill:
         return Told(
             *(len(followers), len(broken), round(back, 1), sum(one for one, _ in found), sum(one for _, one in found)),
             *(sum(one.repeated for one in followers), await self._credits(), told, sum(one.begun for one in followers)),
-            *(first, last),
+            *(first, last, dict(Counter(end[:80] for one in followers for end in one.ends))),
         )
 
     async def _credits(self) -> int:
