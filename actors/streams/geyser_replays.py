@@ -30,6 +30,7 @@ from actors.streams.geyser_requests import WATCH, WantedStream
 
 BLOCKS_BYTES_MAX = 64 << 20
 _ASK_MS = 2_000
+_ASK_TRIES = 8
 _WAIT_MS = 200
 # A client may ask for slots that the hub has not heard of yet; what is further away is not a slot of this chain.
 _AHEAD_SLOTS_MAX = 64
@@ -72,13 +73,21 @@ class GeyserReplays:
 
     async def part(self, request: AskWindow) -> WindowPart:
         """Entries of a window. Raises WindowLost."""
-        try:
-            part: WindowPart = await self._ask(WINDOW, request, _ASK_MS + request.wait_ms)
-        except _FAILURES as error:
-            raise WindowLost from error
+        part: WindowPart = await self._ask_patiently(WINDOW, request, _ASK_MS + request.wait_ms)
         if part.epoch != request.epoch or part.dropped > request.after > 0:
             raise WindowLost
         return part
+
+    async def _ask_patiently(self, kind: Any, request: AskWindow | AskBlock, wait_ms: int) -> Any:
+        """Ask again while the hub does not answer: a client whose replay breaks off pays for another one."""
+        for _ in range(_ASK_TRIES):
+            try:
+                return await self._ask(kind, request, wait_ms)
+            except LinkTimeout:
+                continue
+            except _FAILURES:
+                await asyncio.sleep(_WAIT_MS / 1000)
+        raise WindowLost
 
     async def block(self, epoch: int, slot: int) -> WholeBlock:
         """A whole block, read once for all who want it at a time. Raises WindowLost."""
@@ -96,10 +105,7 @@ class GeyserReplays:
     async def _read(self, epoch: int, slot: int) -> WholeBlock:
         parts, size = [], 0
         while True:
-            try:
-                part: BlockPart = await self._ask(BLOCK, AskBlock(epoch, slot, size), _ASK_MS)
-            except _FAILURES as error:
-                raise WindowLost from error
+            part: BlockPart = await self._ask_patiently(BLOCK, AskBlock(epoch, slot, size), _ASK_MS)
             if part.size is None:
                 raise WindowLost
             parts.append(part.data)
