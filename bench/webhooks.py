@@ -41,10 +41,10 @@ from actors.webhooks.actor import METHOD, WebhookDispatcher
 from actors.webhooks.api import CreateWebhook
 from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.payloads import QueuedEvent
+from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
-from actors.webhooks.store import PostgresWebhookStore
 from actors.webhooks.targets import EgressRules
 
 ACCOUNTS = 20

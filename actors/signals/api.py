@@ -28,7 +28,8 @@ class LoggedSignal(NamedTuple):
     """One entry of the log that is about a signal.
 
     cause: unique for ever, and the same for a signal and its corrections. at_ms: Unix milliseconds at which the log got
-    it. body: the signal as JSON, as subscribers get it. is_first: the first report, which may be billed; otherwise a
+    it. lamports: the size of a largeSwap. body: the signal as JSON, as subscribers get it.
+    is_first: the first report, which may be billed; otherwise a
     correction: its `correction` in the body is removed, moved or restored.
     """
 
@@ -42,6 +43,7 @@ class LoggedSignal(NamedTuple):
     at_ms: int
     body: bytes
     is_first: bool
+    lamports: int | None = None
 
 
 class SignalPage(NamedTuple):
@@ -96,4 +98,5 @@ def _logged(entry: LogEntry) -> LoggedSignal | None:
     return LoggedSignal(
         *(entry.cursor, "signal:" + ":".join(event.identity), event.kind, event.mint, event.program, event.accounts),
         *(event.wallets, cursor_key(entry.cursor)[0], body_of_entry(entry), entry.change == "event"),
+        event.lamports,
     )

@@ -37,10 +37,9 @@ RELAY = MappingProxyType({row.method: UnitPrice(row.credits, "request") for row 
 WEBHOOKS = MappingProxyType(
     {
         **dict.fromkeys(
-            ("account", "program", "my_account"),
+            ("account", "program", "my_account", "signal"),
             UnitPrice(catalog.WEBHOOK_DELIVERY_CREDITS, "delivered event", available=True),
         ),
-        "signal": UnitPrice(catalog.WEBHOOK_DELIVERY_CREDITS, "delivered event"),
         "lifecycle": UnitPrice(0, "delivered event", available=True),
     }
 )

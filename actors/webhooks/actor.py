@@ -7,6 +7,7 @@ event, so it is made once.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import random
@@ -23,7 +24,7 @@ from actors.webhooks.core import Attempt, JobState
 from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
 from actors.webhooks.sealing import CannotUnseal, SecretSeal
 from actors.webhooks.signing import delivery_headers
-from actors.webhooks.store import Job, JobResult, PostgresWebhookStore, QueueFigures, WebhooksUnavailable
+from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, WebhooksUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,6 @@ LEASED_MAX = 2_000
 LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they end before their lease.
 LEASED_FAILING_MAX = LEASED_MAX // 2  # Of webhooks that fail: however many hang, half of the places are for others.
 LEASE_MS = 120_000
-_IDLE_SECONDS = 0.25  # Between two looks for jobs when there are none.
 _LIFECYCLE_SECONDS = 0.5
 _EVENTS_AT_ONCE_MAX = 500
 _RESULTS_AT_ONCE_MAX = 500
@@ -56,13 +56,14 @@ def charge_operation(event_id: str) -> bytes:
 class WebhookDispatcher:
     """name: of this dispatcher; a new one of the same name gives back what its predecessor had leased.
 
-    credits_each: price of a delivered event; lifecycle events are free. kept_ms: how long ended jobs are kept.
+    credits_each: price of a delivered event that is not free. kept_ms: how long ended jobs are kept.
+    idle_seconds: between two looks for jobs when there are none.
     """
 
     def __init__(
         self,
         name: str,
-        store: PostgresWebhookStore,
+        store: WebhookStore,
         sender: DeliverySender,
         accounts: OwnersClient,
         seal: SecretSeal,
@@ -73,15 +74,18 @@ class WebhookDispatcher:
         kept_ms: int,
         jitter: Callable[[float, float], float] = random.uniform,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        idle_seconds: float = 0.25,
     ) -> None:
         self._name, self._store, self._sender, self._accounts = name, store, sender, accounts
         self._seal, self._clock, self._metrics = seal, clock, metrics
         self._credits_each, self._kept_ms, self._jitter, self._sleep = credits_each, kept_ms, jitter, sleep
+        self._idle_seconds = idle_seconds
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
         self._ended: list[tuple[Job, Attempt]] = []
         self._given_back: list[int] = []
-        self._has_ended, self.wake = asyncio.Event(), asyncio.Event()
+        self._has_ended = asyncio.Event()
+        self.wake = asyncio.Event()  # Set by the sources of events: there are new jobs.
         self._unfinished = self._failing = 0  # Leased, and their results not kept yet; those of webhooks that fail.
         self.figures = QueueFigures(0, None, 0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,7 +98,7 @@ class WebhookDispatcher:
 
     def start(self) -> None:
         loops = (
-            (self.claim_once, _IDLE_SECONDS),
+            (self.claim_once, self._idle_seconds),
             (self.finish_once, 0.0),
             (self.take_events_once, _LIFECYCLE_SECONDS),
             (self.collect_debts_once, _DEBT_SECONDS),
@@ -123,7 +127,11 @@ class WebhookDispatcher:
                 logger.exception("webhooks: a round failed")
                 await self._sleep(_PAUSE_SECONDS)
                 continue
-            if not more and seconds:
+            if work == self.claim_once and not more:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.wake.wait(), seconds)
+                self.wake.clear()
+            elif not more and seconds:
                 await self._sleep(seconds)
 
     async def _recover(self) -> None:
@@ -164,23 +172,29 @@ class WebhookDispatcher:
         self._failing -= job.failing_since_ms is not None
         self._ended.append((job, attempt))
         ready, given_back = self._lanes.ended(job, failed=not attempt.is_success)
-        self._given_back += [each.id for each in given_back]
+        self._give_back(given_back)
         self._has_ended.set()
         self._begin(ready)
+
+    def withdraw(self, webhook_id: str) -> None:
+        """Send no further job of a webhook that was disabled or deleted; requests under way end by themselves."""
+        self._give_back(self._lanes.withdraw(webhook_id))
+        self._has_ended.set()
+
+    def _give_back(self, jobs: Sequence[Job]) -> None:
+        self._failing -= sum(job.failing_since_ms is not None for job in jobs)
+        self._given_back += [job.id for job in jobs]
 
     async def _attempt(self, job: Job) -> Attempt:
         now_ms = self._clock.now_ms()
         try:
-            secret = self._seal.unseal(job.secret, job.webhook_id)
-            previous = None
-            if job.previous_secret is not None and now_ms < job.previous_until_ms:
-                previous = self._seal.unseal(job.previous_secret, job.webhook_id)
+            secrets = [self._seal.unseal(sealed, job.webhook_id) for sealed in job.secrets.valid(now_ms)]
         except CannotUnseal as error:
             logger.error("%s: was the cluster's secret changed?", error)
             return Attempt(now_ms, 0, None, "its secret cannot be read; rotate it")
         body = job.body.encode()
         event_id = core.event_id(job.webhook_id, job.id)
-        headers = delivery_headers(secret, previous, job.webhook_id, event_id, now_ms // 1000, body)
+        headers = delivery_headers(secrets, job.webhook_id, event_id, now_ms // 1000, body)
         try:
             return await self._sender.send(job.url, headers, body)
         except Exception:  # A fault of ours must not leave the job without an end.
@@ -224,7 +238,7 @@ class WebhookDispatcher:
 
     async def _charge(self, delivered: Sequence[Job]) -> set[int]:
         """Charge each delivered event once for ever. Gives the jobs that are charged, or free."""
-        charged = {job.id for job in delivered if job.filter_type == "lifecycle"}
+        charged = {job.id for job in delivered if job.is_free}
         owing: dict[bytes, list[tuple[int, str]]] = {}
         for job in delivered:
             if job.id not in charged:

@@ -19,13 +19,13 @@ from actors.clock import Clock
 from actors.geyser_proto import geyser_pb2
 from actors.geyser_proto.api import SUBSCRIBE
 from actors.upstream.replies import AnswerKind, Node
-from actors.webhooks.payloads import QueuedEvent, transaction_events
-from actors.webhooks.store import PostgresWebhookStore, WebhooksUnavailable
+from actors.webhooks.payloads import QueuedEvent, gap_events, transaction_events
+from actors.webhooks.store import SourceCursor, WebhookStore, WebhooksUnavailable
 from actors.webhooks.transactions import from_block, from_stream
 
 logger = logging.getLogger(__name__)
 
-CATCH_UP_SLOTS_MAX = 9_000  # An hour; older transactions are not delivered, and the log says so.
+CATCH_UP_SLOTS_MAX = 9_000  # An hour; older transactions are not delivered, and webhooks are told.
 _SLOTS_AT_ONCE = 50  # Of one getBlocks.
 _OVERLAP_SLOTS = 8  # The stream begins so many slots before the last one read: slots are confirmed out of order.
 _EVENTS_AT_ONCE_MAX = 500
@@ -43,7 +43,7 @@ class ChainFollower:
 
     def __init__(
         self,
-        store: PostgresWebhookStore,
+        store: WebhookStore,
         node: Node,
         clock: Clock,
         endpoint: tuple[str, str | None] | None,
@@ -81,7 +81,7 @@ class ChainFollower:
                     continue
                 if self._slot is None:
                     # Webhooks that were there before this process: from where the last one stopped. Else from now on.
-                    self._slot = (await self._store.cursor() if first else None) or await self._newest()
+                    self._slot = ((await self._store.cursor()).slot if first else None) or await self._newest()
                     first = False
                 await self._catch_up()
                 if self._endpoint is None:
@@ -116,12 +116,10 @@ class ChainFollower:
         newest = await self._newest()
         assert self._slot is not None
         if newest - self._slot > CATCH_UP_SLOTS_MAX:
-            logger.error(
-                "webhooks: slots %d to %d are not delivered, as they are too long ago",
-                self._slot,
-                newest - CATCH_UP_SLOTS_MAX,
-            )
-            self._slot = newest - CATCH_UP_SLOTS_MAX
+            first, last = self._slot + 1, newest - CATCH_UP_SLOTS_MAX
+            logger.error("webhooks: slots %d to %d are not delivered, as they are too long ago", first, last)
+            await self._queue(gap_events(self._watched, first, last, self._clock.now_ms()), last)
+            self._slot = last
         while self._slot < newest:
             last = min(self._slot + _SLOTS_AT_ONCE, newest)
             slots = await self._ask("getBlocks", [self._slot + 1, last, {"commitment": "confirmed"}])
@@ -231,7 +229,7 @@ class ChainFollower:
         return request
 
     async def _queue(self, events: list[QueuedEvent], slot: int) -> None:
-        if await self._store.queue(events, self._clock.now_ms(), slot):
+        if await self._store.queue(events, self._clock.now_ms(), SourceCursor(slot=slot)):
             self._wake()
 
 

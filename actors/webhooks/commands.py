@@ -4,6 +4,7 @@ Implements: interface specification, "Webhook management"; decisions, webhook re
 A shell: registrations.py checks bodies, the guard checks URLs.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +14,11 @@ from actors.errors import Err, Refusal
 from actors.units import base58_text
 from actors.webhooks import api, core
 from actors.webhooks.payloads import example
-from actors.webhooks.registrations import WEBHOOKS_MAX, Webhook, parse_change, parse_wanted
+from actors.webhooks.registrations import WEBHOOKS_MAX, Webhook, WebhookFilter, parse_change, parse_wanted
 from actors.webhooks.sealing import NONCE_BYTES, CannotUnseal, SecretSeal
 from actors.webhooks.sender import WebhookSender
-from actors.webhooks.signing import PREVIOUS_VALID_MS, SECRET_BYTES, delivery_headers, new_secret
-from actors.webhooks.store import LoggedJob, PostgresWebhookStore, WebhooksUnavailable
+from actors.webhooks.signing import PREVIOUS_MAX, PREVIOUS_VALID_MS, SECRET_BYTES, delivery_headers, new_secret
+from actors.webhooks.store import LoggedJob, WebhookStore, WebhooksUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ _ID_BYTES = 12
 _REPLAYED_MAX = 1_000
 _A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
 _COUNTED_ACCOUNTS_MAX = 10_000
+WALLETS_OF_ACCOUNT_MAX = 500
+WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 10,000 at most; the other half is for subscriptions.
 _UNIX_SECONDS_MAX = 10**11
 _NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
@@ -35,21 +38,22 @@ _REPLAY_SHAPE = Refusal(
 
 
 class WebhookCommands:
-    """changed: called when the set of watched accounts may have changed."""
+    """changed: called when the set of watched accounts or wallets may have changed. withdraw: called with the id of a
+    webhook that may get nothing more."""
 
     def __init__(
         self,
-        store: PostgresWebhookStore,
+        store: WebhookStore,
         sender: WebhookSender,
         seal: SecretSeal,
         clock: Clock,
         random: Callable[[int], bytes],
         changed: Callable[[], None],
-        *,
-        has_signals: bool = False,
+        withdraw: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store, self._sender, self._seal, self._clock = store, sender, seal, clock
-        self._random, self._changed, self._has_signals = random, changed, has_signals
+        self._random, self._changed, self._withdraw = random, changed, withdraw
+        self._wallets_turn = asyncio.Lock()  # Counting wallets and keeping a webhook must not be interleaved.
         self._counts: dict[tuple[bytes, str], tuple[int, int]] = {}  # Account and kind to the minute and the requests.
 
     async def ask(self, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
@@ -69,6 +73,7 @@ class WebhookCommands:
             case api.DeleteWebhook(pubkey, webhook_id):
                 if not await self._store.delete(pubkey, webhook_id):
                     return _NONE
+                self._withdraw(webhook_id)
                 self._changed()
                 return {"id": webhook_id, "deleted": True}
             case _:
@@ -78,19 +83,9 @@ class WebhookCommands:
     async def _about(self, webhook: Webhook, command: api.WebhookCommand) -> dict[str, Any] | Refusal:
         match command:
             case api.ChangeWebhook():
-                change = parse_change(command.fields, webhook.filter.filter_type)
-                if isinstance(change, Refusal):
-                    return change
-                after = await self._store.change(webhook.pubkey, webhook.id, change, self._clock.now_ms())
-                self._changed()
-                return _NONE if after is None else {"webhook": after.body()}
+                return await self._change(webhook, command.fields)
             case api.RotateSecret():
-                secret = new_secret(self._random(SECRET_BYTES))
-                sealed = self._seal.seal(secret, webhook.id, self._random(NONCE_BYTES))
-                until_ms = self._clock.now_ms() + PREVIOUS_VALID_MS
-                if not await self._store.rotate(webhook.pubkey, webhook.id, sealed, until_ms):
-                    return _NONE
-                return {"secret": secret, "previous_valid_until": until_ms // 1000}
+                return await self._rotate(webhook)
             case api.ListDeliveries():
                 return await self._deliveries(webhook, command)
             case api.TryWebhook():
@@ -99,8 +94,36 @@ class WebhookCommands:
                 return await self._replay(webhook, command.fields)
         raise AssertionError(command)
 
+    async def _change(self, webhook: Webhook, fields: Any) -> dict[str, Any] | Refusal:
+        change = parse_change(fields, webhook.filter)
+        if isinstance(change, Refusal):
+            return change
+        async with self._wallets_turn:
+            too_many = None if change.filter is None else await self._too_many_wallets(webhook.pubkey, change.filter)
+            if too_many is not None:
+                return too_many
+            after = await self._store.change(webhook.pubkey, webhook.id, change, self._clock.now_ms())
+        if change.enable is False:
+            self._withdraw(webhook.id)
+        self._changed()
+        return _NONE if after is None else {"webhook": after.body()}
+
+    async def _rotate(self, webhook: Webhook) -> dict[str, Any] | Refusal:
+        secret = new_secret(self._random(SECRET_BYTES))
+        sealed = self._seal.seal(secret, webhook.id, self._random(NONCE_BYTES))
+        now_ms = self._clock.now_ms()
+        until_ms = now_ms + PREVIOUS_VALID_MS
+        possible_ms = await self._store.rotate(webhook.pubkey, webhook.id, sealed, now_ms, until_ms, PREVIOUS_MAX)
+        if possible_ms is None:
+            return _NONE
+        if possible_ms:
+            wait_seconds = -(-(possible_ms - now_ms) // 1000)
+            reason = f"{PREVIOUS_MAX} earlier secrets are still valid; rotate again in {wait_seconds} s"
+            return Refusal(Err.RATE_LIMITED, reason)
+        return {"secret": secret, "previous_valid_until": until_ms // 1000}
+
     async def _create(self, command: api.CreateWebhook) -> dict[str, Any] | Refusal:
-        wanted = parse_wanted(command.fields, command.pubkey, self._has_signals)
+        wanted = parse_wanted(command.fields, command.pubkey)
         if isinstance(wanted, Refusal):
             return wanted
         fault = await self._sender.check(wanted.url)
@@ -110,17 +133,34 @@ class WebhookCommands:
         secret = new_secret(self._random(SECRET_BYTES))
         now_ms = self._clock.now_ms()
         webhook = Webhook(webhook_id, command.pubkey, wanted.url, wanted.filter, "active", None, now_ms)
-        if not await self._store.create(webhook, self._seal.seal(secret, webhook_id, self._random(NONCE_BYTES))):
-            return Refusal(Err.INVALID_REQUEST, f"an account has at most {WEBHOOKS_MAX} webhooks; delete one first")
+        async with self._wallets_turn:
+            too_many = await self._too_many_wallets(command.pubkey, wanted.filter)
+            if too_many is not None:
+                return too_many
+            if not await self._store.create(webhook, self._seal.seal(secret, webhook_id, self._random(NONCE_BYTES))):
+                return Refusal(Err.INVALID_REQUEST, f"an account has at most {WEBHOOKS_MAX} webhooks; delete one first")
         self._changed()
         return webhook.body() | {"secret": secret}
+
+    async def _too_many_wallets(self, pubkey: bytes, wanted: WebhookFilter) -> Refusal | None:
+        """A refusal where an account, or all of them, would watch too many wallets: what is reported is bounded, and
+        no account may use it up."""
+        if not wanted.wallets:
+            return None
+        own = (await self._store.watched_wallets(pubkey)).union(wanted.wallets)
+        if len(own) > WALLETS_OF_ACCOUNT_MAX:
+            return Refusal(Err.INVALID_REQUEST, f"webhooks of an account name at most {WALLETS_OF_ACCOUNT_MAX} wallets")
+        if len((await self._store.watched_wallets()).union(wanted.wallets)) > WALLETS_OF_ALL_MAX:
+            return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
+        return None
 
     async def _deliveries(self, webhook: Webhook, command: api.ListDeliveries) -> dict[str, Any] | Refusal:
         before = None if command.before is None else core.job_of(webhook.id, command.before)
         if command.before is not None and before is None:
             return Refusal(Err.INVALID_REQUEST, "before must be an event id of this webhook")
-        jobs = await self._store.log(webhook.id, before, command.limit)
-        return {"deliveries": [_logged(webhook.id, job) for job in jobs]}
+        jobs, dropped = await self._store.log(webhook.id, before, command.limit), await self._store.dropped(webhook.id)
+        last = None if dropped.at_ms is None else {"events": dropped.events, "last_at": dropped.at_ms // 1000}
+        return {"deliveries": [_logged(webhook.id, job) for job in jobs], "dropped": last}
 
     async def _test(self, webhook: Webhook) -> dict[str, Any] | Refusal:
         now = self._clock.now()
@@ -131,16 +171,13 @@ class WebhookCommands:
         if sealed is None:
             return _NONE
         try:
-            secret = self._seal.unseal(sealed.secret, webhook.id)
-            previous = None
-            if sealed.previous is not None and self._clock.now_ms() < sealed.previous_until_ms:
-                previous = self._seal.unseal(sealed.previous, webhook.id)
+            secrets = [self._seal.unseal(each, webhook.id) for each in sealed.valid(self._clock.now_ms())]
         except CannotUnseal as error:
             logger.error("%s: was the cluster's secret changed?", error)
             return Refusal(Err.INVALID_REQUEST, "the secret of this webhook cannot be read; rotate it")
         body = example(webhook.filter, base58_text(webhook.pubkey), now)
         event_id = f"evt_test_{self._random(_ID_BYTES).hex()}"
-        headers = delivery_headers(secret, previous, webhook.id, event_id, now, body)
+        headers = delivery_headers(secrets, webhook.id, event_id, now, body)
         attempt = await self._sender.send(webhook.url, headers, body)
         return {"event_id": event_id, "delivered": attempt.is_success, **_tried(attempt)}
 

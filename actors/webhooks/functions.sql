@@ -2,39 +2,57 @@
 -- two transactions wait for each other; the lock leaves foreign keys free (NO KEY UPDATE).
 
 -- Keep events that some webhook waits for, each once for its cause, and make a job for each webhook that matches. A
--- webhook with jobs_max waiting jobs gets no more. Gives the number of jobs.
+-- webhook gets no more than jobs_max waiting jobs; events beyond are counted on it. Gives the number of jobs.
 CREATE OR REPLACE FUNCTION webhooks_fan_out(events webhooks_event[], now_ms bigint, jobs_max integer)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    hooks text[];
-    made  bigint;
+    hooks  text[];
+    beyond bigint[];
+    made   bigint;
 BEGIN
-    WITH fresh AS (
-        INSERT INTO webhook_events (cause, filter_type, subject, kind, wallets, at_ms, body)
-        SELECT e.cause, e.filter_type, e.subject, e.kind, e.wallets, e.at_ms, e.body
-        FROM unnest(events) WITH ORDINALITY AS e (cause, filter_type, subject, kind, wallets, at_ms, body, n)
-        WHERE EXISTS (
-            SELECT FROM webhooks w
+    WITH given AS MATERIALIZED (
+        SELECT DISTINCT ON (e.cause) e.* FROM unnest(events) WITH ORDINALITY
+            AS e (cause, filter_type, subject, kind, wallets, at_ms, body, mint, program, lamports, is_free, n)
+        ORDER BY e.cause, e.n
+    ), matched AS MATERIALIZED (
+        SELECT e.*, ARRAY (
+            SELECT w.id FROM webhooks w
             WHERE w.status = 'active' AND w.filter_type = e.filter_type AND w.subject = e.subject
-              AND (w.kinds IS NULL OR e.kind = ANY (w.kinds)) AND (w.wallets IS NULL OR w.wallets && e.wallets))
-        ORDER BY e.n
+              AND (e.kind IS NULL OR (
+                  (w.kinds IS NULL OR e.kind = ANY (w.kinds)) AND (w.wallets IS NULL OR w.wallets && e.wallets)
+                  AND (w.mint IS NULL OR e.mint = w.mint) AND (w.programs IS NULL OR e.program = ANY (w.programs))
+                  AND (e.lamports IS NULL OR e.lamports >= w.min_lamports)))) AS hooks
+        FROM given e
+    ), fresh AS (
+        INSERT INTO webhook_events (cause, filter_type, subject, kind, at_ms, body, is_free)
+        SELECT m.cause, m.filter_type, m.subject, m.kind, m.at_ms, m.body, m.is_free FROM matched m
+        WHERE cardinality(m.hooks) > 0 ORDER BY m.n
         ON CONFLICT (cause) DO NOTHING
-        RETURNING *
+        RETURNING id, cause
+    ), lists AS MATERIALIZED (
+        -- One row for each webhook: a join of webhooks with their jobs has no statistics, and may take minutes.
+        SELECT hook, array_agg(f.id ORDER BY f.id) AS ids
+        FROM fresh f JOIN matched m ON m.cause = f.cause, unnest(m.hooks) AS hook GROUP BY hook
+    ), places AS MATERIALIZED (
+        SELECT l.hook, l.ids, greatest(0, jobs_max - (SELECT count(*) FROM (
+            SELECT FROM webhook_jobs j WHERE j.webhook_id = l.hook AND j.state <= 1 LIMIT jobs_max) AS waiting)) AS free
+        FROM lists l
     ), made_jobs AS (
         INSERT INTO webhook_jobs (webhook_id, event, due_ms, created_ms)
-        SELECT w.id, f.id, now_ms, now_ms
-        FROM fresh f JOIN webhooks w
-          ON w.status = 'active' AND w.filter_type = f.filter_type AND w.subject = f.subject
-          AND (w.kinds IS NULL OR f.kind = ANY (w.kinds)) AND (w.wallets IS NULL OR w.wallets && f.wallets)
-        WHERE (SELECT count(*) FROM (
-            SELECT FROM webhook_jobs j WHERE j.webhook_id = w.id AND j.state <= 1 LIMIT jobs_max) AS waiting) < jobs_max
-        ORDER BY f.id
-        RETURNING webhook_id
+        SELECT p.hook, event, now_ms, now_ms FROM places p, unnest(p.ids[1:p.free::integer]) AS event
+        ORDER BY event
+        RETURNING id
     )
-    SELECT array_agg(DISTINCT webhook_id), count(*) INTO hooks, made FROM made_jobs;
-    IF made > 0 THEN
+    SELECT array_agg(p.hook), array_agg(greatest(0, cardinality(p.ids) - p.free)), (SELECT count(*) FROM made_jobs)
+    INTO hooks, beyond, made FROM places p;
+    IF hooks IS NOT NULL THEN
         PERFORM FROM webhooks WHERE id = ANY (hooks) ORDER BY id FOR NO KEY UPDATE;
-        UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = ANY (hooks) AND look_ms IS DISTINCT FROM now_ms;
+        UPDATE webhooks w SET
+            look_ms = least(w.look_ms, now_ms),
+            dropped_events = w.dropped_events + c.beyond,
+            dropped_at_ms = CASE WHEN c.beyond > 0 THEN now_ms ELSE w.dropped_at_ms END
+        FROM unnest(hooks, beyond) AS c (hook, beyond)
+        WHERE w.id = c.hook AND (w.look_ms IS NULL OR w.look_ms > now_ms OR c.beyond > 0);
     END IF;
     RETURN made;
 END $$;
@@ -73,7 +91,7 @@ BEGIN
                 FROM picked WHERE j.id = picked.id RETURNING j.*
             )
             SELECT l.id, l.lease, l.attempts, hook.id, hook.pubkey, hook.url, hook.filter_type, hook.secret,
-                   hook.previous_secret, hook.previous_until_ms, hook.failing_since_ms, e.body
+                   hook.previous_secrets, hook.previous_until_ms, hook.failing_since_ms, e.body, e.is_free
             FROM leased l JOIN webhook_events e ON e.id = l.event ORDER BY l.id;
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
@@ -140,14 +158,15 @@ BEGIN
     RETURN kept;
 END $$;
 
--- Give leases back: the jobs wait again, due at once.
+-- Give leases back: the jobs wait again, due at once. A job that was never tried keeps its place before newer ones.
 CREATE OR REPLACE FUNCTION webhooks_release(jobs bigint[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     hooks text[];
 BEGIN
     hooks := ARRAY (SELECT DISTINCT webhook_id FROM webhook_jobs WHERE id = ANY (jobs));
     PERFORM FROM webhooks WHERE id = ANY (hooks) ORDER BY id FOR NO KEY UPDATE;
-    UPDATE webhook_jobs SET state = 0, due_ms = now_ms WHERE id = ANY (jobs) AND state = 1;
+    UPDATE webhook_jobs SET state = 0, due_ms = CASE WHEN attempts = 0 THEN least(created_ms, now_ms) ELSE now_ms END
+    WHERE id = ANY (jobs) AND state = 1;
     UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = ANY (hooks);
 END $$;
 
@@ -174,4 +193,29 @@ BEGIN
         UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = hook;
     END IF;
     RETURN sent;
+END $$;
+
+-- Make a new secret the present one. Earlier ones stay valid until their times, previous_max of them at most. Gives 0,
+-- or the time from which it can be done, or NULL where there is no such webhook.
+CREATE OR REPLACE FUNCTION webhooks_rotate(
+    owner bytea, hook text, sealed bytea, now_ms bigint, until_ms bigint, previous_max integer
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    secrets bytea[];
+    untils  bigint[];
+BEGIN
+    PERFORM FROM webhooks WHERE id = hook AND pubkey = owner FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT coalesce(array_agg(p.secret ORDER BY p.until DESC), '{}'), coalesce(array_agg(p.until ORDER BY p.until DESC), '{}')
+    INTO secrets, untils
+    FROM webhooks w, unnest(w.previous_secrets, w.previous_until_ms) AS p (secret, until)
+    WHERE w.id = hook AND p.until > now_ms;
+    IF cardinality(untils) >= previous_max THEN
+        RETURN untils[previous_max];
+    END IF;
+    UPDATE webhooks w SET previous_secrets = w.secret || secrets, previous_until_ms = until_ms || untils, secret = sealed
+    WHERE w.id = hook;
+    RETURN 0;
 END $$;

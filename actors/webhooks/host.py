@@ -1,11 +1,11 @@
 """The dispatcher as a Ray actor: one for the whole service, placed, restarted and found by name.
 
-Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py
-and commands.py. After the loss of a machine there may be two for a while; a job that is leased goes to one of them.
+Implements: design, section 3 (an actor exists where state needs one owner). A thin wrapper around actor.py, chain.py,
+signal_follower.py and commands.py. After the loss of a machine there may be two for a while; a job that is leased goes
+to one of them.
 """
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,13 +26,12 @@ from actors.webhooks.actor import WebhookDispatcher
 from actors.webhooks.api import DISPATCHER_ACTOR_NAME, WebhookCommand
 from actors.webhooks.chain import ChainFollower
 from actors.webhooks.commands import WebhookCommands
+from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
-from actors.webhooks.store import PostgresWebhookStore
+from actors.webhooks.signal_follower import SignalFeed, SignalFollower
 from actors.webhooks.targets import EgressRules
-
-logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX = 8
 _DAY_MS = 86_400_000
@@ -40,17 +39,19 @@ OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]
 
 
-class WebhookDispatcherActor:
-    """Starts with its first call. open_owners, open_node: given by the wiring, because this context may not know how
-    accounts and nodes are reached."""
+# The log of signals, and what it raises while its stores do not answer.
+OpenFeed = Callable[[Config], Awaitable[tuple[SignalFeed, tuple[type[Exception], ...]]]]
 
-    def __init__(self, config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode) -> None:
-        self._config, self._fingerprint = config, fingerprint
-        self._open_owners, self._open_node = open_owners, open_node
-        self._starting: asyncio.Task[None] | None = None
 
-    async def fingerprint(self) -> str:
-        return self._fingerprint
+class WebhookDispatcherActor(hosting.StartingActor):
+    """open_owners, open_node, open_feed: given by the wiring, because this context may not know how accounts, nodes and
+    signals are reached."""
+
+    def __init__(
+        self, config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed
+    ) -> None:
+        super().__init__(fingerprint)
+        self._config, self._open_owners, self._open_node, self._open_feed = config, open_owners, open_node, open_feed
 
     async def health(self) -> dict[str, Any]:
         """waiting: jobs that are not delivered; streaming: whether the chain is followed by a stream."""
@@ -60,18 +61,6 @@ class WebhookDispatcherActor:
     async def ask(self, command: WebhookCommand) -> dict[str, Any] | Refusal:
         await self._ready()
         return await self._commands.ask(command)
-
-    async def _ready(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
-
-    async def _start(self) -> None:
-        try:
-            await self._open()
-        except Exception:
-            logger.exception("the webhook dispatcher cannot start")
-            os._exit(1)  # Ray starts another one.
 
     async def _open(self) -> None:
         config = self._config
@@ -102,11 +91,20 @@ class WebhookDispatcherActor:
         token = None if upstream.yellowstone_token is None else upstream.yellowstone_token.get_secret_value()
         endpoint = None if upstream.yellowstone_url is None else (upstream.yellowstone_url, token)
         self._chain = ChainFollower(store, await self._open_node(config), clock, endpoint, self._dispatcher.wake.set)
-        self._commands = WebhookCommands(store, sender, seal, clock, os.urandom, self._chain.changed)
+        feed, away = await self._open_feed(config)
+        self._signals = SignalFollower(store, feed, clock, self._dispatcher.wake.set, away=away)
+        self._commands = WebhookCommands(
+            store, sender, seal, clock, os.urandom, self._changed, self._dispatcher.withdraw
+        )
         self._dispatcher.start()
         self._chain.start()
+        self._signals.start()
         self._reporting = asyncio.create_task(report_for_ever(config, DISPATCHER_ACTOR_NAME, metrics))
         hosting.tune_gc()
+
+    def _changed(self) -> None:
+        self._chain.changed()
+        self._signals.changed()
 
 
 def egress_rules(config: Config) -> EgressRules:
@@ -116,8 +114,9 @@ def egress_rules(config: Config) -> EgressRules:
     return EgressRules(frozenset(settings.ports), settings.allow_loopback, (own,) if own else ())
 
 
-def place_dispatcher(config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode) -> Any:
-    """The handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
-    return hosting.place(
-        WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, fingerprint, config, fingerprint, open_owners, open_node
-    )
+def place_dispatcher(
+    config: Config, fingerprint: str, open_owners: OpenOwners, open_node: OpenNode, open_feed: OpenFeed
+) -> Any:
+    """Return the handle of the one dispatcher, which is started where there is none. Needs a connected Ray."""
+    arguments = config, fingerprint, open_owners, open_node, open_feed
+    return hosting.place(WebhookDispatcherActor, DISPATCHER_ACTOR_NAME, fingerprint, *arguments)

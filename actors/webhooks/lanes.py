@@ -50,15 +50,21 @@ class Lanes(Generic[JobType]):
         lane = self._lanes[name]
         lane.under_way -= 1
         self.under_way -= 1
-        given_back: list[JobType] = []
-        if failed:
-            given_back = list(lane.waiting)
-            lane.waiting.clear()
-            self.waiting -= len(given_back)
+        given_back = self.withdraw(name) if failed else []
         ready = self._next(name)
         if not lane.under_way and not lane.waiting:
             del self._lanes[name]
         return ready, given_back
+
+    def withdraw(self, name: str) -> list[JobType]:
+        """Take the waiting jobs of a webhook out. Requests under way end by themselves."""
+        lane = self._lanes.get(name)
+        if lane is None:
+            return []
+        taken = list(lane.waiting)
+        lane.waiting.clear()
+        self.waiting -= len(taken)
+        return taken
 
     def _next(self, name: str) -> list[JobType]:
         lane = self._lanes[name]

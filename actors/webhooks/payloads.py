@@ -5,15 +5,16 @@ Implements: interface specification, "Lifecycle events"; decisions, "transaction
 """
 
 import dataclasses
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from actors.events import ApiKeyRotated, CreditsExpiring, DepositCredited, Event, LowBalance
 from actors.units import usdc_text
-from actors.webhooks.registrations import SIGNAL_KINDS, WebhookFilter
+from actors.webhooks.registrations import ANY_SUBJECT, SIGNAL_KINDS, WebhookFilter
 
 _NAMES: Mapping[type, str] = {
     LowBalance: "low_balance",
@@ -25,7 +26,10 @@ _LOGS_BYTES_MAX = 32_768  # Nodes cut logs at 10 kB by themselves; this bounds w
 
 
 class QueuedEvent(NamedTuple):
-    """An event, for all webhooks that match. cause: unique for ever. body: the JSON that is delivered."""
+    """An event, for all webhooks that match. cause: unique for ever. body: the JSON that is delivered.
+
+    kind None: for every webhook of this type and subject.
+    """
 
     cause: str
     filter_type: str
@@ -34,6 +38,38 @@ class QueuedEvent(NamedTuple):
     wallets: list[str] | None
     at_ms: int
     body: str
+    mint: str | None = None
+    program: str | None = None
+    lamports: int | None = None
+    is_free: bool = False
+
+
+class FedSignal(Protocol):
+    """An entry of the log of signals, as its reader gives it.
+
+    cause: unique for ever, and the same for a signal and its corrections. is_first: no correction. body: as JSON.
+    """
+
+    @property
+    def cursor(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def mint(self) -> str | None: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def accounts(self) -> Sequence[str]: ...
+    @property
+    def wallets(self) -> Sequence[str]: ...
+    @property
+    def lamports(self) -> int | None: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def is_first(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +96,25 @@ def lifecycle_event(number: int, event: Event) -> QueuedEvent:
     name = _NAMES[type(event)]
     body = {"event": name, "pubkey": event.pubkey, "at": event.at, "data": _data(event)}
     cause = f"account:{number}"
-    return QueuedEvent(cause, "lifecycle", event.pubkey, name, None, event.at * 1000, orjson.dumps(body).decode())
+    text = orjson.dumps(body).decode()
+    return QueuedEvent(cause, "lifecycle", event.pubkey, name, None, event.at * 1000, text, is_free=True)
+
+
+def signal_event(signal: FedSignal, now_ms: int) -> QueuedEvent:
+    """A signal, or a correction of one, which is free. A signal may have several: each has its place in the log."""
+    cause = signal.cause if signal.is_first else f"{signal.cause}@{signal.cursor}"
+    return QueuedEvent(
+        # A filter of wallets is about the watched ones, and of other kinds about all accounts: as subscribeSignal's.
+        *(cause, "signal", ANY_SUBJECT, signal.kind, list(signal.wallets or signal.accounts), now_ms),
+        *(signal.body.decode(), signal.mint, signal.program, signal.lamports),
+        is_free=not signal.is_first,
+    )
+
+
+def signal_gap_event(notice: bytes, now_ms: int) -> QueuedEvent:
+    """A part of the log that is gone, told to every signal webhook; free. notice: as JSON."""
+    cause = f"signal-gap:{hashlib.sha256(notice).hexdigest()[:32]}"
+    return QueuedEvent(cause, "signal", ANY_SUBJECT, None, None, now_ms, notice.decode(), is_free=True)
 
 
 def transaction_events(transaction: WatchedTransaction, watched: frozenset[str], now_ms: int) -> list[QueuedEvent]:
@@ -79,6 +133,20 @@ def transaction_events(transaction: WatchedTransaction, watched: frozenset[str],
             orjson.dumps(_transaction_body(transaction, kind, name)).decode(),
         )
         for kind, name in subjects
+    ]
+
+
+def gap_events(watched: frozenset[str], from_slot: int, to_slot: int, now_ms: int) -> list[QueuedEvent]:
+    """Tell every webhook that watches the chain that these slots were not read; free."""
+    body = {"event": "gap", "from_slot": from_slot, "to_slot": to_slot, "reason": "these slots are too long ago"}
+    return [
+        QueuedEvent(
+            *(f"gap:{from_slot}:{to_slot}:{kind}:{name}", kind, name, None, None, now_ms),
+            orjson.dumps(body | {"filter_type": kind, "filter_value": name}).decode(),
+            is_free=True,
+        )
+        for name in sorted(watched)
+        for kind in ("account", "my_account", "program")
     ]
 
 

@@ -3,8 +3,8 @@
 Implements: interface specification, "Webhook subscription"; decisions, "webhook record", "watched wallets". Pure.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import Err, Refusal
@@ -15,21 +15,36 @@ LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_
 SIGNAL_KINDS = ("newPair", "graduation", "walletActivity", "largeSwap")
 FILTER_TYPES = ("account", "program", "my_account", "lifecycle", "signal")
 WEBHOOKS_MAX = 50  # Of one account.
-WALLETS_MAX = 100
+LIST_MAX = 100  # Wallets, and programs, of one webhook: as subscribeSignal takes.
+_U64_MAX = (1 << 64) - 1
 ANY_SUBJECT = ""  # Of signals, which are about no single account.
-_FIELDS = frozenset(("url", "filter_type", "filter_value", "lifecycle_events", "signal_events", "wallets"))
-_CHANGES = frozenset(("lifecycle_events", "signal_events", "wallets", "status"))
+# Fields of one filter type, which may be changed later.
+_OWNERS = {"lifecycle_events": "lifecycle"} | dict.fromkeys(
+    ("signal_events", "wallets", "mint", "programs", "min_lamports"), "signal"
+)
+_FIELDS = frozenset(("url", "filter_type", "filter_value", *_OWNERS))
+_CHANGES = frozenset(("status", *_OWNERS))
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookFilter:
-    """subject, kinds, wallets: what an event must have (schema.sql)."""
+    """From subject on: what an event must have (schema.sql). None, and 0: anything."""
 
     filter_type: str
     filter_value: str | None
     subject: str
     kinds: tuple[str, ...] | None = None
     wallets: tuple[str, ...] | None = None
+    mint: str | None = None
+    programs: tuple[str, ...] | None = None
+    min_lamports: int = 0
+
+    @property
+    def narrowed(
+        self,
+    ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, str | None, tuple[str, ...] | None, int]:
+        """Return all that can be changed."""
+        return self.kinds, self.wallets, self.mint, self.programs, self.min_lamports
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +59,7 @@ class WantedWebhook:
 class Change:
     """A checked change. None: stays as it is."""
 
-    kinds: tuple[str, ...] | None = None
-    wallets: tuple[str, ...] | None = None
+    filter: WebhookFilter | None = None
     enable: bool | None = None
 
 
@@ -87,57 +101,68 @@ class Webhook:
             "created_at": self.created_ms // 1000,
             "last_delivery": last,
         }
-        return body | ({"wallets": list(found.wallets)} if found.wallets else {})
+        if found.filter_type == "signal":
+            body |= {name: list(each) for name in ("wallets", "programs") if (each := getattr(found, name))}
+            body |= {name: each for name in ("mint", "min_lamports") if (each := getattr(found, name))}
+        return body
 
 
-def parse_wanted(fields: Any, pubkey: bytes, has_signals: bool) -> WantedWebhook | Refusal:
-    """The body of POST /webhooks, decoded from JSON. has_signals: whether this service emits signals."""
+def parse_wanted(fields: Any, pubkey: bytes) -> WantedWebhook | Refusal:
+    """Read the body of POST /webhooks, decoded from JSON."""
     if not isinstance(fields, dict):
         return _bad("the body must be a JSON object")
     unknown = sorted(set(fields) - _FIELDS)
     if unknown:
-        return _bad(f"unknown field {unknown[0][:40]!r}")
+        return _bad(f"unknown field {unknown[0][:40]!r}; known: {', '.join(sorted(_FIELDS))}")
     url, kind = fields.get("url"), fields.get("filter_type")
     if not isinstance(url, str):
         return _bad("url must be a string")
     if kind not in FILTER_TYPES:
         return _bad(f"filter_type must be one of {', '.join(FILTER_TYPES)}")
-    found = _filter(kind, fields, pubkey, has_signals)
+    found = _filter(kind, fields, pubkey)
     return found if isinstance(found, Refusal) else WantedWebhook(url, found)
 
 
-def parse_change(fields: Any, filter_type: str) -> Change | Refusal:
-    """The body of PATCH /webhooks/{id}, decoded from JSON. filter_type: of this webhook."""
+def parse_change(fields: Any, present: WebhookFilter) -> Change | Refusal:
+    """Read the body of PATCH /webhooks/{id}, decoded from JSON. present: the webhook's filter before it."""
     if not isinstance(fields, dict) or not fields:
         return _bad("the body must be a JSON object with at least one field")
     unknown = sorted(set(fields) - _CHANGES)
     if unknown:
         return _bad(f"{unknown[0][:40]!r} cannot be changed; changeable: {', '.join(sorted(_CHANGES))}")
-    kinds: tuple[str, ...] | Refusal | None = None
-    for name, owner in (("lifecycle_events", "lifecycle"), ("signal_events", "signal"), ("wallets", "signal")):
-        if name in fields and filter_type != owner:
-            return _bad(f"{name} is for filter_type {owner}")
-    if "lifecycle_events" in fields:
-        kinds = _lifecycle(fields["lifecycle_events"])
-    elif "signal_events" in fields:
-        kinds = _kinds(fields["signal_events"])
-    wallets = _wallets(fields.get("wallets"))
-    if isinstance(kinds, Refusal):
-        return kinds
-    if isinstance(wallets, Refusal):
-        return wallets
     status = fields.get("status")
     if "status" in fields and status not in ("active", "disabled"):
         return _bad("status must be active or disabled")
-    return Change(kinds, wallets, None if status is None else status == "active")
+    enable = None if status is None else status == "active"
+    changed = set(fields) - {"status"}
+    alien = _alien(changed, present.filter_type)
+    if alien is not None:
+        return alien
+    if not changed:
+        return Change(None, enable)
+    if present.filter_type == "lifecycle":
+        events = _lifecycle(fields["lifecycle_events"])
+        return events if isinstance(events, Refusal) else Change(replace(present, kinds=events), enable)
+    before = dict(zip(("signal_events", "wallets", "mint", "programs", "min_lamports"), present.narrowed, strict=True))
+    kept = {name: list(value) if isinstance(value, tuple) else value for name, value in before.items()}
+    found = _signal_filter(kept | fields)
+    return found if isinstance(found, Refusal) else Change(found, enable)
 
 
-def _filter(kind: str, fields: Mapping[str, Any], pubkey: bytes, has_signals: bool) -> WebhookFilter | Refusal:
+def _alien(names: Iterable[str], filter_type: str) -> Refusal | None:
+    """A refusal of the first field that belongs to another type."""
+    for name in sorted(names):
+        if name in _OWNERS and _OWNERS[name] != filter_type:
+            return _bad(f"{name} is for filter_type {_OWNERS[name]}")
+    return None
+
+
+def _filter(kind: str, fields: Mapping[str, Any], pubkey: bytes) -> WebhookFilter | Refusal:
     value = fields.get("filter_value")
     own = base58_text(pubkey)
-    for name, owner in (("lifecycle_events", "lifecycle"), ("signal_events", "signal"), ("wallets", "signal")):
-        if fields.get(name) is not None and kind != owner:
-            return _bad(f"{name} is for filter_type {owner}")
+    alien = _alien((name for name in fields if fields[name] is not None), kind)
+    if alien is not None:
+        return alien
     if kind in ("account", "program"):
         if not isinstance(value, str) or parse_pubkey(value) is None:
             return _bad(f"filter_value must be the base58 {'address' if kind == 'account' else 'program id'} to watch")
@@ -151,12 +176,26 @@ def _filter(kind: str, fields: Mapping[str, Any], pubkey: bytes, has_signals: bo
     if kind == "lifecycle":
         events = _lifecycle(fields.get("lifecycle_events"))
         return events if isinstance(events, Refusal) else WebhookFilter(kind, None, own, events)
-    if not has_signals:
-        return _bad("filter_type signal is not offered by this service yet")
-    kinds, wallets = _kinds(fields.get("signal_events")), _wallets(fields.get("wallets"))
-    if isinstance(kinds, Refusal):
-        return kinds
-    return wallets if isinstance(wallets, Refusal) else WebhookFilter(kind, None, ANY_SUBJECT, kinds, wallets)
+    return _signal_filter(fields)
+
+
+def _signal_filter(fields: Mapping[str, Any]) -> WebhookFilter | Refusal:
+    """Read the filters of subscribeSignal; `kinds` is called signal_events here. null is absent."""
+    kinds, mint, smallest = fields.get("signal_events"), fields.get("mint"), fields.get("min_lamports")
+    if kinds is not None and (
+        not isinstance(kinds, list) or not kinds or any(name not in SIGNAL_KINDS for name in kinds)
+    ):
+        return _bad(f"signal_events must list at least one of {', '.join(SIGNAL_KINDS)}")
+    if mint is not None and not _is_key(mint):
+        return _bad("mint must be a base58 public key")
+    for name in ("wallets", "programs"):
+        keys = fields.get(name)
+        if keys is not None and not (isinstance(keys, list) and 1 <= len(keys) <= LIST_MAX and all(map(_is_key, keys))):
+            return _bad(f"{name} must list 1 to {LIST_MAX} base58 public keys")
+    if smallest is not None and (type(smallest) is not int or not 0 <= smallest <= _U64_MAX):
+        return _bad("min_lamports must be a whole number of lamports")
+    kinds, wallets, programs = (_distinct(each) for each in (kinds, fields.get("wallets"), fields.get("programs")))
+    return WebhookFilter("signal", None, ANY_SUBJECT, kinds, wallets, mint, programs, smallest or 0)
 
 
 def _lifecycle(value: Any) -> tuple[str, ...] | Refusal:
@@ -168,23 +207,12 @@ def _lifecycle(value: Any) -> tuple[str, ...] | Refusal:
     return tuple(dict.fromkeys(value))
 
 
-def _kinds(value: Any) -> tuple[str, ...] | Refusal | None:
-    """None: all kinds."""
-    if value is None:
-        return None
-    if not isinstance(value, list) or not value or any(name not in SIGNAL_KINDS for name in value):
-        return _bad(f"signal_events must list at least one of {', '.join(SIGNAL_KINDS)}")
-    return tuple(dict.fromkeys(value))
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str) and parse_pubkey(value) is not None
 
 
-def _wallets(value: Any) -> tuple[str, ...] | Refusal | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not 1 <= len(value) <= WALLETS_MAX:
-        return _bad(f"wallets must list 1 to {WALLETS_MAX} public keys")
-    if any(not isinstance(name, str) or parse_pubkey(name) is None for name in value):
-        return _bad("wallets must be base58 public keys")
-    return tuple(dict.fromkeys(value))
+def _distinct(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(dict.fromkeys(values))
 
 
 def _bad(detail: str) -> Refusal:

@@ -7,20 +7,25 @@ CREATE TABLE webhooks (
     url              text    NOT NULL,
     filter_type      text    NOT NULL,
     filter_value     text,              -- As the customer gave it.
-    -- An event matches when its type and subject are these, and its kind is among the kinds (NULL: any), and one of its
-    -- wallets among the wallets (NULL: any).
+    -- An event matches when its type and subject are these, its kind is among the kinds, one of its wallets among the
+    -- wallets, its mint this mint, its program among the programs (NULL: any), and its size, if it has one, is enough.
     subject          text    NOT NULL,
     kinds            text[],
     wallets          text[],
-    secret           bytea   NOT NULL,  -- Sealed (sealing.py).
-    previous_secret  bytea,
-    previous_until_ms bigint NOT NULL DEFAULT 0,
+    mint             text,
+    programs         text[],
+    min_lamports     numeric(20) NOT NULL DEFAULT 0,
+    secret           bytea   NOT NULL,  -- Sealed (sealing.py), as are those before it.
+    previous_secrets bytea[] NOT NULL DEFAULT '{}',  -- The newest first; each is valid until the time at its place.
+    previous_until_ms bigint[] NOT NULL DEFAULT '{}',
     status           text    NOT NULL DEFAULT 'active',
     disabled_reason  text,
     created_ms       bigint  NOT NULL,
     failing_since_ms bigint,            -- NULL: the newest attempt was a success, or there was none.
     look_ms          bigint,            -- When the dispatcher should look at its jobs; NULL: none waits.
     rest_until_ms    bigint  NOT NULL DEFAULT 0,  -- After a failure it is left alone until then.
+    dropped_events   bigint  NOT NULL DEFAULT 0,  -- Made no job, because too many waited.
+    dropped_at_ms    bigint,                      -- The newest of them.
     last_job         bigint,
     last_status      text,
     last_http_status integer,
@@ -31,15 +36,16 @@ CREATE INDEX webhooks_subject ON webhooks (filter_type, subject) WHERE status = 
 CREATE INDEX webhooks_look ON webhooks (look_ms) WHERE look_ms IS NOT NULL AND status = 'active';
 
 -- One row for an event, however many webhooks it matches. cause: unique, so that an event seen twice is kept once.
+-- kind: NULL is for every webhook of its type and subject, such as a gap.
 CREATE TABLE webhook_events (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     cause       text   NOT NULL UNIQUE,
     filter_type text   NOT NULL,
     subject     text   NOT NULL,
     kind        text,
-    wallets     text[],
     at_ms       bigint NOT NULL,
-    body        text   NOT NULL
+    body        text   NOT NULL,
+    is_free     boolean NOT NULL
 );
 CREATE INDEX webhook_events_at ON webhook_events (at_ms);
 
@@ -77,10 +83,11 @@ CREATE TABLE webhook_debts (
     look_ms  bigint NOT NULL
 );
 
--- Where the chain's stream is to be resumed.
+-- Where a source is to be resumed: the chain by its slot, the log of signals by its cursor.
 CREATE TABLE webhook_cursor (
-    name text   PRIMARY KEY,
-    slot bigint NOT NULL
+    name       text PRIMARY KEY,
+    slot       bigint,
+    log_cursor text
 );
 
 CREATE TYPE webhooks_event AS (
@@ -90,7 +97,11 @@ CREATE TYPE webhooks_event AS (
     kind        text,
     wallets     text[],
     at_ms       bigint,
-    body        text
+    body        text,
+    mint        text,
+    program     text,
+    lamports    numeric,
+    is_free     boolean
 );
 
 CREATE TYPE webhooks_claimed AS (
@@ -102,10 +113,11 @@ CREATE TYPE webhooks_claimed AS (
     url               text,
     filter_type       text,
     secret            bytea,
-    previous_secret   bytea,
-    previous_until_ms bigint,
+    previous_secrets  bytea[],
+    previous_until_ms bigint[],
     failing_since_ms  bigint,
-    body              text
+    body              text,
+    is_free           boolean
 );
 
 -- What came of one attempt. disable: why the webhook is disabled now, or NULL.

@@ -7,9 +7,11 @@ rotation" and 3.7; hostile input 29. Pure.
 import base64
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 SECRET_BYTES = 32
-PREVIOUS_VALID_MS = 86_400_000  # After a rotation, both secrets sign for a day.
+PREVIOUS_VALID_MS = 86_400_000  # After a rotation, the secret before it signs for a day more.
+PREVIOUS_MAX = 3  # Earlier secrets that sign at the same time; a further rotation waits until the oldest has ended.
 _PREFIX = "whsec_"
 
 
@@ -20,26 +22,26 @@ def new_secret(random: bytes) -> str:
 
 
 def delivery_headers(
-    secret: str, previous: str | None, webhook_id: str, event_id: str, timestamp: int, body: bytes
+    secrets: Sequence[str], webhook_id: str, event_id: str, timestamp: int, body: bytes
 ) -> dict[str, str]:
     """Return all headers that authenticate a delivery.
 
-    secret, previous: as they were shown; previous None: no rotation in the last day. timestamp: Unix seconds.
+    secrets: all that are valid, as they were shown, the newest first. timestamp: Unix seconds.
     The interface's signature is keyed with the secret's text, that of Standard Webhooks with the 32 bytes in it.
     """
     signed = f"{event_id}.{timestamp}.".encode() + body
-    secrets = [secret] if previous is None else [secret, previous]
+    newest, *previous = (f"sha256={_by_text(each, signed)}" for each in secrets)
     headers = {
         "X-Webhook-Id": webhook_id,
         "X-Webhook-Event-Id": event_id,
         "X-Webhook-Timestamp": str(timestamp),
-        "X-Webhook-Signature": f"sha256={_by_text(secret, signed)}",
+        "X-Webhook-Signature": newest,
         "webhook-id": event_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": " ".join(f"v1,{_by_bytes(each, signed)}" for each in secrets),
     }
-    if previous is not None:
-        headers["X-Webhook-Signature-Previous"] = f"sha256={_by_text(previous, signed)}"
+    if previous:
+        headers["X-Webhook-Signature-Previous"] = ", ".join(previous)
     return headers
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from actors.accounts.host import fingerprint
 from actors.config import Config
 from actors.launch.deposit_watcher import open_accounts, open_node
-from actors.launch.webhooks import assemble_webhooks
+from actors.launch.webhooks import assemble_webhooks, open_feed
 
 
 async def test_the_dispatcher_follows_its_settings() -> None:
@@ -17,7 +17,7 @@ async def test_the_dispatcher_follows_its_settings() -> None:
 
     client, pages = await assemble_webhooks(Config(), place=place)
     await client.stop()
-    assert placed == [(Config(), fingerprint(Config()), open_accounts, open_node)]
+    assert placed == [(Config(), fingerprint(Config()), open_accounts, open_node, open_feed)]
     assert {page.endpoint for page in pages} >= {
         *("POST /webhooks", "GET /webhooks", "DELETE /webhooks/{id}", "POST /webhooks/{id}/rotate-secret"),
     }

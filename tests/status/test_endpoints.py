@@ -138,7 +138,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
         )
     }
     assert document["webhooks"] == {
-        name: {"credits": credits, "per": "delivered event", "available": name != "signal"}
+        name: {"credits": credits, "per": "delivered event", "available": True}
         for name, credits in (("account", 1), ("program", 1), ("my_account", 1), ("signal", 1), ("lifecycle", 0))
     }
     assert document["streams"] == {

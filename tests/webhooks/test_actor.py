@@ -8,37 +8,17 @@ from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
 from actors.accounts.api import SetStatus
-from actors.webhooks.actor import LEASE_MS, charge_operation
-from actors.webhooks.core import FAILING_MS_MAX, KEPT_MS_MAX
+from actors.signals.api import LoggedSignal
+from actors.signals.events import SignalEvent
+from actors.webhooks.actor import charge_operation
+from actors.webhooks.core import FAILING_MS_MAX
+from actors.webhooks.payloads import signal_event, signal_gap_event
 
 from .outside import Delivered, Receiver
+from .test_readme import receiver_code
 from .world import WebhookWorld
 
-
-async def test_an_event_is_delivered_signed_and_charged_once(world: WebhookWorld, target: Receiver) -> None:
-    """Decisions, "webhook delivery price": one credit at the first success; replays cost nothing more."""
-    customer = await world.gateway.customer(10)
-    webhook = await world.register(customer, target.url)
-    await world.queue(customer.text)
-    await world.deliver()
-    (delivered,) = target.delivered
-    assert delivered.event_id.startswith(f"evt_{webhook['id']}_")
-    assert delivered.headers["X-Webhook-Id"] == webhook["id"]
-    assert await world.gateway.balance(customer) == 9
-    replay = await world.request(
-        customer, "POST", f"/webhooks/{webhook['id']}/replay", {"event_ids": [delivered.event_id]}
-    )
-    assert replay.json()["replayed"] == 1
-    await world.deliver()
-    assert [each.event_id for each in target.delivered] == [delivered.event_id] * 2
-    assert target.delivered[0].body == target.delivered[1].body
-    assert await world.gateway.balance(customer) == 9
-    assert await world.gateway.debits(customer) == [("webhookDelivery", 1)]
-    (entry,) = await world.log(customer, webhook)
-    assert entry["status"] == "delivered" and len(entry["attempts"]) == 2
-    record = await world.record(customer, webhook)
-    assert record["last_delivery"]["event_id"] == delivered.event_id
-    assert (record["last_delivery"]["status"], record["last_delivery"]["http_status"]) == ("delivered", 204)
+SYSTEM = "1" * 32
 
 
 async def test_row_27_failures_are_retried_by_the_schedule_with_one_event_id(
@@ -150,36 +130,6 @@ async def test_row_28_one_event_for_ten_thousand_webhooks(world: WebhookWorld, t
     assert world.dispatcher._lanes.under_way <= 2_000
 
 
-async def test_row_29_a_retry_that_waited_through_a_rotation_is_signed_with_both_secrets(
-    world: WebhookWorld, target: Receiver
-) -> None:
-    """Hostile input 29: for a day; then the old secret is gone."""
-    customer = await world.gateway.customer(10)
-    webhook = await world.register(customer, target.url)
-    target.answers(500)
-    await world.queue(customer.text)
-    await world.deliver()
-    rotated = (await world.request(customer, "POST", f"/webhooks/{webhook['id']}/rotate-secret", {})).json()
-    assert rotated["secret"] not in ("", webhook["secret"])
-    world.clock.advance(5)
-    await world.deliver()
-    sent = target.delivered[-1]
-    assert {"X-Webhook-Signature-Previous"} <= set(sent.headers)
-    assert _is_signed_by(webhook["secret"], sent) and _is_signed_by(rotated["secret"], sent)
-    world.clock.advance(86_400)
-    await world.deliver()
-    sent = target.delivered[-1]
-    assert "X-Webhook-Signature-Previous" not in sent.headers
-    assert _is_signed_by(rotated["secret"], sent) and not _is_signed_by(webhook["secret"], sent)
-
-
-def _is_signed_by(secret: str, sent: Delivered) -> bool:
-    """By the library of Standard Webhooks, at the time that the delivery names."""
-    at = datetime.datetime.fromtimestamp(int(sent.headers["webhook-timestamp"]), datetime.UTC)
-    expected = Webhook(secret).sign(sent.headers["webhook-id"], at, sent.body.decode())
-    return expected in sent.headers["webhook-signature"].split(" ")
-
-
 async def test_without_credits_deliveries_pause_and_go_on_after_a_deposit(
     world: WebhookWorld, target: Receiver
 ) -> None:
@@ -213,19 +163,6 @@ async def test_without_credits_deliveries_pause_and_go_on_after_a_deposit(
     assert len(await world.gateway.debits(customer)) == 8
 
 
-async def test_paused_jobs_are_kept_for_three_days(world: WebhookWorld, target: Receiver) -> None:
-    customer = await world.gateway.customer(0)
-    webhook = await world.register(customer, target.url)
-    await world.queue(customer.text)
-    await world.deliver()
-    await world.queue(customer.text, 2)
-    world.clock.advance(KEPT_MS_MAX / 1_000 - 60)
-    assert not await world.dispatcher.care_once()
-    world.clock.advance(120)
-    assert await world.dispatcher.care_once()
-    assert [entry["status"] for entry in await world.log(customer, webhook)] == ["expired", "expired", "delivered"]
-
-
 async def test_a_suspended_account_gets_no_deliveries(world: WebhookWorld, target: Receiver) -> None:
     """Decisions, "account status": nothing that is paid for."""
     customer = await world.gateway.customer(10)
@@ -257,51 +194,6 @@ async def test_a_dispatcher_that_dies_after_sending_bills_once(world: WebhookWor
     assert await world.gateway.debits(customer) == [("webhookDelivery", 1)]
 
 
-async def test_a_lease_that_ended_lets_another_dispatcher_send_and_refuses_the_late_result(
-    world: WebhookWorld, target: Receiver
-) -> None:
-    """Skip-locked claims and leases: a dispatcher that was frozen cannot undo what another one did."""
-    customer = await world.gateway.customer(10)
-    webhook = await world.register(customer, target.url)
-    target.answers(500)
-    await world.queue(customer.text)
-    frozen = world.new_dispatcher("frozen")
-    await frozen.claim_once()
-    await asyncio.wait(tuple(frozen._requests))
-    target.behaviour = None
-    await world.deliver()
-    assert len(target.delivered) == 1
-    world.clock.advance(LEASE_MS / 1_000 + 1)
-    await world.deliver()
-    await frozen.finish_once()
-    (entry,) = await world.log(customer, webhook)
-    assert entry["status"] == "delivered"
-    assert await world.gateway.balance(customer) == 9
-
-
-async def test_events_of_accounts_reach_lifecycle_webhooks_once(world: WebhookWorld, target: Receiver) -> None:
-    """Interface, "Lifecycle events": from the outbox of accounts to the receiver, free, only those that were chosen."""
-    customer = await world.gateway.customer(0)
-    await world.register(customer, target.url, filter_type="lifecycle", lifecycle_events=["api_key.rotated"])
-    await world.pool.execute(
-        "INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body) VALUES"
-        " (0, $1, 'api_key.rotated', 'a', 1700000000000, '{\"key_prefix\": \"srpc_live_abc\"}'),"
-        " (0, $1, 'low_balance', 'b', 1700000000000, '{\"balance\": 999}')",
-        customer.pubkey,
-    )
-    for _ in range(2):
-        await world.dispatcher.take_events_once()
-        await world.deliver()
-    (delivered,) = target.delivered
-    assert json.loads(delivered.body) == {
-        "event": "api_key.rotated",
-        "pubkey": customer.text,
-        "at": 1_700_000_000,
-        "data": {"key_prefix": "srpc_live_abc"},
-    }
-    assert await world.gateway.debits(customer) == []
-
-
 async def test_a_secret_that_cannot_be_read_is_a_failure_with_a_reason(world: WebhookWorld, target: Receiver) -> None:
     """After a change of the cluster's secret nothing is sent unsigned, and the log says what to do."""
     customer = await world.gateway.customer(10)
@@ -317,3 +209,105 @@ async def test_a_secret_that_cannot_be_read_is_a_failure_with_a_reason(world: We
 def test_the_charge_of_an_event_has_one_name() -> None:
     assert charge_operation("evt_a_1") == charge_operation("evt_a_1") != charge_operation("evt_a_2")
     assert len(charge_operation("evt_a_1")) == 16
+
+
+async def test_each_type_is_delivered_signed_and_charged_once(world: WebhookWorld, target: Receiver) -> None:
+    """Interface, "Webhook deliveries"; decisions, "webhook delivery price": one credit at the first success, but for
+    lifecycle events, corrections and gaps. The receiver of the README and the library verify each; replays are free."""
+    customer, start = await world.gateway.customer(100), world.clock.now()
+    secrets: dict[str, str] = {}
+    for fields in (
+        *({"filter_type": kind, "filter_value": SYSTEM} for kind in ("account", "program")),
+        {"filter_type": "my_account"},
+        {"filter_type": "lifecycle", "lifecycle_events": ["api_key.rotated"]},
+        {"filter_type": "signal", "signal_events": ["largeSwap"], "min_lamports": 5},
+    ):
+        made = await world.register(customer, target.url, **fields)
+        secrets[made["id"]] = made["secret"]
+    await world.pool.execute(
+        "INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body) VALUES"
+        " (0, $1, 'api_key.rotated', 'a', 1700000000000, '{\"key_prefix\": \"srpc_live_abc\"}'),"
+        " (0, $1, 'low_balance', 'b', 1700000000000, '{\"balance\": 999}')",
+        customer.pubkey,
+    )
+    for _ in range(2):
+        await world.dispatcher.take_events_once()
+    await world.queue(customer.text)
+    await world.queue(SYSTEM, filter_type="account")
+    await world.queue(SYSTEM, filter_type="program")
+    event = SignalEvent("largeSwap", "P", "S", 7, "M", ("a",), lamports=5)
+    swap = LoggedSignal(
+        *("1-1", "signal:S", "largeSwap", "M", "P", ("a",), (), 1, json.dumps(event.body()).encode(), True, 5)
+    )
+    told = [swap, swap._replace(cursor="1-2", is_first=False), swap._replace(cause="signal:T", lamports=4)]
+    now_ms = world.clock.now_ms()
+    await world.store.queue([signal_gap_event(b'{"gap":{}}', now_ms), *(signal_event(e, now_ms) for e in told)], now_ms)
+    await world.deliver()
+    assert len(target.delivered) == 7 and {each.headers["X-Webhook-Id"] for each in target.delivered} == set(secrets)
+    for each in target.delivered:
+        secret = secrets[each.headers["X-Webhook-Id"]]
+        assert each.event_id.startswith(f"evt_{each.headers['X-Webhook-Id']}_")
+        assert receiver_of_the_page(secret, each) and signed_by(secret, each)
+    assert json.loads(target.delivered[-1].body) == event.body()
+    rotated = next(
+        body for each in target.delivered if (body := json.loads(each.body)).get("event") == "api_key.rotated"
+    )
+    assert (rotated["pubkey"], rotated["data"]) == (customer.text, {"key_prefix": "srpc_live_abc"})
+    assert await world.gateway.debits(customer) == [("webhookDelivery", 1)] * 4
+    for name in secrets:
+        path = f"/webhooks/{name}/replay"
+        assert (await world.request(customer, "POST", path, {"from": start, "to": start + 99})).json()["replayed"] >= 1
+    await world.deliver()
+    assert sorted(each.event_id for each in target.delivered[7:]) == sorted(
+        each.event_id for each in target.delivered[:7]
+    )
+    assert await world.gateway.balance(customer) == 96
+    for record in (await world.request(customer, "GET", "/webhooks")).json()["webhooks"]:
+        last = record["last_delivery"]
+        assert (last["status"], last["http_status"]) == ("delivered", 204)
+        for entry in await world.log(customer, record):
+            assert entry["status"] == "delivered" and len(entry["attempts"]) == 2
+
+
+async def test_row_29_a_retry_is_signed_with_each_secret_for_its_day_however_often_it_is_rotated(
+    world: WebhookWorld, target: Receiver
+) -> None:
+    """Hostile input 29: through three rotations of one day; a fourth waits, as it would end an earlier promise."""
+    customer = await world.gateway.customer(10)
+    webhook = await world.register(customer, target.url)
+    target.answers(500)
+    await world.queue(customer.text)
+    await world.deliver()
+    path, secrets = f"/webhooks/{webhook['id']}/rotate-secret", [webhook["secret"]]
+    for _ in range(3):
+        world.clock.advance(20)
+        secrets.append((await world.request(customer, "POST", path, {})).json()["secret"])
+    refused = await world.request(customer, "POST", path, {})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "RATE_LIMITED")
+    assert "3 earlier secrets" in refused.json()["error"]["message"]
+    await world.deliver()
+    sent = target.delivered[-1]
+    assert len(set(secrets)) == 4
+    assert all(signed_by(secret, sent) and receiver_of_the_page(secret, sent) for secret in secrets)
+    world.clock.advance(86_400 - 35)  # The first has ended, the second not yet.
+    await world.deliver()
+    sent = target.delivered[-1]
+    assert [signed_by(secret, sent) for secret in secrets] == [False, True, True, True]
+    assert [receiver_of_the_page(secret, sent) for secret in secrets] == [False, True, True, True]
+    assert (await world.request(customer, "POST", path, {})).status_code == 200
+    world.clock.advance(200_000)
+    await world.deliver()
+    assert "X-Webhook-Signature-Previous" not in target.delivered[-1].headers
+
+
+def signed_by(secret: str, sent: Delivered) -> bool:
+    """By the library of Standard Webhooks, at the time that the delivery names."""
+    at = datetime.datetime.fromtimestamp(int(sent.headers["webhook-timestamp"]), datetime.UTC)
+    expected = Webhook(secret).sign(sent.headers["webhook-id"], at, sent.body.decode())
+    return expected in sent.headers["webhook-signature"].split(" ")
+
+
+def receiver_of_the_page(secret: str, sent: Delivered) -> bool:
+    """By the ten lines of README.md, at the time that the delivery names."""
+    is_ours = receiver_code(secret, int(sent.headers["X-Webhook-Timestamp"]))
+    return bool(is_ours(sent.headers, sent.body))

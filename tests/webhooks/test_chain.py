@@ -70,9 +70,12 @@ class Watch:
                 await asyncio.sleep(0.02)
         return found
 
+    async def _is_following(self) -> bool:
+        return self.follower.is_streaming if self.endpoint else (await self.world.store.cursor()).slot is not None
+
     async def until_following(self) -> None:
         async with asyncio.timeout(30):
-            while not (self.follower.is_streaming if self.endpoint else await self.world.store.cursor() is not None):
+            while not await self._is_following():
                 self.local.beat()
                 await asyncio.sleep(0.02)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from actors.units import base58_text
+from actors.webhooks import commands
 from actors.webhooks.registrations import WEBHOOKS_MAX
 
 from .outside import Receiver
@@ -70,7 +72,7 @@ async def test_nobody_sees_or_touches_the_webhooks_of_another(world: WebhookWorl
             {"url": "TARGET", "filter_type": "lifecycle", "lifecycle_events": ["tx.confirmed"]},
             "unknown lifecycle event",
         ),
-        ({"url": "TARGET", "filter_type": "signal"}, "not offered"),
+        ({"url": "TARGET", "filter_type": "signal", "signal_events": ["swap"]}, "newPair"),
     ],
 )
 async def test_a_registration_in_doubt_is_refused_for_free(
@@ -93,6 +95,27 @@ async def test_an_account_has_at_most_fifty(world: WebhookWorld, target: Receive
         await world.register(customer, target.url)
     refused = await world.request(customer, "POST", "/webhooks", {"url": target.url, "filter_type": "my_account"})
     assert refused.status_code == 400 and "at most 50" in refused.text
+
+
+async def test_the_wallets_of_webhooks_are_bounded(
+    world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signals are reported for so many wallets: no account may use them up, and nobody is promised what is not told."""
+    monkeypatch.setattr(commands, "WALLETS_OF_ACCOUNT_MAX", 3)
+    monkeypatch.setattr(commands, "WALLETS_OF_ALL_MAX", 4)
+    customer, other = await world.gateway.customer(5), await world.gateway.customer(5)
+    keys = [base58_text(bytes([number]) * 32) for number in range(6)]
+    made = await world.register(customer, target.url, filter_type="signal", wallets=keys[:3])
+    body = {"url": target.url, "filter_type": "signal", "wallets": keys[2:4]}
+    refused = await world.request(customer, "POST", "/webhooks", body)
+    assert refused.status_code == 400 and "at most 3 wallets" in refused.text
+    await world.register(other, target.url, filter_type="signal", wallets=keys[3:4])
+    refused = await world.request(other, "POST", "/webhooks", body | {"wallets": keys[4:5]})
+    assert refused.status_code == 503
+    path = f"/webhooks/{made['id']}"
+    assert (await world.request(customer, "PATCH", path, {"wallets": keys[:4]})).status_code == 400
+    changed = await world.request(customer, "PATCH", path, {"wallets": None, "min_lamports": 7})
+    assert changed.json()["webhook"]["min_lamports"] == 7 and "wallets" not in changed.json()["webhook"]
 
 
 async def test_a_test_delivery_is_signed_free_and_rated(world: WebhookWorld, target: Receiver) -> None:

@@ -1,5 +1,6 @@
 """The dispatcher's actor class over real PostgreSQL, without Ray."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -22,6 +23,16 @@ class Silent:
         return replies.TIMED_OUT
 
 
+class QuietFeed:
+    async def newest(self) -> str:
+        return "0-0"
+
+    async def read(self, after_cursor: str, count: int, wait_ms: int = 0) -> Any:
+        await asyncio.Event().wait()
+
+    async def watch(self, wallets: Any, now: int) -> None: ...
+
+
 async def test_the_first_call_starts_it_and_its_commands_work(
     world: WebhookWorld, target: Receiver, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,7 +50,11 @@ async def test_the_first_call_starts_it_and_its_commands_work(
         storage=StorageConfig(postgres_url=SecretStr(postgres_url), cluster_secret=SecretStr("s" * 32)),
         webhooks=WebhooksConfig(allow_loopback=True),
     )
-    made = WebhookDispatcherActor(config, "fingerprint", open_owners, open_node)
+
+    async def open_feed(_: Config) -> Any:
+        return QuietFeed(), ()
+
+    made = WebhookDispatcherActor(config, "fingerprint", open_owners, open_node, open_feed)
     customer = await world.gateway.customer(5)
     fields = {"url": target.url, "filter_type": "my_account"}
     created = await made.ask(CreateWebhook(customer.pubkey, fields=fields))
@@ -48,7 +63,7 @@ async def test_the_first_call_starts_it_and_its_commands_work(
     assert isinstance(listed, dict) and len(listed["webhooks"]) == 1
     assert (await made.health())["streaming"] is False
     assert await made.fingerprint() == "fingerprint"
-    for part in (made._dispatcher, made._chain):
+    for part in (made._dispatcher, made._chain, made._signals):
         await part.stop()
     made._reporting.cancel()
 

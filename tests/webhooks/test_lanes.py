@@ -28,6 +28,15 @@ def test_a_failure_gives_the_rest_of_the_lane_back() -> None:
     assert (found.under_way, found.waiting) == (0, 0)
 
 
+def test_a_webhook_that_is_stopped_gets_nothing_more_of_its_lane() -> None:
+    """Rule: after the answer of DELETE, or of a pause, only requests under way end."""
+    found = lanes(at_once=2)
+    first, second = found.add([("a", number) for number in range(5)])
+    assert found.withdraw("b") == [] and found.withdraw("a") == [("a", 2), ("a", 3), ("a", 4)]
+    assert found.ended(first, failed=False) == found.ended(second, failed=False) == ([], [])
+    assert (found.under_way, found.waiting) == (0, 0)
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(1, 3))
 def test_every_job_is_sent_or_given_back_once_and_in_order(steps: list[tuple[str, bool]], at_once: int) -> None:
     """Whatever the order of ends: none is lost, none is doubled, and no lane has more than its places."""

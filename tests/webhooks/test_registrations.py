@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ ADDRESS = "So11111111111111111111111111111111111111112"
 URL = "https://example.com/hook"
 
 
-def wanted(has_signals: bool = True, **fields: Any) -> WantedWebhook | Refusal:
-    return parse_wanted({"url": URL} | fields, OWN, has_signals)
+def wanted(**fields: Any) -> WantedWebhook | Refusal:
+    return parse_wanted({"url": URL} | fields, OWN)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,11 @@ def wanted(has_signals: bool = True, **fields: Any) -> WantedWebhook | Refusal:
             {"filter_type": "signal", "signal_events": ["newPair"], "wallets": [ADDRESS]},
             WebhookFilter("signal", None, "", ("newPair",), (ADDRESS,)),
         ),
+        (
+            {"filter_type": "signal", "mint": ADDRESS, "programs": [ADDRESS, ADDRESS], "min_lamports": 2**64 - 1},
+            WebhookFilter("signal", None, "", None, None, ADDRESS, (ADDRESS,), 2**64 - 1),
+        ),
+        ({"filter_type": "signal", "signal_events": None, "mint": None}, WebhookFilter("signal", None, "")),
     ],
 )
 def test_each_filter_type_is_read(fields: dict[str, Any], expected: WebhookFilter) -> None:
@@ -63,6 +69,11 @@ def test_each_filter_type_is_read(fields: dict[str, Any], expected: WebhookFilte
         ({"filter_type": "signal", "wallets": []}, "wallets"),
         ({"filter_type": "signal", "wallets": [ADDRESS] * 101}, "wallets"),
         ({"filter_type": "signal", "wallets": ["x"]}, "wallets"),
+        ({"filter_type": "signal", "programs": [ADDRESS] * 101}, "programs"),
+        ({"filter_type": "signal", "mint": "x"}, "mint"),
+        *(({"filter_type": "signal", "min_lamports": size}, "min_lamports") for size in (-1, 2**64, True, 1.0, "1")),
+        ({"filter_type": "account", "filter_value": ADDRESS, "min_lamports": 0}, "is for filter_type signal"),
+        ({"filter_type": "signal", "filter_value": ADDRESS}, "takes no filter_value"),
         ({"filter_type": "my_account", "colour": 1}, "unknown field"),
         ({"filter_type": "my_account", "url": 5}, "url"),
     ],
@@ -73,21 +84,24 @@ def test_other_registrations_are_refused_with_the_reason(fields: dict[str, Any],
     assert isinstance(found, Refusal) and words in found.detail
 
 
-def test_signals_are_refused_until_this_service_emits_them() -> None:
-    found = wanted(has_signals=False, filter_type="signal")
-    assert isinstance(found, Refusal) and "not offered" in found.detail
-
-
 def test_changes() -> None:
-    """PATCH: of its type and its status alone."""
-    assert parse_change({"status": "active"}, "account") == Change(enable=True)
-    assert parse_change({"lifecycle_events": ["low_balance"]}, "lifecycle") == Change(kinds=("low_balance",))
-    for fields, kind in (
-        ({"lifecycle_events": ["x"]}, "lifecycle"),
-        ({"wallets": [ADDRESS]}, "account"),
-        (None, "account"),
+    """PATCH: of its type and its status alone; a field that is not named stays, null takes a filter away."""
+    account, lifecycle = WebhookFilter("account", ADDRESS, ADDRESS), WebhookFilter("lifecycle", None, "a", ("low",))
+    signal = WebhookFilter("signal", None, "", ("newPair",), (ADDRESS,), ADDRESS, (ADDRESS,), 7)
+    assert parse_change({"status": "active"}, account) == Change(enable=True)
+    changed = parse_change({"lifecycle_events": ["low_balance"]}, lifecycle)
+    assert changed == Change(replace(lifecycle, kinds=("low_balance",)))
+    assert parse_change({"wallets": None, "status": "disabled"}, signal) == Change(replace(signal, wallets=None), False)
+    assert parse_change({"min_lamports": 8}, signal) == Change(replace(signal, min_lamports=8))
+    for fields, found in (
+        ({"lifecycle_events": ["x"]}, lifecycle),
+        ({"lifecycle_events": None}, lifecycle),
+        ({"wallets": [ADDRESS]}, account),
+        ({"wallets": []}, signal),
+        ({"filter_type": "signal"}, signal),
+        (None, account),
     ):
-        assert isinstance(parse_change(fields, kind), Refusal)
+        assert isinstance(parse_change(fields, found), Refusal), fields
 
 
 _JSON = st.recursive(
@@ -96,13 +110,16 @@ _JSON = st.recursive(
     max_leaves=5,
 )
 _NAMES = st.sampled_from(
-    ["url", "filter_type", "filter_value", "lifecycle_events", "signal_events", "wallets", "status"]
+    [
+        *("url", "filter_type", "filter_value", "lifecycle_events", "signal_events", "wallets", "status"),
+        *("mint", "programs", "min_lamports"),
+    ]
 )
 
 
 @given(st.dictionaries(_NAMES, _JSON | st.sampled_from(["lifecycle", "signal", "account"])))
 def test_no_body_raises(fields: dict[str, Any]) -> None:
     """Whatever JSON comes: a value."""
-    assert parse_wanted(fields, OWN, True) is not None
+    assert parse_wanted(fields, OWN) is not None
     for kind in ("lifecycle", "signal", "account"):
-        assert parse_change(fields, kind) is not None
+        assert parse_change(fields, WebhookFilter(kind, None, "")) is not None

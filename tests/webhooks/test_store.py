@@ -1,141 +1,283 @@
-"""What the database promises by itself: causes once, bounded queues, fair claims, one transaction with the outbox."""
+"""One suite for the store in memory and the one in PostgreSQL: causes once, bounded queues, fair claims, rotations."""
 
-import asyncpg
+import itertools
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from actors.webhooks import store as store_module
-from actors.webhooks.payloads import QueuedEvent
-from actors.webhooks.store import JobResult, WebhooksUnavailable
+from actors.signals.events import KINDS, SignalEvent
+from actors.signals.filters import SignalFilter
+from actors.storage.connections import connect_postgres
+from actors.webhooks.core import JobState
+from actors.webhooks.payloads import QueuedEvent, signal_event
+from actors.webhooks.postgres_store import PostgresWebhookStore
+from actors.webhooks.registrations import Change, Webhook, WebhookFilter
+from actors.webhooks.store import Dropped, Job, JobResult, SourceCursor, WebhookStore
+from tests.databases import as_role
 
-from .outside import Receiver
-from .world import WebhookWorld
+from .memory_store import MemoryWebhookStore
 
-
-async def test_a_cause_is_queued_once(world: WebhookWorld, target: Receiver) -> None:
-    """An event that two sources see, or that is read again after a restart, is one event."""
-    customer = await world.gateway.customer(5)
-    await world.register(customer, target.url)
-    event = world.event(customer.text)
-    assert await world.store.queue([event], 1, slot=9) == 1
-    assert await world.store.queue([event], 2, slot=7) == 0
-    assert await world.store.cursor() == 9
-
-
-async def test_events_that_nobody_waits_for_are_not_kept(world: WebhookWorld, target: Receiver) -> None:
-    customer = await world.gateway.customer(5)
-    await world.register(customer, target.url, filter_type="lifecycle", lifecycle_events=["low_balance"])
-    other = QueuedEvent("c", "lifecycle", customer.text, "api_key.rotated", None, 1, "{}")
-    assert await world.store.queue([world.event(customer.text), other], 1) == 0
-    assert await world.pool.fetchval("SELECT count(*) FROM webhook_events") == 0
+NOW = 1_700_000_000_000
+ALICE, BOB = b"a" * 32, b"b" * 32
+JOBS_MAX = 40
+_numbers = itertools.count()
 
 
-async def test_wallets_and_kinds_narrow_a_signal(world: WebhookWorld, target: Receiver) -> None:
-    """Decisions, "watched wallets": AND with the kinds."""
-    customer = await world.gateway.customer(5)
-    made = await world.register(customer, target.url)
-    await world.pool.execute(
-        "UPDATE webhooks SET filter_type = 'signal', subject = '', kinds = '{newPair}', wallets = '{a,b}'"
-        " WHERE id = $1",
-        made["id"],
-    )
-    for cause, kind, wallets, jobs in (
-        *(("1", "newPair", ["b", "c"], 1), ("2", "newPair", ["c"], 0), ("3", "newPair", None, 0)),
-        ("4", "largeSwap", ["a"], 0),
-    ):
-        assert await world.store.queue([QueuedEvent(cause, "signal", "", kind, wallets, 1, "{}")], 1) == jobs
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[WebhookStore]:
+    if request.param == "memory":
+        yield MemoryWebhookStore(JOBS_MAX)
+        return
+    tables = "webhooks, webhook_events, webhook_debts, webhook_cursor, account_events"
+    await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {tables} CASCADE")
+    url = request.getfixturevalue("postgres_url")
+    pool = await connect_postgres(url, connections_max=3, application="test")
+    yield PostgresWebhookStore(pool, JOBS_MAX)
+    await pool.close()
 
 
-async def test_a_full_queue_of_one_webhook_takes_no_more_and_delays_no_other(
-    world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bounded queues: what is above the bound makes no job; another webhook gets its own."""
-    monkeypatch.setattr(store_module, "JOBS_WAITING_MAX", 3)
-    customer = await world.gateway.customer(50)
-    await world.register(customer, target.url)
-    made = 0
-    for _ in range(5):
-        made += await world.queue(customer.text)
-    assert made == 3
-    await world.register(customer, target.url)
-    assert await world.queue(customer.text) == 1
+async def hook(store: WebhookStore, pubkey: bytes = ALICE, filter_type: str = "my_account", **fields: Any) -> str:
+    subject = "" if filter_type == "signal" else pubkey.hex()
+    wanted = WebhookFilter(filter_type, None, subject, **fields)
+    name = f"wh_{next(_numbers)}"
+    assert await store.create(Webhook(name, pubkey, "https://e.example/", wanted, "active", None, NOW), b"sealed")
+    return name
 
 
-async def test_webhooks_take_turns(world: WebhookWorld, target: Receiver) -> None:
+async def queue(store: WebhookStore, count: int = 1, pubkey: bytes = ALICE, now: int = NOW, **fields: Any) -> int:
+    event = QueuedEvent("", "my_account", pubkey.hex(), None, None, now, "{}")._replace(**fields)
+    return await store.queue([event._replace(cause=f"c{next(_numbers)}") for _ in range(count)], now)
+
+
+async def claim(store: WebhookStore, now: int = NOW, most: int = 100, each: int = 10, failing: int = 9) -> list[Job]:
+    return await store.claim("one", now, now + 1_000, most, each, failing)
+
+
+def result(job: Job, state: JobState, now: int = NOW, **fields: Any) -> JobResult:
+    status = 204 if state in (JobState.DELIVERED, JobState.UNPAID) else 500
+    made = JobResult(job.id, job.lease, state, now, job.attempts + 1, now, 5, status, "", b"", None)
+    return made._replace(**fields)
+
+
+async def states(store: WebhookStore, name: str) -> list[int]:
+    return [job.state for job in await store.log(name, None, 500)]
+
+
+async def test_a_cause_is_queued_once_and_cursors_are_kept(store: WebhookStore) -> None:
+    """An event that two sources see, twice in one batch, or again after a restart, is one event. Slots only grow."""
+    await hook(store)
+    event = QueuedEvent("cause", "my_account", ALICE.hex(), None, None, 1, "{}")
+    assert await store.cursor() == SourceCursor(None, None)
+    assert await store.queue([event, event], 1, SourceCursor(slot=9)) == 1
+    assert await store.queue([event], 2, SourceCursor(slot=7)) == 0
+    await store.queue([], 2, SourceCursor(log_cursor="5-1"))
+    assert await store.cursor() == SourceCursor(9, "5-1")
+
+
+async def test_a_full_queue_of_one_webhook_counts_what_is_beyond_and_delays_no_other(store: WebhookStore) -> None:
+    """Bounded queues: the bound is exact, also within one batch; what made no job is told to the owner."""
+    full = await hook(store)
+    assert await queue(store, JOBS_MAX - 3) == JOBS_MAX - 3
+    assert await queue(store, 5) == 3
+    assert await store.dropped(full) == Dropped(2, NOW)
+    other = await hook(store)
+    assert await queue(store, 1, now=NOW + 5) == 1
+    assert (await store.dropped(full), await store.dropped(other)) == (Dropped(3, NOW + 5), Dropped(0, None))
+
+
+async def test_webhooks_take_turns_and_a_released_job_keeps_its_place(store: WebhookStore) -> None:
     """Hostile input 28: a claim takes a share of each, and two dispatchers never the same job."""
-    first, second = await world.gateway.customer(5), await world.gateway.customer(5)
-    await world.register(first, target.url)
-    await world.register(second, target.url)
-    await world.queue(first.text, 30)
-    await world.queue(second.text, 2)
-    now = world.clock.now_ms()
-    claimed = await world.store.claim("one", now, now + 1_000, 100, 10, 9)
-    assert [sum(job.pubkey == each.pubkey for job in claimed) for each in (first, second)] == [10, 2]
-    assert await world.store.claim("two", now, now + 1_000, 100, 10, 9) == []
-    await world.store.release([job.id for job in claimed], now)
-    again = await world.store.claim("two", now, now + 1_000, 5, 10, 9)
-    rest = await world.store.claim("one", now, now + 1_000, 100, 10, 9)
+    await hook(store)
+    await hook(store, BOB)
+    await queue(store, 30)
+    await queue(store, 2, BOB)
+    claimed = await claim(store)
+    assert [sum(job.pubkey == each for job in claimed) for each in (ALICE, BOB)] == [10, 2]
+    assert await store.claim("two", NOW, NOW + 1_000, 100, 10, 9) == []
+    await store.release([job.id for job in claimed], NOW + 1)
+    again = await store.claim("two", NOW + 1, NOW + 1_001, 5, 10, 9)
+    rest = await claim(store, NOW + 1)
     assert len(again) == 5 and not {job.id for job in again} & {job.id for job in rest}
+    assert {job.id for job in claimed} <= {job.id for job in [*again, *rest]}, "newer jobs came first"
     assert all(job.lease == 2 for job in again)
+    assert await store.release_of("two", NOW + 2) == 5
 
 
-async def test_events_of_accounts_leave_the_outbox_with_their_jobs_or_not_at_all(
-    world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each cause once across kills: what fails between taking and keeping is taken again, whole."""
-    customer = await world.gateway.customer(0)
-    await world.register(customer, target.url, filter_type="lifecycle", lifecycle_events=["low_balance"])
-    await world.pool.execute(
-        "INSERT INTO account_events (virtual_shard, pubkey, kind, subject, at_ms, body)"
-        " VALUES (0, $1, 'low_balance', 'a', 1700000000000, '{\"balance\": 999}')",
-        customer.pubkey,
-    )
-    real = store_module._queue
-
-    async def dies(*arguments: object) -> int:
-        raise asyncpg.ConnectionDoesNotExistError("killed")
-
-    monkeypatch.setattr(store_module, "_queue", dies)
-    with pytest.raises(WebhooksUnavailable):
-        await world.store.take_account_events(10, 1)
-    monkeypatch.setattr(store_module, "_queue", real)
-    assert await world.store.take_account_events(10, 1) == 1
-    assert await world.store.take_account_events(10, 1) == 0
-    assert await world.pool.fetchval("SELECT count(*) FROM webhook_jobs") == 1
+async def test_a_lease_that_ended_goes_to_another_and_its_late_result_is_not_taken(store: WebhookStore) -> None:
+    """A dispatcher that was frozen cannot undo what another one did."""
+    name = await hook(store)
+    await queue(store)
+    (frozen,) = await claim(store)
+    assert await claim(store, NOW + 999) == []
+    (taken,) = await claim(store, NOW + 1_000)
+    await store.finish([result(taken, JobState.DELIVERED)], NOW + 1_001)
+    await store.finish([result(frozen, JobState.WAITING)], NOW + 1_002)
+    assert await states(store, name) == [JobState.DELIVERED]
+    found = await store.find(ALICE, name)
+    assert found is not None and (found.last_job, found.last_status) == (taken.id, "delivered")
 
 
-async def test_what_ended_long_ago_is_forgotten_and_what_waits_is_not(world: WebhookWorld, target: Receiver) -> None:
-    customer = await world.gateway.customer(5)
-    made = await world.register(customer, target.url)
-    await world.queue(customer.text)
-    await world.deliver()
-    await world.queue(customer.text)
-    world.clock.advance(8 * 86_400)
-    await world.dispatcher.care_once()
-    await world.dispatcher.care_once()
-    assert [entry["status"] for entry in await world.log(customer, made)] == ["pending"]
-    assert await world.pool.fetchval("SELECT count(*) FROM webhook_events") == 1
-    figures = await world.store.figures()
-    assert figures.waiting == 1 and figures.oldest_ms is not None
-
-
-async def test_webhooks_that_fail_leave_places_to_those_that_work(world: WebhookWorld, target: Receiver) -> None:
+async def test_webhooks_that_fail_leave_places_to_those_that_work(store: WebhookStore) -> None:
     """Hostile inputs 27 and 28: one request each, all of them together bounded, after those that work, with a rest."""
-    customers = [await world.gateway.customer(5) for _ in range(4)]
-    for customer in customers:
-        await world.register(customer, target.url)
-        await world.queue(customer.text, 5)
-    await world.pool.execute(
-        "UPDATE webhooks SET failing_since_ms = 1 WHERE pubkey = ANY ($1)", [each.pubkey for each in customers[:3]]
-    )
-    now = world.clock.now_ms()
-    claimed = await world.store.claim("one", now, now + 1_000, 100, 10, 2)
-    assert [job.pubkey for job in claimed[:5]] == [customers[3].pubkey] * 5
-    assert len(claimed) == 7 and len({job.pubkey for job in claimed[5:]}) == 2
-    assert await world.store.claim("one", now, now + 1_000, 100, 10, 0) == []
-    failed = claimed[5]
-    result = JobResult(failed.id, failed.lease, 0, now, 1, now, 5, 500, "", b"", None)
-    await world.store.finish([result], now)
-    rest = await world.store.claim("one", now + 59_000, now + 60_000, 100, 10, 9)
-    assert failed.webhook_id not in {job.webhook_id for job in rest}
-    again = await world.store.claim("one", now + 60_001, now + 70_000, 100, 10, 9)
-    assert failed.webhook_id in {job.webhook_id for job in again}
+    accounts = [bytes([number]) * 32 for number in range(4)]
+    names = [await hook(store, each) for each in accounts]
+    for each in accounts[:3]:
+        await queue(store, 5, each)
+    first = await claim(store, each=1)
+    await store.finish([result(job, JobState.WAITING) for job in first], NOW)
+    await queue(store, 5, accounts[3])
+    assert [job.webhook_id for job in await claim(store, NOW + 3_999)] == [names[3]] * 5
+    await queue(store, 5, accounts[3])
+    claimed = await claim(store, NOW + 4_000, failing=2)
+    assert [job.webhook_id for job in claimed[:5]] == [names[3]] * 5
+    assert len(claimed) == 7 and len({job.webhook_id for job in claimed[5:]}) == 2
+    await store.finish([result(claimed[5], JobState.WAITING, NOW + 4_000)], NOW + 400_000)
+    assert claimed[5].webhook_id not in {job.webhook_id for job in await claim(store, NOW + 459_000)}
+    assert claimed[5].webhook_id in {job.webhook_id for job in await claim(store, NOW + 460_001)}
+
+
+async def test_a_disabled_webhook_gets_no_jobs_and_an_enabled_one_what_waited(store: WebhookStore) -> None:
+    """Hostile input 27, 410; what waits is kept, and ends after its time."""
+    name = await hook(store)
+    await queue(store, 2)
+    job, _ = await claim(store, each=2)
+    await store.finish([result(job, JobState.WAITING, disable="gone")], NOW)
+    found = await store.find(ALICE, name)
+    assert found is not None and (found.status, found.disabled_reason) == ("disabled", "gone")
+    assert await queue(store) == 0 and await claim(store, NOW + 90_000) == []
+    changed = await store.change(ALICE, name, Change(enable=True), NOW + 5)
+    assert changed is not None and changed.status == "active" and changed.disabled_reason is None
+    assert {each.id for each in await claim(store, NOW + 1_001)} >= {job.id}
+    await store.change(ALICE, name, Change(enable=False), NOW)
+    await store.release_of("one", NOW)
+    assert await store.expire(NOW, NOW) == 0
+    assert await store.expire(NOW + 1, NOW) == 2
+    assert await store.change(BOB, name, Change(enable=True), NOW) is None
+
+
+async def test_an_account_that_owes_is_paused_until_it_has_paid(store: WebhookStore) -> None:
+    """No credit, no further delivery, but of lifecycle events."""
+    name, told = await hook(store), await hook(store, filter_type="lifecycle")
+    await queue(store, 2)
+    first, second = await claim(store)
+    await store.finish([result(first, JobState.UNPAID), result(second, JobState.UNPAID)], NOW)
+    await queue(store)
+    await queue(store, filter_type="lifecycle", kind="low_balance", is_free=True)
+    assert [(job.webhook_id, job.is_free) for job in await claim(store)] == [(told, True)]
+    assert (await store.figures()).paused_accounts == 1
+    assert await store.debts(NOW, NOW + 10, 9) == [ALICE] and await store.debts(NOW + 9, NOW + 10, 9) == []
+    assert await store.unpaid(ALICE, 9) == [(first.id, name), (second.id, name)]
+    assert not await store.paid(ALICE, [first.id])
+    assert await store.paid(ALICE, [first.id, second.id]) and not await store.paid(ALICE, [])
+    assert [job.webhook_id for job in await claim(store)] == [name]
+
+
+async def test_replays_and_what_is_forgotten(store: WebhookStore) -> None:
+    """Ended jobs wait again, within the bound, under their own numbers; what ended long ago goes, what waits stays."""
+    name = await hook(store)
+    await queue(store, 3)
+    jobs = await claim(store)
+    await store.finish([result(job, JobState.DELIVERED) for job in jobs], NOW)
+    assert await store.replay(name, None, NOW, NOW, NOW + 1, 2) == 2
+    assert await store.replay(name, [jobs[2].id, jobs[2].id, 10**9], 0, 0, NOW + 1, 3) == 1
+    assert await store.replay(name, [jobs[2].id], 0, 0, NOW + 1, 100) == 0
+    again = await claim(store, NOW + 1)
+    assert [job.id for job in again] == [job.id for job in jobs] and {job.attempts for job in again} == {0}
+    await store.finish([result(job, JobState.FAILED) for job in again[:2]], NOW)
+    assert await store.forget(NOW) == 0 and await store.forget(NOW + 1) == 4
+    figures = await store.figures()
+    assert (figures.waiting, figures.oldest_ms) == (1, NOW)
+    assert await store.delete(ALICE, name) and not await store.delete(ALICE, name)
+    assert (await store.figures()).waiting == 0
+
+
+async def test_every_secret_is_valid_for_its_day_however_often_it_is_rotated(store: WebhookStore) -> None:
+    """Interface: a secret signs for 24 h after its rotation. So a rotation waits where too many would sign."""
+    name = await hook(store)
+    for number in range(3):
+        assert await store.rotate(ALICE, name, b"%d" % number, NOW + number, NOW + 100 + number, 3) == 0
+    assert await store.rotate(ALICE, name, b"refused", NOW + 99, NOW + 199, 3) == NOW + 100
+    kept = await store.secrets(name)
+    assert kept is not None and kept.valid(NOW + 99) == [b"2", b"1", b"0", b"sealed"]
+    assert kept.valid(NOW + 101) == [b"2", b"1"]
+    assert await store.rotate(ALICE, name, b"3", NOW + 101, NOW + 201, 3) == 0
+    kept = await store.secrets(name)
+    assert kept is not None and kept.valid(NOW + 101) == [b"3", b"2", b"1"]
+    assert await store.rotate(BOB, name, b"4", NOW, NOW, 3) is None
+    await queue(store)
+    (job,) = await claim(store)
+    assert job.secrets.valid(NOW + 101) == [b"3", b"2", b"1"]
+
+
+KEYS = ("k1", "k2", "k3")
+_sets = st.none() | st.frozensets(st.sampled_from(KEYS), min_size=1)
+_filters = st.builds(
+    SignalFilter,
+    kinds=st.none() | st.frozensets(st.sampled_from(sorted(KINDS)), min_size=1),
+    mint=st.none() | st.sampled_from(KEYS),
+    programs=_sets,
+    wallets=_sets,
+    min_lamports=st.sampled_from([0, 5, 2**64 - 1]),
+)
+_signals = st.builds(
+    SignalEvent,
+    kind=st.sampled_from(sorted(KINDS)),
+    program=st.sampled_from(KEYS),
+    signature=st.just("s"),
+    slot=st.just(1),
+    mint=st.none() | st.sampled_from(KEYS),
+    accounts=st.lists(st.sampled_from(KEYS), max_size=2).map(tuple),
+    lamports=st.none() | st.sampled_from([0, 5, 2**64 - 1]),
+    wallets=st.lists(st.sampled_from(KEYS), max_size=2).map(tuple),
+)
+
+
+class Logged:
+    """An event of the log as its reader gives it."""
+
+    def __init__(self, event: SignalEvent) -> None:
+        self.cursor, self.cause, self.is_first = "1-1", f"signal:{next(_numbers)}", True
+        self.kind, self.mint, self.program, self.lamports = event.kind, event.mint, event.program, event.lamports
+        self.accounts, self.wallets, self.body = event.accounts, event.wallets, json.dumps(event.body()).encode()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(filters=st.lists(_filters, min_size=1, max_size=6), signals=st.lists(_signals, min_size=1, max_size=6))
+async def test_signal_webhooks_match_exactly_what_subscribers_get(
+    store: WebhookStore, filters: list[SignalFilter], signals: list[SignalEvent]
+) -> None:
+    """One rule of filters, whether a signal goes over a socket or to a URL."""
+    names = []
+    for wanted in filters:
+        fields: dict[str, Any] = {
+            name: None if each is None else tuple(sorted(each))
+            for name, each in (("kinds", wanted.kinds), ("programs", wanted.programs), ("wallets", wanted.wallets))
+        }
+        fields |= {"mint": wanted.mint, "min_lamports": wanted.min_lamports}
+        pubkey = next(_numbers).to_bytes(32, "big")
+        names.append((await hook(store, pubkey, "signal", **fields), pubkey))
+    await store.queue([signal_event(Logged(each), NOW) for each in signals], NOW)
+    for (name, pubkey), wanted in zip(names, filters, strict=True):
+        assert len(await store.log(name, None, 99)) == sum(map(wanted.matches, signals)), wanted
+        found = await store.change(pubkey, name, Change(enable=False), NOW)
+        assert found is not None and found.filter.kinds == (wanted.kinds and tuple(sorted(wanted.kinds)))
+
+
+async def test_a_gap_is_for_every_signal_webhook_and_a_changed_filter_counts_at_once(store: WebhookStore) -> None:
+    """An event without a kind is for all of its type. A wallet is watched for those that name it."""
+    narrow = await hook(store, filter_type="signal", kinds=("newPair",), wallets=("w",))
+    await hook(store, BOB, "signal")
+    gap = QueuedEvent("gap", "signal", "", None, None, NOW, "{}", is_free=True)
+    assert await store.queue([gap], NOW) == 2
+    swap = QueuedEvent("swap", "signal", "", "largeSwap", ["v"], NOW, "{}", lamports=7)
+    assert await store.queue([swap], NOW) == 1
+    found = await store.find(ALICE, narrow)
+    assert found is not None and await store.watched_wallets() == await store.watched_wallets(ALICE) == {"w"}
+    await store.change(ALICE, narrow, Change(replace(found.filter, kinds=None, wallets=("v",), min_lamports=7)), NOW)
+    assert await store.queue([swap._replace(cause="again")], NOW) == 2
+    assert await store.watched_wallets(BOB) == frozenset()

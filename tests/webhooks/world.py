@@ -18,10 +18,10 @@ from actors.webhooks.commands import WebhookCommands
 from actors.webhooks.core import Attempt
 from actors.webhooks.endpoints import WebhookPages
 from actors.webhooks.payloads import QueuedEvent
+from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.resolver import GuardedResolver
 from actors.webhooks.sealing import SecretSeal
 from actors.webhooks.sender import WebhookSender
-from actors.webhooks.store import PostgresWebhookStore
 from actors.webhooks.targets import EgressRules
 from tests.databases import as_role
 from tests.gateway.world import Wallet, World, a_world
@@ -89,7 +89,10 @@ class WebhookWorld:
     def event(self, subject: str, filter_type: str = "my_account", **fields: Any) -> QueuedEvent:
         number = next(self._events)
         body = json.dumps({"event": "transaction", "number": number} | fields)
-        return QueuedEvent(f"test:{number}", filter_type, subject, None, None, self.clock.now_ms(), body)
+        is_free = filter_type == "lifecycle"
+        return QueuedEvent(
+            *(f"test:{number}", filter_type, subject, None, None, self.clock.now_ms(), body), is_free=is_free
+        )
 
     async def queue(self, subject: str, count: int = 1, filter_type: str = "my_account") -> int:
         events = [self.event(subject, filter_type) for _ in range(count)]

@@ -1,0 +1,370 @@
+"""A store of webhooks in memory; it passes the tests of the one in PostgreSQL (test_store.py)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from actors.accounts.outbox import Announcement
+from actors.webhooks.core import REST_MS_MAX, REST_MS_MIN, JobState
+from actors.webhooks.payloads import QueuedEvent, lifecycle_event
+from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
+from actors.webhooks.store import (
+    JOBS_WAITING_MAX,
+    WALLETS_READ_MAX,
+    Dropped,
+    Job,
+    JobResult,
+    LoggedJob,
+    QueueFigures,
+    SealedSecrets,
+    SourceCursor,
+)
+
+_LOOKED_AT_MAX = 256  # Webhooks of one claim.
+_NOTHING_DROPPED = Dropped(0, None)
+_OPEN = (JobState.WAITING, JobState.LEASED)
+_WORKED = (JobState.DELIVERED, JobState.UNPAID)
+_REPLAYABLE = (JobState.DELIVERED, JobState.FAILED, JobState.EXPIRED)
+
+
+@dataclass
+class KeptHook:
+    record: Webhook
+    secrets: SealedSecrets
+    failing_since_ms: int | None = None
+    look_ms: int | None = None
+    rest_until_ms: int = 0
+    dropped: Dropped = _NOTHING_DROPPED
+
+
+@dataclass
+class KeptJob:
+    id: int
+    hook: str
+    event: int
+    due_ms: int
+    created_ms: int
+    state: int = JobState.WAITING
+    attempts: int = 0
+    lease: int = 0
+    leased_by: str = ""
+    tried: list[tuple[int, int, int | None, str, bytes]] = field(default_factory=list)
+
+
+class MemoryWebhookStore:
+    def __init__(self, jobs_waiting_max: int = JOBS_WAITING_MAX) -> None:
+        self.hooks: dict[str, KeptHook] = {}
+        self.events: dict[int, QueuedEvent] = {}
+        self.jobs: dict[int, KeptJob] = {}
+        self.outbox: list[Announcement] = []
+        self.owing: dict[bytes, int] = {}  # Account to its next look.
+        self._cursor = SourceCursor()
+        self._jobs_waiting_max = jobs_waiting_max
+        self._numbers = 0
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _of(self, hook: str, *states: int) -> list[KeptJob]:
+        return [job for job in self.jobs.values() if job.hook == hook and (not states or job.state in states)]
+
+    # --- registrations
+
+    async def create(self, webhook: Webhook, sealed: bytes) -> bool:
+        if len(await self.of_account(webhook.pubkey)) >= WEBHOOKS_MAX:
+            return False
+        self.hooks[webhook.id] = KeptHook(webhook, SealedSecrets(sealed, [], []))
+        return True
+
+    async def of_account(self, pubkey: bytes) -> list[Webhook]:
+        found = [hook.record for hook in self.hooks.values() if hook.record.pubkey == pubkey]
+        return sorted(found, key=lambda record: (record.created_ms, record.id))
+
+    def _own(self, pubkey: bytes, webhook_id: str) -> KeptHook | None:
+        hook = self.hooks.get(webhook_id)
+        return hook if hook is not None and hook.record.pubkey == pubkey else None
+
+    async def find(self, pubkey: bytes, webhook_id: str) -> Webhook | None:
+        hook = self._own(pubkey, webhook_id)
+        return None if hook is None else hook.record
+
+    async def delete(self, pubkey: bytes, webhook_id: str) -> bool:
+        if self._own(pubkey, webhook_id) is None:
+            return False
+        del self.hooks[webhook_id]
+        self.jobs = {number: job for number, job in self.jobs.items() if job.hook != webhook_id}
+        return True
+
+    async def secrets(self, webhook_id: str) -> SealedSecrets | None:
+        hook = self.hooks.get(webhook_id)
+        return None if hook is None else hook.secrets
+
+    async def rotate(
+        self, pubkey: bytes, webhook_id: str, sealed: bytes, now_ms: int, until_ms: int, previous_max: int
+    ) -> int | None:
+        hook = self._own(pubkey, webhook_id)
+        if hook is None:
+            return None
+        pairs = zip(hook.secrets.previous, hook.secrets.previous_until_ms, strict=True)
+        valid = [(secret, until) for secret, until in pairs if until > now_ms]
+        if len(valid) >= previous_max:
+            return valid[-1][1]
+        valid.insert(0, (hook.secrets.secret, until_ms))
+        hook.secrets = SealedSecrets(sealed, [pair[0] for pair in valid], [pair[1] for pair in valid])
+        return 0
+
+    async def change(self, pubkey: bytes, webhook_id: str, change: Change, now_ms: int) -> Webhook | None:
+        hook = self._own(pubkey, webhook_id)
+        if hook is None:
+            return None
+        if change.filter is not None:
+            hook.record = replace(hook.record, filter=change.filter)
+        if change.enable is False:
+            hook.record = replace(hook.record, status="disabled", disabled_reason="by its owner")
+        elif change.enable:
+            hook.record = replace(hook.record, status="active", disabled_reason=None)
+            hook.failing_since_ms, hook.rest_until_ms = None, 0
+            if self._of(webhook_id, *_OPEN):
+                hook.look_ms = now_ms
+        return hook.record
+
+    async def log(self, webhook_id: str, before: int | None, limit: int) -> list[LoggedJob]:
+        found = [job for job in self._of(webhook_id) if before is None or job.id < before]
+        return [
+            LoggedJob(job.id, job.state, job.attempts, job.created_ms, job.due_ms, tuple(sorted(job.tried)))
+            for job in sorted(found, key=lambda job: -job.id)[:limit]
+        ]
+
+    async def dropped(self, webhook_id: str) -> Dropped:
+        hook = self.hooks.get(webhook_id)
+        return Dropped(0, None) if hook is None else hook.dropped
+
+    async def replay(
+        self, webhook_id: str, jobs: Sequence[int] | None, from_ms: int, to_ms: int, now_ms: int, jobs_max: int
+    ) -> int:
+        room = max(0, jobs_max - len(self._of(webhook_id, *_OPEN)))
+        again = [
+            job
+            for job in self._of(webhook_id, *_REPLAYABLE)
+            if (from_ms <= job.created_ms <= to_ms if jobs is None else job.id in jobs)
+        ][:room]
+        for job in again:
+            job.state, job.attempts, job.due_ms = JobState.WAITING, 0, now_ms
+        if again:
+            self._look(webhook_id, now_ms)
+        return len(again)
+
+    def _look(self, hook: str, now_ms: int) -> None:
+        before = self.hooks[hook].look_ms
+        self.hooks[hook].look_ms = now_ms if before is None else min(before, now_ms)
+
+    # --- events
+
+    async def queue(self, events: Sequence[QueuedEvent], now_ms: int, cursor: SourceCursor | None = None) -> int:
+        return self._queue(events, now_ms, cursor)
+
+    def _queue(self, events: Sequence[QueuedEvent], now_ms: int, cursor: SourceCursor | None) -> int:
+        made = 0
+        causes = {event.cause for event in self.events.values()}
+        for event in events:
+            hooks = [hook for hook in self.hooks.values() if _matches(hook.record, event)]
+            if event.cause in causes or not hooks:
+                continue
+            causes.add(event.cause)
+            number = self._number()
+            self.events[number] = event
+            for hook in hooks:
+                if len(self._of(hook.record.id, *_OPEN)) >= self._jobs_waiting_max:
+                    hook.dropped = Dropped(hook.dropped.events + 1, now_ms)
+                    continue
+                job = KeptJob(self._number(), hook.record.id, number, now_ms, now_ms)
+                self.jobs[job.id] = job
+                made += 1
+            for hook in hooks:
+                self._look(hook.record.id, now_ms)
+        if cursor is not None and cursor.log_cursor is not None:
+            self._cursor = self._cursor._replace(log_cursor=cursor.log_cursor)
+        elif cursor is not None and cursor.slot is not None:
+            self._cursor = self._cursor._replace(slot=max(self._cursor.slot or 0, cursor.slot))
+        return made
+
+    async def take_account_events(self, limit: int, now_ms: int) -> int:
+        taken, self.outbox = self.outbox[:limit], self.outbox[limit:]
+        self._queue([lifecycle_event(*each) for each in taken], now_ms, None)
+        return len(taken)
+
+    async def cursor(self) -> SourceCursor:
+        return self._cursor
+
+    async def watched(self) -> frozenset[str]:
+        on_chain = ("account", "program", "my_account")
+        records = [hook.record for hook in self.hooks.values() if hook.record.status == "active"]
+        return frozenset(each.filter.subject for each in records if each.filter.filter_type in on_chain)
+
+    async def watched_wallets(self, pubkey: bytes | None = None, limit: int = WALLETS_READ_MAX) -> frozenset[str]:
+        records = [hook.record for hook in self.hooks.values() if pubkey in (None, hook.record.pubkey)]
+        named = [each.filter.wallets or () for each in records]
+        return frozenset(list(frozenset[str]().union(*named))[:limit])
+
+    # --- deliveries
+
+    async def claim(
+        self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int, failing_max: int
+    ) -> list[Job]:
+        ready = [
+            hook
+            for hook in self.hooks.values()
+            if hook.look_ms is not None
+            and hook.look_ms <= now_ms
+            and hook.rest_until_ms <= now_ms
+            and hook.record.status == "active"
+            and (hook.failing_since_ms is None or failing_max > 0)
+            and (hook.record.filter.filter_type == "lifecycle" or hook.record.pubkey not in self.owing)
+        ]
+        claimed: list[Job] = []
+        for hook in sorted(ready, key=lambda each: (each.failing_since_ms is not None, each.look_ms))[:_LOOKED_AT_MAX]:
+            failing, room = hook.failing_since_ms is not None, jobs_max - len(claimed)
+            if room <= 0 or (failing and failing_max <= 0):
+                break
+            leased = [job for job in self._of(hook.record.id, JobState.LEASED) if job.due_ms > now_ms]
+            own_room = (1 if failing else each_max) - len(leased)
+            due = sorted(
+                (job for job in self._of(hook.record.id, *_OPEN) if job.due_ms <= now_ms),
+                key=lambda job: (job.due_ms, job.id),
+            )[: max(0, min(room, own_room))]
+            for job in sorted(due, key=lambda job: job.id):
+                job.state, job.due_ms, job.lease, job.leased_by = JobState.LEASED, until_ms, job.lease + 1, claimer
+                claimed.append(self._leased(job, hook))
+            if failing:
+                failing_max -= len(due)
+            later = [job.due_ms for job in self._of(hook.record.id, *_OPEN) if job.due_ms > now_ms]
+            is_cut = len(due) < own_room and len(claimed) >= jobs_max
+            hook.look_ms = now_ms if is_cut else min(later, default=None)
+        return claimed
+
+    def _leased(self, job: KeptJob, hook: KeptHook) -> Job:
+        event, record = self.events[job.event], hook.record
+        return Job(
+            *(job.id, job.lease, job.attempts, record.id, record.pubkey, record.url, record.filter.filter_type),
+            *(*hook.secrets, hook.failing_since_ms, event.body, event.is_free),
+        )
+
+    async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
+        done: dict[str, list[JobResult]] = {}
+        touched = {self.jobs[result.job].hook for result in results if result.job in self.jobs}
+        for result in results:
+            job = self.jobs.get(result.job)
+            if job is None or job.state != JobState.LEASED or job.lease != result.lease:
+                continue
+            job.state, job.due_ms, job.attempts = result.state, result.due_ms, result.attempts
+            job.tried.append((result.at_ms, result.latency_ms, result.http_status, result.error, result.answer))
+            if result.state == JobState.UNPAID:
+                self.owing.setdefault(self.hooks[job.hook].record.pubkey, now_ms)
+            done.setdefault(job.hook, []).append(result)
+        for name, kept in done.items():
+            self._after(self.hooks[name], kept, now_ms)
+        for name in touched:
+            self.hooks[name].look_ms = min((job.due_ms for job in self._of(name, *_OPEN)), default=None)
+
+    def _after(self, hook: KeptHook, kept: Sequence[JobResult], now_ms: int) -> None:
+        newest = max(kept, key=lambda result: (result.at_ms + result.latency_ms, result.job))
+        status = "delivered" if newest.state in _WORKED else "retrying" if newest.state == 0 else "failed"
+        since_ms = hook.failing_since_ms or min(result.at_ms for result in kept)
+        worked = any(result.state in _WORKED for result in kept)
+        hook.failing_since_ms = None if worked else since_ms
+        hook.rest_until_ms = 0 if worked else now_ms + max(REST_MS_MIN, min(REST_MS_MAX, (now_ms - since_ms) // 4))
+        changes: dict[str, Any] = {}
+        disable = min((result.disable for result in kept if result.disable is not None), default=None)
+        if disable is not None:
+            changes = {"status": "disabled", "disabled_reason": disable}
+        hook.record = replace(
+            hook.record,
+            last_job=newest.job,
+            last_status=status,
+            last_http_status=newest.http_status,
+            last_at_ms=newest.at_ms,
+            **changes,
+        )
+
+    async def release(self, jobs: Sequence[int], now_ms: int) -> None:
+        for number in jobs:
+            job = self.jobs.get(number)
+            if job is None:
+                continue
+            if job.state == JobState.LEASED:
+                job.state, job.due_ms = JobState.WAITING, now_ms if job.attempts else min(job.created_ms, now_ms)
+            self._look(job.hook, now_ms)
+
+    async def release_of(self, claimer: str, now_ms: int) -> int:
+        mine = [job.id for job in self.jobs.values() if job.state == JobState.LEASED and job.leased_by == claimer]
+        await self.release(mine, now_ms)
+        return len(mine)
+
+    # --- accounts without credits
+
+    async def debts(self, now_ms: int, look_ms: int, limit: int) -> list[bytes]:
+        due = sorted((at, pubkey) for pubkey, at in self.owing.items() if at <= now_ms)[:limit]
+        for _, pubkey in due:
+            self.owing[pubkey] = look_ms
+        return [pubkey for _, pubkey in due]
+
+    async def unpaid(self, pubkey: bytes, limit: int) -> list[tuple[int, str]]:
+        found = [
+            (job.id, job.hook)
+            for job in self.jobs.values()
+            if job.state == JobState.UNPAID and self.hooks[job.hook].record.pubkey == pubkey
+        ]
+        return sorted(found)[:limit]
+
+    async def paid(self, pubkey: bytes, jobs: Sequence[int]) -> bool:
+        for number in jobs:
+            if number in self.jobs and self.jobs[number].state == JobState.UNPAID:
+                self.jobs[number].state = JobState.DELIVERED
+        if await self.unpaid(pubkey, 1):
+            return False
+        return self.owing.pop(pubkey, None) is not None
+
+    # --- keeping order
+
+    async def expire(self, before_ms: int, now_ms: int) -> int:
+        old = [
+            job
+            for job in self.jobs.values()
+            if job.state == JobState.WAITING and job.created_ms < before_ms and self._is_held(self.hooks[job.hook])
+        ]
+        for job in old:
+            job.state, job.due_ms = JobState.EXPIRED, now_ms
+        return len(old)
+
+    def _is_held(self, hook: KeptHook) -> bool:
+        is_paused = hook.record.filter.filter_type != "lifecycle" and hook.record.pubkey in self.owing
+        return hook.record.status != "active" or is_paused
+
+    async def forget(self, before_ms: int) -> int:
+        old = [job.id for job in self.jobs.values() if job.state in _REPLAYABLE and job.due_ms < before_ms]
+        for number in old:
+            del self.jobs[number]
+        needed = {job.event for job in self.jobs.values()}
+        alone = [number for number, event in self.events.items() if event.at_ms < before_ms and number not in needed]
+        for number in alone:
+            del self.events[number]
+        return len(old) + len(alone)
+
+    async def figures(self) -> QueueFigures:
+        waiting = [job for job in self.jobs.values() if job.state in _OPEN]
+        active = [job.created_ms for job in waiting if self.hooks[job.hook].record.status == "active"]
+        return QueueFigures(len(waiting), min(active, default=None), len(self.owing))
+
+
+def _matches(record: Webhook, event: QueuedEvent) -> bool:
+    wanted = record.filter
+    if record.status != "active" or (wanted.filter_type, wanted.subject) != (event.filter_type, event.subject):
+        return False
+    return event.kind is None or (
+        (wanted.kinds is None or event.kind in wanted.kinds)
+        and (wanted.wallets is None or not set(wanted.wallets).isdisjoint(event.wallets or ()))
+        and (wanted.mint is None or event.mint == wanted.mint)
+        and (wanted.programs is None or event.program in wanted.programs)
+        and (event.lamports is None or event.lamports >= wanted.min_lamports)
+    )
