@@ -25,6 +25,7 @@ from actors.gateway import (
     replies,
     routes,
 )
+from actors.gateway.accepted import prefers
 from actors.gateway.address_limits import is_limited
 from actors.gateway.answers import LateAnswers
 from actors.gateway.authentication import Authenticator
@@ -68,6 +69,7 @@ _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
+_CONSOLE = b"/console"
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
 _TOO_MANY_STREAMS = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many streams are open here")
 # The paths that take calls: /.well-known/x402.json lists them, as a call can be paid for as it is made.
@@ -129,6 +131,7 @@ class HttpDoor:
         self._pages = PageDoor(
             PageTable(dependencies.pages, taken), dependencies.accounts, authenticator, errors, clock
         )
+        self._has_console = self._pages.find(_CONSOLE) is not None
         self._streams = StreamedAnswers()
         self.late = LateAnswers(dependencies.accounts, self._complete)
         self._sockets = self._socket_door(dependencies, authenticator)
@@ -180,7 +183,7 @@ class HttpDoor:
         path, method = request.path, request.method
         if method == "OPTIONS":
             return Response(204, b"", list(headers.PREFLIGHT))
-        answer, serves = self._door_of(path)
+        answer, serves = self._door_of(_CONSOLE if self._is_for_people(request) else path)
         # A 404 costs next to nothing, so it does not count against the limit of its address.
         if answer is None:
             return replies.plain(_NOT_SERVED, request.id)
@@ -205,6 +208,11 @@ class HttpDoor:
         if request.query and uses_url_key(request.headers, request.query):
             response.headers += headers.DEPRECATED_URL_KEY
         return response
+
+    def _is_for_people(self, request: Request) -> bool:
+        """Whether a browser asks for the address of this service: it gets the console, if there is one."""
+        is_root = request.path == b"/" and request.method in ("GET", "HEAD") and not request.query
+        return is_root and prefers(request.headers, b"text/html", b"application/json") and self._has_console
 
     def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
         """Find the door of a path, and the methods that it takes; on a path of another context each has a page."""

@@ -18,6 +18,7 @@ from actors.accounts.client import ShardedAccounts, place_shards
 from actors.calls import EDGE_BYTES
 from actors.clock import Clock, SystemClock
 from actors.config import Config
+from actors.console.endpoints import ConsolePage
 from actors.fees.endpoints import FeeMethods
 from actors.gateway import door_http, outcomes
 from actors.gateway.door_http import HttpDoor
@@ -71,7 +72,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     redis_client = await checked_redis(config.storage.redis_url.get_secret_value())
     webhooks, webhook_pages = await assemble_webhooks(config)
     signals = await assemble_signals(config, redis_client, clock)
-    served: list[Page] = [*webhook_pages, *signals.pages]  # Paths of contexts beside the gateway.
+    # Paths of contexts beside the gateway.
+    served: list[Page] = [*webhook_pages, *signals.pages, *ConsolePage().pages()]
     pages = LivePages(config, clock, accounts, redis_client, served)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.

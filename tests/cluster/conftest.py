@@ -15,8 +15,9 @@ _HERE = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     # Not `pytest_plugins`: pytest takes that from the outermost conftest only.
-    if not config.pluginmanager.has_plugin("tests.product"):
-        config.pluginmanager.import_plugin("tests.product")
+    for plugin in ("tests.product", "tests.browser"):
+        if not config.pluginmanager.has_plugin(plugin):
+            config.pluginmanager.import_plugin(plugin)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

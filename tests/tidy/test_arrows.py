@@ -18,6 +18,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *(
             "gateway",
+            "console",
             "deposits",
             "fees",
             "lookups",

@@ -1,0 +1,198 @@
+"""The console in a real browser against the whole product."""
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from bench.product import Product
+from tests.browser import Browser
+from tests.customers import Customer, request, rpc_body
+from tests.signals import chain_calls
+
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+
+
+@pytest.fixture
+def hostile_receiver() -> Iterator[str]:
+    """The URL of an endpoint that answers with a page's worth of trouble."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(500)
+            self.send_header("content-length", str(len(HOSTILE)))
+            self.end_headers()
+            self.wfile.write(HOSTILE.encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/{HOSTILE.replace(' ', '%20')}"
+    server.shutdown()
+    server.server_close()
+
+
+def sign_in(browser: Browser, customer: Customer) -> None:
+    browser.driver.get(f"{customer.product.http_url}/")
+    browser.driver.execute_script("sessionStorage.clear()")
+    browser.driver.get(f"{customer.product.http_url}/")
+    browser.until("#sign-in", "API key")
+    browser.write("#key", customer.api_key + Keys.ENTER)
+    browser.until("#facts", "Balance")
+
+
+def test_a_customer_sees_a_call_arrive_and_keeps_the_key_to_the_tab(product: Product, browser: Browser) -> None:
+    """Sign-in, a bad key, the first call in the chart and the ledger, and sign-out; the key is in no address."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    browser.driver.get(f"{product.http_url}/")
+    browser.until("#health", "All systems work")
+    browser.until("#public-facts", "1 credit")
+    assert browser.focused() == "key"
+    browser.write("#key", "srpc_live_nobody-has-this-key" + Keys.ENTER)
+    browser.until("#key-error", "not valid")
+
+    sign_in(browser, customer)
+    assert "5,000" in browser.until("#facts", "No use yet")
+    browser.until("#chart", "No calls in the last 24 hours")
+    for _ in range(3):
+        request(f"{product.http_url}/", {"X-Api-Key": customer.api_key}, rpc_body("getSlot"))
+    browser.until("#chart table", "getSlot")
+    assert browser.driver.find_elements("css selector", "#chart svg rect.t0")
+    assert "4,997" in browser.until("#facts", "3 calls")
+    browser.find("#chart svg").send_keys(Keys.END)
+    assert "3 credits: getSlot 3" in browser.text("#chart .readout")
+
+    browser.click("a[href='#ledger']")
+    assert "getSlot" in browser.until("#ledger-rows", "+5,000")
+    assert customer.api_key not in browser.driver.current_url
+    browser.driver.refresh()  # The tab remembers the key, and the page.
+    browser.until("#ledger-rows", "getSlot")
+    browser.click("#sign-out")
+    browser.until("#sign-in", "API key")
+    assert browser.driver.execute_script("return JSON.stringify([{...sessionStorage}, {...localStorage}])") == "[{},{}]"
+    assert customer.api_key not in browser.driver.page_source
+    assert [entry for entry in browser.complaints() if "401" not in entry] == []
+
+
+def test_a_webhook_is_made_tested_and_deleted_and_its_answers_are_text(
+    product: Product, browser: Browser, hostile_receiver: str
+) -> None:
+    """What an endpoint answers, and its own URL, are hostile text: shown as it is, and never run."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    sign_in(browser, customer)
+    browser.click("a[href='#webhooks']")
+    browser.until("#webhook-rows", "No webhooks yet")
+    browser.click("#new-webhook")
+    assert browser.focused() == "hook-url"
+    browser.write("#hook-url", "http://169.254.169.254/")
+    browser.click("#webhook-form button[type=submit]")
+    browser.until("#hook-error", "url")
+    browser.write("#hook-url", hostile_receiver)
+    browser.click("#webhook-form button[type=submit]")
+    assert "whsec_" in browser.until("#secret", "shown once")
+    browser.until("#webhook-rows", "onerror")
+    browser.click("#webhook-rows button[data-focus^=Test]")
+    assert "status 500" in browser.until("#webhook-said", "<script>")
+    browser.click("#webhook-rows button[data-focus^=Delete]")
+    browser.click("#ask-yes")
+    browser.until("#webhook-rows", "No webhooks yet")
+    assert "taken" not in browser.driver.title
+    assert browser.driver.find_elements("css selector", "main img, main script") == []
+    assert [entry for entry in browser.complaints() if "400" not in entry] == []
+
+
+def test_a_signal_is_seen_live_and_again_after_the_stream_was_lost(product: Product, browser: Browser) -> None:
+    """The live stream shows a coin as it is made; when the connection breaks, the page says so and goes on."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    sign_in(browser, customer)
+    browser.click("a[href='#signals']")
+    browser.until("#signals-help", "5 credits for each connection")
+    browser.click("#live")
+    browser.until("#live-state", "Live")
+    mints = [chain_calls.launch(product.ready["node_url"])["mint"]]
+    browser.until("#signal-rows", mints[0][:8])
+    browser.driver.set_network_conditions(offline=True, latency=0, throughput=0)
+    browser.until("#live-state", "The stream was lost")
+    mints.append(chain_calls.launch(product.ready["node_url"])["mint"])
+    browser.driver.delete_network_conditions()
+    browser.until("#signal-rows", mints[1][:8])
+    browser.click("#live")
+    assert browser.text("#live-state") == ""
+    hostile = {
+        "kind": HOSTILE,
+        "mint": HOSTILE,
+        "program": HOSTILE,
+        "signature": "x",
+        "slot": HOSTILE,
+        "quote_asset": HOSTILE,
+    }
+    browser.driver.execute_script(
+        "const before = fetch, body = {ok: true, events: [arguments[0]], next_cursor: '1-1'}; window.fetch ="
+        " (path, ...rest) => path.startsWith('/signals/recent') ? Promise.resolve(Response.json(body))"
+        " : before(path, ...rest)",
+        hostile,
+    )
+    browser.until("#signal-rows", "<img")
+    assert "taken" not in browser.driver.title
+    assert browser.driver.find_elements("css selector", "main img, main script") == []
+
+
+def test_a_gateway_that_is_busy_or_gone_is_said_in_words(product: Product, browser: Browser) -> None:
+    """429 with its wait, 402, and no answer at all; and all is well again when the gateway is back."""
+    customer = Customer(product)
+    sign_in(browser, customer)
+    browser.until("#notice", "no credits")
+    answers = "const before = window.before ??= fetch; window.fetch = (path, ...rest) => path === '/account/info' ? "
+    rest = " : before(path, ...rest)"
+    busy = "{error: {code: 'RATE_LIMITED', message: 'too many requests'}}, {status: 429, headers: {'retry-after': '3'}}"
+    browser.driver.execute_script(f"{answers}Promise.resolve(Response.json({busy})){rest}")
+    browser.until("#notice", "Next try in 3 seconds")
+    browser.driver.execute_script("window.fetch = () => Promise.reject(new TypeError('gone'))")
+    browser.until("#notice", "does not answer")
+    browser.until("#health", "does not answer")
+    browser.driver.execute_script("window.fetch = window.before")
+    browser.until("#notice", "no credits")
+    browser.until("#health", "All systems work")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product, browser: Browser, scheme: str) -> None:
+    """390 px without scrolling sideways in both schemes; every control is reached by Tab and shows that it has it."""
+    customer = Customer(product)
+    customer.grant(5_000)
+    request(f"{product.http_url}/", {"X-Api-Key": customer.api_key}, rpc_body("getSlot"))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        sign_in(browser, customer)
+        for view, wanted in (
+            ("usage", "getSlot"),
+            ("ledger", "getSlot"),
+            ("webhooks", "New"),
+            ("signals", "Signals"),
+            ("service", "Free"),
+        ):
+            browser.click(f"a[href='#{view}']")
+            browser.until(f"#{view}", wanted)
+            wide = browser.driver.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 390, f"{view} is {wide} px wide"
+            reached = set()
+            for _ in range(40):
+                browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+                reached.add(browser.focused())
+            controls = browser.driver.execute_script(
+                "return [...document.querySelectorAll('a, button, input, select')]"
+                ".filter(at => at.checkVisibility() && !at.disabled).map(at => at.id || at.innerText)"
+            )
+            assert set(controls) <= reached, set(controls) - reached
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,0 +1,52 @@
+"""The console through the door: at its path for everybody, and at the root for browsers."""
+
+import pytest
+
+from actors.console.endpoints import ConsolePage, read_document
+from tests.gateway.world import a_world, call
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+
+
+async def test_a_browser_gets_the_console_and_nobody_else_does() -> None:
+    """GET / answers as ever to tools; calls are posted there as ever; the page is public and has no figures."""
+    async with a_world(pages=ConsolePage().pages()) as world:
+        customer = await world.customer(10)
+        for path, accept in (("/console", "*/*"), ("/", BROWSER), ("/", "text/html")):
+            for headers in ({}, {"x-api-key": customer.api_key}, {"x-api-key": "no"}):
+                answer = await world.http.get(path, headers={"accept": accept} | headers)
+                assert answer.status_code == 200 and answer.content == read_document().body
+                assert answer.headers["content-type"] == "text/html; charset=utf-8"
+                assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'sha256-")
+                assert answer.headers["vary"] == "accept"
+                assert not [name for name in answer.headers if name.startswith(("x-credits", "x-rate", "x-request-id"))]
+        head = await world.http.head("/", headers={"accept": BROWSER})
+        assert head.status_code == 200 and head.content == b""
+        posted = await world.http.post(
+            "/", json=call("getSlot"), headers={"x-api-key": customer.api_key, "accept": BROWSER}
+        )
+        assert "result" in posted.json()
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        ("/", "*/*"),
+        ("/", ""),
+        ("/", "application/json, text/html;q=0.5"),
+        ("/", "text/html;q=0"),
+        ("/?api-key=x", BROWSER),
+        ("/rpc", BROWSER),
+        ("/console/", BROWSER),
+    ],
+)
+async def test_other_requests_are_answered_as_without_a_console(path: str, accept: str) -> None:
+    async with a_world(pages=ConsolePage().pages()) as world:
+        answer = await world.http.get(path, headers={"accept": accept})
+        assert answer.status_code == 404 and answer.headers["content-type"] == "application/json"
+
+
+async def test_a_service_without_a_console_says_what_it_takes() -> None:
+    async with a_world() as world:
+        answer = await world.http.get("/", headers={"accept": BROWSER})
+        assert answer.status_code == 404 and "POST only" in answer.json()["error"]["message"]
