@@ -26,12 +26,13 @@ from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Request
 from actors.gateway.socket_session import OpenStreams, SocketSession
 from actors.http_server.exchange import Upgrade
-from actors.http_server.websocket import WebSocket
+from actors.http_server.websocket import Backlog, WebSocket
 
 logger = logging.getLogger(__name__)
 
 PATHS = (b"/ws", b"/", b"/rpc")
 BALANCE_MIN = 10  # Interface: connections are closed below 10 credits.
+BACKLOG_BYTES_MAX = 256 << 20  # Of a process; five of the largest blocks of a node.
 _SUBPROTOCOL, _KEY_PREFIX = b"solana-rpc", b"auth."
 _OFFER, _VERSION, _KEY = b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-key"
 _BAD_HANDSHAKE = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Key of 16 bytes in base64")
@@ -69,6 +70,7 @@ class WebSocketDoor:
     ) -> None:
         self._config, self._authenticator, self._accounts, self._pipeline = config, authenticator, accounts, pipeline
         self._late, self._errors, self._streams, self._next_id = late, errors, streams, next_id
+        self._backlog = Backlog(BACKLOG_BYTES_MAX)
 
     async def answer(self, request: Request) -> Upgrade | Response:
         """Accept a handshake or refuse it; the connection of a refused one is closed."""
@@ -99,7 +101,11 @@ class WebSocketDoor:
         return Upgrade(
             answered,
             lambda connections: WebSocket(
-                session(), config.body_bytes_max, config.socket_messages_per_second_max, connections
+                session(),
+                config.body_bytes_max,
+                config.socket_messages_per_second_max,
+                connections,
+                self._backlog,
             ),
         )
 

@@ -6,10 +6,12 @@ Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The 
 - A message above the limit is closed with 1009, a frame without a mask with 1002, text that is not UTF-8 with 1007.
 - A client that answers no ping is closed after the second one.
 - After a close frame the connection is still read for LINGER_SECONDS: unread bytes would turn the end of the connection
-  into a reset, and the client would not see the close code.
+  into a reset, and the client would not see the close code. A client that has not taken what was written before that
+  frame has TAKING_SECONDS_MAX for it.
 - Writing never waits. A handler looks at `is_full` before it writes more, and keeps what it has in a bounded queue.
 - While the connection is full no more is read of the client, whose pings would each add a pong; it is then closed like
   one that answers no ping. After a close frame pings get no pong.
+- One connection may be given more than that at once, a large answer or several. `Backlog` bounds the bytes of all.
 """
 
 import asyncio
@@ -26,6 +28,7 @@ _frames_logger.setLevel(logging.WARNING)
 
 PING_SECONDS = 25.0
 LINGER_SECONDS = 2.0
+TAKING_SECONDS_MAX = 10.0
 BUFFERED_BYTES_MAX = 64 << 10  # Written and not taken by the client; above it the connection is full.
 GOING_AWAY, INVALID_TEXT, TOO_SLOW, NO_PONG = 1001, 1007, 1013, 1011
 RATE_LIMITED = 4003  # The interface's own code.
@@ -60,18 +63,46 @@ def text_frame(*parts: bytes) -> bytes:
     return b"".join((head, *parts))
 
 
+class Backlog:
+    """The bytes that clients of full connections have not taken, of all WebSockets of a process.
+
+    When full: the connection with the most bytes is dropped. Clients that take their answers have few or none.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max, self._total = bytes_max, 0
+        self._sizes: dict[WebSocket, int] = {}
+
+    def holds(self, socket: "WebSocket", size: int) -> None:
+        self._total += size - self._sizes.get(socket, 0)
+        self._sizes[socket] = size
+        while self._total > self._bytes_max:
+            largest = max(self._sizes, key=self._sizes.__getitem__)
+            self.let_go(largest)
+            largest.drop()
+
+    def let_go(self, socket: "WebSocket") -> None:
+        self._total -= self._sizes.pop(socket, 0)
+
+
 class WebSocket(asyncio.Protocol):
     """connections: of the server, which calls `shutdown` of each when it ends. per_second_max: frames of a client."""
 
     __slots__ = (
-        *("_connections", "_fragments", "_handler", "_is_over", "_loop", "_protocol", "_seen", "_second"),
-        *("_timer", "_transport", "_unanswered_pings", "_per_second_max", "is_full"),
+        *("_backlog", "_connections", "_fragments", "_gives_up_at", "_handler", "_is_over", "_is_taken", "_loop"),
+        *("_protocol", "_seen", "_second", "_timer", "_transport", "_unanswered_pings", "_per_second_max", "is_full"),
     )
 
     def __init__(
-        self, handler: SocketHandler, message_bytes_max: int, per_second_max: int, connections: set[Any] | None = None
+        self,
+        handler: SocketHandler,
+        message_bytes_max: int,
+        per_second_max: int,
+        connections: set[Any] | None,
+        backlog: Backlog,
     ) -> None:
         self._handler, self._per_second_max, self._connections = handler, per_second_max, connections
+        self._backlog = backlog
         self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
         self._fragments: list[bytes] = []
         self._unanswered_pings = self._seen = self._second = 0
@@ -88,12 +119,19 @@ class WebSocket(asyncio.Protocol):
     def send_text(self, *parts: bytes) -> None:
         if not self._is_over:
             self._transport.write(text_frame(*parts))
+            if self.is_full:
+                self._backlog.holds(self, self._transport.get_write_buffer_size())
 
     def close(self, code: int, reason: str) -> None:
         """Begin to close. A second call changes nothing."""
         if self._protocol.state is OPEN and not self._transport.is_closing():
             self._protocol.send_close(code, reason)
             self._write_protocols()
+        self._end()
+
+    def drop(self) -> None:
+        """End without a close frame: the client takes nothing, so it would not get one."""
+        self._transport.abort()
         self._end()
 
     def pause_reading(self) -> None:
@@ -133,6 +171,7 @@ class WebSocket(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
+        self._backlog.let_go(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._connections is not None:
@@ -145,6 +184,7 @@ class WebSocket(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
+        self._backlog.let_go(self)
         if not self._is_over:
             self.resume_reading()
             self._handler.writable()
@@ -163,7 +203,8 @@ class WebSocket(asyncio.Protocol):
         if self._seen > self._per_second_max:
             self.close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
         elif frame.opcode in _DATA:
-            self._fragments.append(bytes(frame.data))
+            if frame.data:  # Empty fragments count for no limit of a message's length.
+                self._fragments.append(bytes(frame.data))
             if frame.fin:
                 text = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
                 self._fragments.clear()
@@ -200,8 +241,18 @@ class WebSocket(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.resume_reading()  # The client's close frame has to come.
-        self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+        self._gives_up_at = self._loop.time() + TAKING_SECONDS_MAX
+        self._is_taken = not self._transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(LINGER_SECONDS, self._linger)
         self._handler.closed()
+
+    def _linger(self) -> None:
+        """End the connection LINGER_SECONDS after the client has taken everything, or when it takes too long."""
+        if self._is_taken or self._loop.time() >= self._gives_up_at:
+            self._transport.abort()
+            return
+        self._is_taken = not self._transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(LINGER_SECONDS, self._linger)
 
 
 def _is_utf8(text: bytes) -> bool:

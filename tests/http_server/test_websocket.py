@@ -11,7 +11,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from actors.http_server import websocket
-from actors.http_server.websocket import WebSocket, text_frame
+from actors.http_server.websocket import Backlog, WebSocket, text_frame
 from tests.raw_sockets import Line
 
 MASK = b"\x00\x00\x00\x00"
@@ -52,10 +52,12 @@ class Connections(set[Any]):
 
 
 @contextlib.asynccontextmanager
-async def connected(per_second_max: int = 1_000_000) -> AsyncIterator[tuple[Line, Handler, Connections]]:
-    handler, connections = Handler(), Connections()
+async def connected(
+    per_second_max: int = 1_000_000, backlog: Backlog | None = None
+) -> AsyncIterator[tuple[Line, Handler, Connections]]:
+    handler, connections, backlog = Handler(), Connections(), backlog or Backlog(1 << 30)
     server = await asyncio.get_running_loop().create_server(
-        lambda: WebSocket(handler, 1_000, per_second_max, connections), "127.0.0.1", 0
+        lambda: WebSocket(handler, 1_000, per_second_max, connections, backlog), "127.0.0.1", 0
     )
     line = Line(server.sockets[0].getsockname()[1])
     yield line, handler, connections
@@ -134,17 +136,64 @@ async def test_row_30_a_client_that_answers_no_ping_is_closed_after_two(monkeypa
 async def test_row_30_a_client_that_never_reads_costs_little_and_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler sees that it is full; after the close nothing waits for the client for ever."""
     monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
+    monkeypatch.setattr(websocket, "TAKING_SECONDS_MAX", 0.1)
     async with connected() as (line, handler, connections):
-        await line.says(frame(1, b"x"))
-        written = 0
-        while not handler.socket.is_full:
-            handler.socket.send_text(b"x" * 10_000)
-            written += 1
-            await asyncio.sleep(0)
-        assert written < 2_000
+        await filled(line, handler)
         handler.socket.close(1013, "too slow")
         async with asyncio.timeout(5):
             await connections.gone.wait()
+
+
+async def filled(line: Line, handler: Handler) -> None:
+    """Write to a client that reads nothing, until its connection is full."""
+    await line.says(frame(1, b"x"))
+    written = 0
+    while not handler.socket.is_full:
+        handler.socket.send_text(b"x" * 10_000)
+        written += 1
+        await asyncio.sleep(0)
+    assert written < 2_000
+
+
+async def test_a_client_that_reads_again_sees_the_close_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has some seconds to take what was written before the close frame."""
+    monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
+    async with connected() as (line, handler, connections):
+        await filled(line, handler)
+        handler.socket.close(1013, "too slow")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await connections.gone.wait()
+        assert close_code(await line.hears()) == 1013
+
+
+async def test_row_30_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
+    """The client with the most is let go, at once and alone, however little each of the others takes."""
+    backlog = Backlog(8 << 20)
+    async with connected(backlog=backlog) as (small, few, _), connected(backlog=backlog) as (large, many, gone):
+        await filled(small, few)
+        await filled(large, many)
+        for _ in range(100):
+            many.socket.send_text(b"x" * 100_000)
+        assert many.ends == 1 and few.ends == 0
+        assert backlog._total == few.socket._transport.get_write_buffer_size()
+        async with asyncio.timeout(5):
+            await gone.gone.wait()
+        assert (await small.hears(until=text_frame(b"1"))).startswith(text_frame(b"1"))
+        few.socket.close(1000, "done")
+        await small.hears()
+    assert backlog._total == 0
+
+
+async def test_empty_fragments_are_not_kept() -> None:
+    """A message that never ends costs no memory by fragments of no length."""
+    async with connected() as (line, handler, _):
+        await line.says(frame(1, b"a", fin=False), *[frame(0, b"", fin=False)] * 50, frame(9, b"p"))
+        await line.hears(until=b"\x8a\x01p")
+        assert handler.socket._fragments == [b"a"]
+        await line.says(frame(0, b"b"), frame(1, b""))
+        await line.hears(until=text_frame(b"0"))
+        assert handler.texts == [b"ab", b""]
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
