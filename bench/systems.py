@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,11 +96,11 @@ def baseline(node_url: str, workers: int) -> Iterator[System]:
 
 
 @contextmanager
-def gateway(node_url: str | None) -> Iterator[System]:
-    """Run the product. node_url None: with its own embedded chain."""
+def gateway(node_url: str | None, more: Mapping[str, str] | None = None) -> Iterator[System]:
+    """Run the product. node_url None: with its own embedded chain. more: settings beside those of all measurements."""
     folder = Path(tempfile.mkdtemp(prefix="ledger-gateway-bench-"))
     folder.chmod(0o711)  # Below root, the stores run as another user, who must be able to enter.
-    settings = dict(_LIMITS_AWAY)
+    settings = _LIMITS_AWAY | dict(more or {})
     if node_url is not None:
         settings["LEDGER_UPSTREAM__NODE_URL"] = node_url
     product = Product(folder / "data", settings, free_ports())

@@ -9,6 +9,8 @@ import time
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from bench.product import Product, Told
 from tests.cluster.test_faults import eventually
@@ -63,7 +65,7 @@ def interrupt_twice(product: Product) -> None:
 
 def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Product) -> None:
     """Accounts, keys, ledger, nonces and the chain go on where they were; Product.stop fails if a process is left.
-    Calls in flight end first, and a second Ctrl-C changes nothing."""
+    Calls in flight end first, WebSockets are closed with 1001, and a second Ctrl-C changes nothing."""
     customer, stranger = Customer(product), Wallet()
     customer.grant(1_000)
     for _ in range(3):
@@ -78,9 +80,16 @@ def test_ctrl_c_leaves_nothing_running_and_a_restart_forgets_nothing(product: Pr
     used = customer.wallet.headers("POST", "/", body)
     assert request(f"{http_url}/", used, body).status == 200
 
-    with contextlib.closing(send_slow_call(product, customer)) as in_flight:
+    ws_url = f"{http_url.replace('http', 'ws', 1)}/ws"
+    with (
+        connect(ws_url, additional_headers={"X-Api-Key": customer.api_key}) as socket,
+        contextlib.closing(send_slow_call(product, customer)) as in_flight,
+    ):
         assert product.ended(lambda: interrupt_twice(product)) == 0
         assert in_flight.getresponse().status == 200
+        with pytest.raises(ConnectionClosed):
+            socket.recv(30)
+        assert socket.close_code == 1001
     product.start()
 
     assert product.http_url == http_url
