@@ -1,8 +1,9 @@
 """`python -m bench.streams`: measures WebSockets: sharing, idle memory, and notifications fanned out to many clients.
 
 The replica's side runs in a process of its own: the real HTTP server and door, the real hub, its link and meters; its
-accounts are kept in memory, so that only streams are measured. A node in this process says what it is told, and the
-clients are in this process too: on two cores, one each. Not here: the product around it (bench.calls).
+accounts are kept in memory, so that only streams are measured. The clients are in this process: on two cores, one each.
+With --product it is the whole product: the clients reach a replica over HAProxy, with --tls over the edge too, the hub
+and the accounts are processes of their own, and so is a node that says what it is told.
 """
 
 import asyncio
@@ -10,11 +11,15 @@ import base64
 import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -23,6 +28,8 @@ import typer
 import uvloop
 from rich.console import Console
 from rich.table import Table
+
+from bench.product import Product, free_ports
 
 ACCOUNT = "So11111111111111111111111111111111111111112"
 _CLIENTS_AT_ONCE = 200
@@ -36,6 +43,8 @@ class Told:
     pid: int
     port: int
     api_key: str
+    others: dict[str, int] = field(default_factory=dict)  # Processes whose use of processor time is told too.
+    trusted: ssl.SSLContext | None = None  # Of an address that speaks TLS.
 
     def say(self, text: bytes) -> None:
         self.line.sendall(text)
@@ -138,7 +147,7 @@ async def connect(count: int, told: Told, goal: Goal, subscribe: bool) -> list[R
         part = []
         for _ in range(min(_CLIENTS_AT_ONCE, count - len(readers))):
             reader = Reader("/ws", told.api_key, [], loop.create_future(), text, goal)
-            await loop.create_connection(lambda made=reader: made, "127.0.0.1", told.port)  # type: ignore[misc]
+            await loop.create_connection(lambda made=reader: made, "127.0.0.1", told.port, ssl=told.trusted)
             part.append(reader)
         await asyncio.gather(*(reader.opened for reader in part))
         readers += part
@@ -152,8 +161,8 @@ async def fan_out(told: Told, readers: list[Reader], per_second: int, seconds: f
     goal = readers[0].goal
     goal.left = wanted = int(per_second * seconds / len(readers)) * len(readers)
     goal.reached.clear()
-    process = psutil.Process(told.pid)
-    before, began = sum(process.cpu_times()[:2]), time.monotonic()
+    processes = {name: psutil.Process(pid) for name, pid in {"cpu": told.pid, **told.others}.items()}
+    before, began = {name: sum(one.cpu_times()[:2]) for name, one in processes.items()}, time.monotonic()
     told.say(b"%d %d %f\n" % (per_second, len(readers), seconds))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds * 3 + 5):
@@ -166,7 +175,7 @@ async def fan_out(told: Told, readers: list[Reader], per_second: int, seconds: f
         "per second": len(delays) / took,
         "p50 ms": delays[len(delays) // 2] * 1e3,
         "p99 ms": delays[int(len(delays) * 0.99)] * 1e3,
-        "cpu": (sum(process.cpu_times()[:2]) - before) / took,
+        **{name: (sum(one.cpu_times()[:2]) - before[name]) / took for name, one in processes.items()},
     }
 
 
@@ -186,9 +195,60 @@ def side() -> Iterator[Told]:
             process.wait(20)
 
 
-async def measure(clients: int, idle: int, rates: list[int], seconds: float) -> Table:
+@contextlib.contextmanager
+def whole_product(is_tls: bool) -> Iterator[Told]:
+    """The product before a node that tells what it is told. pid: of the one replica."""
+    ours, theirs = socket.socketpair()
+    source = subprocess.Popen(
+        [sys.executable, "-m", "tests.streams.telling_node", str(theirs.fileno())], pass_fds=(theirs.fileno(),)
+    )
+    theirs.close()
+    with ours, tempfile.TemporaryDirectory(prefix="ledger-gateway-streams-") as folder:
+        try:
+            ports = orjson.loads(ours.makefile("rb").readline())
+            Path(folder).chmod(0o711)
+            product = Product(Path(folder) / "data", _settings(ports, is_tls), free_ports())
+            product.start()
+            try:
+                yield _told(product, ours, is_tls)
+            finally:
+                product.stop()
+        finally:
+            source.terminate()
+            source.wait(20)
+
+
+def _settings(ports: dict[str, int], is_tls: bool) -> dict[str, str]:
+    return {
+        "LEDGER_UPSTREAM__NODE_URL": f"http://127.0.0.1:{ports['http_port']}",
+        "LEDGER_UPSTREAM__NODE_WS_URL": f"ws://127.0.0.1:{ports['ws_port']}",
+        "LEDGER_GATEWAY__REPLICAS": "1",
+        "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "1000000",
+        "LEDGER_ACCOUNTS__CONCURRENCY": "100000",
+        "LEDGER_SERVE__TLS": str(is_tls).lower(),
+        "LEDGER_TELEMETRY__LOG_LEVEL": "WARNING",
+    }
+
+
+def _told(product: Product, line: socket.socket, is_tls: bool) -> Told:
+    marks = {"front cpu": "haproxy.cfg", "hub cpu": "StreamHubActor", "edge cpu": "edge.cfg"}
+    others = {name: product.running(mark)[0] for name, mark in marks.items() if is_tls or name != "edge cpu"}
+    trusted = ssl.create_default_context(cafile=product.ready["tls_ca_file"]) if is_tls else None
+    if trusted is not None:
+        trusted.check_hostname = False
+    port = product.ports.tls if is_tls else product.ports.http
+    return Told(line, product.running("ray::ServeReplica")[0], port, product.api_key, others, trusted)
+
+
+async def measure(
+    clients: int,
+    idle: int,
+    rates: list[int],
+    seconds: float,
+    measured: Callable[[], contextlib.AbstractContextManager[Told]] = side,
+) -> Table:
     table = Table("step", "result")
-    with side() as told:
+    with measured() as told:
         memory = psutil.Process(told.pid).memory_full_info().pss
         waiting = await connect(idle, told, Goal(), subscribe=False)
         grown = psutil.Process(told.pid).memory_full_info().pss
@@ -210,10 +270,13 @@ def main(
     idle: Annotated[int, typer.Option(min=1, help="Sockets that say nothing.")] = 2_000,
     rates: Annotated[str, typer.Option(help="Notifications a second, of all clients together.")] = "10000,20000",
     seconds: Annotated[float, typer.Option(min=1, help="Length of each step.")] = 10.0,
+    product: Annotated[bool, typer.Option("--product", help="Through the whole product.")] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="With --product: over TLS.")] = False,
 ) -> None:
     """Measure sharing, idle memory and fan-out of WebSocket subscriptions."""
-    Console(highlight=False).print(
-        uvloop.run(measure(clients, idle, [int(rate) for rate in rates.split(",")], seconds))
+    measured = partial(whole_product, tls) if product else side
+    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(
+        uvloop.run(measure(clients, idle, [int(rate) for rate in rates.split(",")], seconds, measured))
     )
 
 

@@ -65,7 +65,7 @@ def main(data_dir: Path) -> None:
     os.environ.update(token_environment(load_or_make(data_dir / "secrets").ray_token))
     hosting.connect(operator.find_instance(data_dir / "run").ray_address)
     leave, hosting.disconnect = hosting.disconnect, lambda: None
-    hosting.connect = lambda address: None  # noqa: ARG005 - named as in the function that it replaces.
+    hosting.connect = lambda address: None
     commands = make_cli(Parts(application=None, place_owners=None, migrate=None))  # type: ignore[arg-type]
     answers = sys.stdout
     for line in sys.stdin:

@@ -6,14 +6,13 @@ Lines that it is told: `<notifications a second> <clients> <seconds>`, or `count
 import asyncio
 import socket
 import sys
-import time
-from typing import Any
 
 import orjson
 import uvloop
 
 from actors.config import StreamsConfig
-from tests.streams.world import ACCOUNT, Sockets, open_sockets
+from tests.streams.telling_node import notify
+from tests.streams.world import open_sockets
 
 _CREDITS = 10**9
 
@@ -31,17 +30,7 @@ async def serve(line: socket.socket) -> None:
                 await loop.sock_sendall(line, b"%d" % sockets.node.open_count("accountSubscribe"))
             else:
                 rate, clients, seconds = told.split()
-                await notify(sockets, int(rate) / int(clients), float(seconds))
-
-
-async def notify(sockets: Sockets, per_second: float, seconds: float) -> None:
-    """The node tells a new balance so many times a second: the time of it, in microseconds."""
-    began, slot = time.monotonic(), sockets.node.slot
-    for number in range(int(per_second * seconds)):
-        await asyncio.sleep(max(0.0, began + number / per_second - time.monotonic()))
-        value: dict[str, Any] = {"lamports": int(time.monotonic() * 1e6), "data": ["", "base64"], "owner": ACCOUNT}
-        value |= {"executable": False, "rentEpoch": 0, "space": 0}
-        await sockets.node.notify("accountSubscribe", {"context": {"slot": slot + number}, "value": value})
+                await notify(sockets.node, int(rate) / int(clients), float(seconds))
 
 
 if __name__ == "__main__":

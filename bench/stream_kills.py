@@ -1,0 +1,381 @@
+"""`python -m bench.stream_kills --streams 500`: a replica is killed under open WebSockets; no client misses anything.
+
+The whole product with two replicas on its embedded chain. A third of the clients follow an account, a third the logs of
+a wallet, a third new coins; each does what streams/README.md tells a client to do: connect again, subscribe again, and
+ask for what came in between (an account's contents, the signatures of an address; signals by their cursor). Fails when
+a client misses something, hears something that never was, or when the ledger differs from what was delivered by more
+than one allowance for each account, name and killed replica.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import base58
+import httpx
+import orjson
+import typer
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from bench.product import Product, free_ports
+from tests.customers import Customer
+from tests.product import StaffedProduct
+
+ALLOWANCE_CREDITS = 50  # Decisions, money rule 10.
+CONNECT_CREDITS, ACCOUNT_CREDITS, SIGNATURES_CREDITS = 5, 1, 5
+_WALLETS = 10
+_FUND_SECONDS, _LAUNCH_SECONDS = 0.15, 1.0
+_BEFORE_SECONDS, _AFTER_SECONDS = 5.0, 10.0
+_CATCH_UP_SECONDS = 60.0
+_POSTED_SECONDS = 20.0
+_ANSWER_SECONDS = 30.0
+
+
+class StreamsDiffer(Exception):
+    """The text names what a client missed, or what a ledger has."""
+
+
+@dataclass(frozen=True)
+class Payer:
+    """An account that pays for some of the clients."""
+
+    api_key: str
+    pubkey: str
+
+
+@dataclass
+class Client(ABC):
+    """One client. `run` is the documented pattern; what it knows is in the fields."""
+
+    url: str
+    payer: Payer
+    topic: str = ""
+    delivered_tenths: int = 0  # Of what this client pays for, as far as it heard.
+    free_tenths: int = 0  # Of it, what a replay may deliver for nothing.
+    opened: int = 0
+    lost: int = 0
+    _next_id: int = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                header = {"X-Api-Key": self.payer.api_key}
+                async with connect(self.url, additional_headers=header, compression=None, open_timeout=30) as socket:
+                    await self._serve(socket)
+            except (OSError, ConnectionClosed, InvalidStatus, TimeoutError):
+                self.lost += 1
+                await asyncio.sleep(random.uniform(0.2, 1))
+
+    async def _serve(self, socket: ClientConnection) -> None:
+        await self._ask(socket, *self._subscription())
+        self.opened += 1
+        self.delivered_tenths += CONNECT_CREDITS * 10
+        if self.opened > 1:
+            await self._fill(socket)
+        while True:
+            self._take(orjson.loads(await socket.recv()))
+
+    async def _ask(self, socket: ClientConnection, method: str, params: Sequence[Any]) -> Any:
+        """Until it is answered: more calls than the account may make are told when to come again."""
+        while True:
+            self._next_id += 1
+            call = {"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}
+            await socket.send(orjson.dumps(call).decode())
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                while (said := orjson.loads(await socket.recv())).get("id") != self._next_id:
+                    self._take(said)
+            if "result" in said:
+                return said["result"]
+            await asyncio.sleep(random.uniform(0.5, 2))
+
+    @abstractmethod
+    def _subscription(self) -> tuple[str, list[Any]]:
+        """Method and parameters, also after a reconnect."""
+
+    @abstractmethod
+    async def _fill(self, socket: ClientConnection) -> None:
+        """Ask for what came in between, after a reconnect."""
+
+    @abstractmethod
+    def _take(self, said: dict[str, Any]) -> None:
+        """Take in one message."""
+
+
+@dataclass
+class AccountClient(Client):
+    slot: int = 0
+    lamports: int = 0
+
+    def _subscription(self) -> tuple[str, list[Any]]:
+        return "accountSubscribe", [self.topic, {"commitment": "confirmed", "encoding": "base64"}]
+
+    async def _fill(self, socket: ClientConnection) -> None:
+        config = {"commitment": "confirmed", "encoding": "base64"}
+        self._now_is(await self._ask(socket, "getAccountInfo", [self.topic, config]))
+        self.delivered_tenths += ACCOUNT_CREDITS * 10
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "params" in said:
+            self.delivered_tenths += 1
+            self._now_is(said["params"]["result"])
+
+    def _now_is(self, result: dict[str, Any]) -> None:
+        if result["context"]["slot"] >= self.slot and result["value"] is not None:
+            self.slot, self.lamports = result["context"]["slot"], result["value"]["lamports"]
+
+
+@dataclass
+class LogsClient(Client):
+    signatures: list[str] = field(default_factory=list)
+
+    def _subscription(self) -> tuple[str, list[Any]]:
+        return "logsSubscribe", [{"mentions": [self.topic]}, {"commitment": "confirmed"}]
+
+    async def _fill(self, socket: ClientConnection) -> None:
+        config: dict[str, Any] = {"commitment": "confirmed", "limit": 1_000}
+        if self.signatures:
+            config["until"] = self.signatures[-1]
+        found = await self._ask(socket, "getSignaturesForAddress", [self.topic, config])
+        self.delivered_tenths += SIGNATURES_CREDITS * 10
+        self._add(*(one["signature"] for one in reversed(found)))
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "params" in said:
+            self.delivered_tenths += 1
+            self._add(said["params"]["result"]["value"]["signature"])
+
+    def _add(self, *signatures: str) -> None:
+        """After a reconnect the subscription and the answer may tell the same one."""
+        self.signatures += [one for one in signatures if one not in self.signatures]
+
+
+@dataclass
+class SignalClient(Client):
+    mints: list[str] = field(default_factory=list)
+    cursor: str = ""
+    launched: dict[str, float] = field(default_factory=dict)  # Of the driver: when.
+    _opened_at: float = 0.0
+
+    def _subscription(self) -> tuple[str, list[Any]]:
+        return "subscribeSignal", [{"kinds": ["newPair"]} | ({"since": self.cursor} if self.cursor else {})]
+
+    async def _fill(self, socket: ClientConnection) -> None:
+        self._opened_at = time.monotonic()
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "params" not in said:
+            return
+        result = said["params"]["result"]
+        self.cursor = result.get("cursor", self.cursor)
+        if "gap" in result:
+            raise StreamsDiffer(f"a gap was told to a client with a cursor: {result}")
+        self.delivered_tenths += 10
+        if self.launched.get(result["mint"], 0.0) < self._opened_at:
+            self.free_tenths += 10
+        self.mints.append(result["mint"])
+
+
+@dataclass
+class Driver:
+    """Pays into the wallets and launches coins, and notes what must be heard."""
+
+    node_url: str
+    wallets: list[str]
+    http: httpx.AsyncClient
+    signatures: dict[str, list[str]] = field(default_factory=dict)
+    launched: dict[str, float] = field(default_factory=dict)
+
+    async def fund(self, wallet: str) -> None:
+        told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
+        answer = (await self.http.post(f"{self.node_url}/admin/fund", json=told)).raise_for_status().json()
+        self.signatures.setdefault(wallet, []).extend(answer["signatures"])
+
+    async def launch(self) -> str:
+        answer = (await self.http.post(f"{self.node_url}/admin/launch", json={})).raise_for_status().json()
+        self.launched[answer["mint"]] = time.monotonic()
+        return str(answer["mint"])
+
+    async def run(self) -> None:
+        async def every(seconds: float, act: Any) -> None:
+            while True:
+                await act()
+                await asyncio.sleep(seconds)
+
+        await asyncio.gather(
+            every(_FUND_SECONDS, lambda: self.fund(random.choice(self.wallets))), every(_LAUNCH_SECONDS, self.launch)
+        )
+
+    async def lamports(self, wallet: str) -> int:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "getBalance", "params": [wallet, {"commitment": "confirmed"}]}
+        return int((await self.http.post(self.node_url, json=call)).json()["result"]["value"])
+
+
+async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dict[str, Any]:
+    """Kill a replica under so many clients. payers: at least two, with credits enough. Raises StreamsDiffer."""
+    wallets = [base58.b58encode(random.randbytes(32)).decode() for _ in range(_WALLETS)]
+    async with httpx.AsyncClient(timeout=60) as http:
+        driver = Driver(str(product.ready["node_url"]), wallets, http)
+        for wallet in wallets:
+            await driver.fund(wallet)
+        clients = _clients(product, payers, streams, driver)
+        running = [asyncio.create_task(client.run()) for client in clients]
+        try:
+            await _until(lambda: all(client.opened for client in clients), "not all streams could be opened")
+            first = await driver.launch()  # From here on each client of signals has a cursor.
+            await _until(
+                lambda: all(first in one.mints for one in clients if isinstance(one, SignalClient)), "no signal"
+            )
+            driving = asyncio.create_task(driver.run())
+            await asyncio.sleep(_BEFORE_SECONDS)
+            os.kill(product.running("ray::ServeReplica")[0], signal.SIGKILL)
+            killed_at = time.monotonic()
+            await _until(lambda: any(client.lost for client in clients), "nobody lost a connection")
+            await asyncio.sleep(1)
+            lost = [client for client in clients if client.lost]
+            await _until(lambda: all(client.opened > 1 for client in lost), "not all came back")
+            back_seconds = time.monotonic() - killed_at
+            await asyncio.sleep(_AFTER_SECONDS)
+            driving.cancel()
+            await asyncio.gather(driving, return_exceptions=True)
+            await _until_known(clients, driver)
+        finally:
+            for task in running:
+                task.cancel()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+    faults = [one for one in ended if isinstance(one, Exception)]
+    if faults:
+        raise faults[0]
+    unposted = await _unposted(product, payers, clients)
+    heard = sum(client.delivered_tenths - 50 * client.opened for client in clients)
+    return {
+        "streams": streams,
+        "lost their connection": len(lost),
+        "all back after s": round(back_seconds, 1),
+        "transfers": sum(map(len, driver.signatures.values())),
+        "coins": len(driver.launched),
+        "credits delivered": heard // 10,
+        "credits unposted, most of an account": max(unposted),
+        "credits unposted, of all": sum(unposted),
+    }
+
+
+def _clients(product: Product, payers: Sequence[Payer], streams: int, driver: Driver) -> list[Client]:
+    """Signals have payers of their own: what a replay delivers for nothing is counted for them alone."""
+    url, half = str(product.ready["ws_url"]), len(payers) // 2
+    made: list[Client] = []
+    for number in range(streams):
+        payer, wallet = payers[number % half], driver.wallets[number // 3 % len(driver.wallets)]
+        if number % 3 == 2:
+            made.append(SignalClient(url, payers[half + number % (len(payers) - half)], launched=driver.launched))
+        else:
+            made.append((AccountClient if number % 3 else LogsClient)(url, payer, wallet))
+    return made
+
+
+async def _until(holds: Any, failure: str) -> None:
+    try:
+        async with asyncio.timeout(_CATCH_UP_SECONDS):
+            while not holds():  # noqa: ASYNC110 - clients tell nobody.
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise StreamsDiffer(failure) from None
+
+
+async def _until_known(clients: Sequence[Client], driver: Driver) -> None:
+    """Until every client knows everything, and nothing else."""
+    lamports = {wallet: await driver.lamports(wallet) for wallet in driver.wallets}
+    coins = list(driver.launched)
+    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    while wrong := [text for client in clients if (text := _difference(client, driver, lamports, coins))]:
+        if time.monotonic() > deadline:
+            raise StreamsDiffer("\n".join([f"{len(wrong)} clients differ", *wrong[:10]]))
+        await asyncio.sleep(0.2)
+        lamports = {wallet: await driver.lamports(wallet) for wallet in driver.wallets}
+
+
+def _difference(client: Client, driver: Driver, lamports: dict[str, int], coins: list[str]) -> str:
+    name = f"{type(client).__name__} (lost {client.lost} times)"
+    if isinstance(client, AccountClient):
+        return "" if client.lamports == lamports[client.topic] else f"{name}: {client.lamports} lamports"
+    if isinstance(client, SignalClient):
+        return "" if sorted(client.mints) == sorted(coins) else f"{name}: {len(client.mints)} of {len(coins)} coins"
+    assert isinstance(client, LogsClient)
+    wanted, found = set(driver.signatures[client.topic]), set(client.signatures)
+    # The first transfer was made before the client came.
+    missing, extra = wanted - found - {driver.signatures[client.topic][0]}, found - wanted
+    return f"{name}: {len(missing)} signatures missing, {len(extra)} extra" if missing or extra else ""
+
+
+async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence[Client]) -> list[int]:
+    """What each account was not charged for of what its clients heard. Raises StreamsDiffer."""
+    deadline = time.monotonic() + _POSTED_SECONDS
+    while True:
+        found, wrong = [], []
+        for payer in payers:
+            mine = [client for client in clients if client.payer is payer]
+            delivered, free = (sum(one.delivered_tenths for one in mine), sum(one.free_tenths for one in mine))
+            charged = await asyncio.to_thread(_charged, product, payer)
+            unposted = delivered // 10 - charged
+            # A subscription, or an answer to fill the gap, may have been charged and then lost with its replica.
+            in_doubt = (CONNECT_CREDITS + SIGNATURES_CREDITS) * sum(one.lost for one in mine)
+            # Tenths that make no whole credit are free, for each replica and name.
+            if not -in_doubt - 2 <= unposted <= ALLOWANCE_CREDITS + free // 10 + 4:
+                wrong.append(
+                    f"{payer.pubkey}: {delivered / 10} delivered, {free / 10} of it replayed, {charged} charged"
+                )
+            found.append(unposted)
+        if not wrong:
+            return found
+        if time.monotonic() > deadline:
+            raise StreamsDiffer("\n".join(wrong))
+        await asyncio.sleep(1)
+
+
+def _charged(product: Product, payer: Payer) -> int:
+    total, offset = 0, 0
+    with httpx.Client(headers={"X-Api-Key": payer.api_key}, timeout=60) as http:
+        while True:
+            url = f"{product.http_url}/account/ledger?offset={offset}&limit=500"
+            entries = http.get(url).raise_for_status().json()["entries"]
+            total -= sum(int(entry["amount"]) for entry in entries if entry["type"] in ("debit", "refund"))
+            offset += len(entries)
+            if len(entries) < 500:
+                return total
+
+
+def main(
+    streams: Annotated[int, typer.Option(min=6, help="Open WebSockets, half of them on the killed replica.")] = 500,
+    accounts: Annotated[int, typer.Option(min=2, help="Accounts that pay for them.")] = 10,
+) -> None:
+    """Kill a replica under open WebSockets, and compare what clients know with the chain and the ledger."""
+    with tempfile.TemporaryDirectory(prefix="ledger-gateway-kills-") as folder:
+        Path(folder).chmod(0o711)
+        settings = {"LEDGER_TELEMETRY__LOG_LEVEL": "WARNING", "LEDGER_GATEWAY__REPLICAS": "2"}
+        settings["LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE"] = "1000000"
+        product = StaffedProduct(Path(folder) / "data", settings, free_ports())
+        product.start()
+        try:
+            payers = []
+            for _ in range(accounts):
+                customer = Customer(product)
+                customer.grant(100_000)
+                payers.append(Payer(customer.api_key, customer.pubkey))
+            found = asyncio.run(killed(product, payers, streams))
+            print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+            audit = product.audit()
+            print("audit:", "exact" if audit.returncode == 0 else audit.stdout)
+        finally:
+            product.stop()
+
+
+if __name__ == "__main__":
+    typer.run(main)
