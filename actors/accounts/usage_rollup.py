@@ -27,6 +27,7 @@ class UsageRollup:
     def __init__(self, store: UsageStore, clock: Clock, accounts: Mapping[bytes, Account]) -> None:
         self._store, self._clock, self._accounts = store, clock, accounts
         self._rolled: dict[bytes, int] = {}  # Account in memory to the newest entry that is known to be rolled up.
+        self._failed: set[bytes] = set()  # They come last, so that one account that is damaged holds up nobody else.
         self._look_at = 0.0
 
     async def tick(self) -> None:
@@ -36,20 +37,24 @@ class UsageRollup:
             return
         self._look_at = steady + _LOOK_SECONDS
         self._rolled = {pubkey: seq for pubkey, seq in self._rolled.items() if pubkey in self._accounts}
+        self._failed &= self._accounts.keys()
         behind = [
             pubkey
             for pubkey, account in self._accounts.items()
             if account.seq - self._rolled.get(pubkey, 0) >= BEHIND_ENTRIES
         ]
+        behind.sort(key=self._failed.__contains__)
         left = _TICK_ENTRIES
-        try:
-            for pubkey in behind[:_TICK_ACCOUNTS]:
+        for pubkey in behind[:_TICK_ACCOUNTS]:
+            try:
                 left -= await self._roll(pubkey, left)
-                if left <= 0:
-                    break
-        except StoreUnavailable as error:
-            logger.info("usage is rolled up later: %s", error)
-            return
+            except StoreUnavailable as error:
+                logger.info("usage of account %s is rolled up later: %s", pubkey.hex(), error)
+                self._failed.add(pubkey)
+                return
+            self._failed.discard(pubkey)
+            if left <= 0:
+                break
         if left <= 0 or len(behind) > _TICK_ACCOUNTS:
             self._look_at = steady  # More is waiting.
 

@@ -13,16 +13,20 @@ CAROL = b"c" * 32
 
 
 class Ledger:
-    """A store that has so many entries of each account. away: so many of the coming requests fail."""
+    """A store that has so many entries of each account. away: so many of the coming requests fail. damaged: an account
+    whose requests all fail."""
 
     def __init__(self, entries: dict[bytes, int]) -> None:
         self.entries, self.rolled, self.asked, self.away = entries, dict.fromkeys(entries, 0), 0, 0
+        self.damaged = b""
 
     async def read(self, pubkey: bytes, first_hour: int, end_hour: int, by: tuple[str, ...]) -> list[object]:
         raise AssertionError("nobody reads here")
 
     async def roll(self, pubkey: bytes, entries_max: int) -> Rolled:
         self.asked += 1
+        if pubkey == self.damaged:
+            raise StoreUnavailable("a refund without its debit")
         if self.away:
             self.away -= 1
             raise StoreUnavailable("nobody listens")
@@ -60,3 +64,15 @@ async def test_accounts_that_fall_behind_are_rolled_up_in_bounded_steps(away: in
         clock.advance(1)
         await rollup.tick()
     assert ledger.asked == asked  # Nobody is behind, so nothing is asked.
+
+
+async def test_an_account_that_cannot_be_rolled_up_holds_up_nobody_else() -> None:
+    """Hostile input 20: the damage of one account is its own."""
+    clock = ManualClock()
+    ledger = Ledger({ALICE: 1_000, BOB: 1_000, CAROL: 1_000})
+    ledger.damaged = ALICE
+    rollup = UsageRollup(ledger, clock, in_memory(ledger.entries))  # type: ignore[arg-type]
+    for _ in range(30):
+        await rollup.tick()
+        clock.advance(1)
+    assert ledger.rolled == {ALICE: 0, BOB: 1_000, CAROL: 1_000}

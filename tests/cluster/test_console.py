@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -31,7 +32,7 @@ def hostile_receiver() -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/{HOSTILE.replace(' ', '%20')}"
+    yield f"http://127.0.0.1:{server.server_address[1]}/{quote(HOSTILE)}"
     server.shutdown()
     server.server_close()
 

@@ -84,6 +84,12 @@ function showUse() {
     show("chart", empty(`No calls in the last ${range.name}`, h("span", null, "Make one, and it is here a few seconds later."), h("pre", { class: "mono" }, example)));
     return;
   }
+  // Read aloud when the range or the measure changes, and not with every new call.
+  const said = `${measure} ${lastRange}`;
+  if (said !== chosenUse.said) {
+    chosenUse.said = said;
+    $("usage-said").textContent = `${many(last.totals.credits, "credit")} for ${many(last.totals.calls, "call")} in the last ${range.name}. The balance is ${count(chosenUse.account?.balance)}.`;
+  }
   const { methods, times } = byMethod(last, range);
   methods.sort((a, b) => b[measure] - a[measure] || (a.name < b.name ? -1 : 1));
   const drawn = methods.slice(0, PARTS_MAX).map((method) => ({ name: method.name, values: method.values[measure] }));
