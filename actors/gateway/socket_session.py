@@ -21,7 +21,7 @@ from actors.gateway.answers import LateAnswers
 from actors.gateway.jsonrpc import BadCall, Call
 from actors.gateway.outcomes import Reply
 from actors.gateway.pipeline import Pipeline
-from actors.http_server.websocket import WebSocket
+from actors.http_server.websocket import BUFFERED_BYTES_MAX, WebSocket
 
 logger = logging.getLogger(__name__)
 
@@ -201,12 +201,15 @@ class SocketSession:
             self._late.delivered(charges)
 
     async def _until_taken(self) -> None:
-        """A client that takes nothing of an answer holds room that others wait for."""
-        try:
-            async with asyncio.timeout(_TAKES_NOTHING_SECONDS_MAX):
-                await self._drained.wait()
-        except TimeoutError:
-            self._socket.close(1013, "the client takes nothing of its answers")
+        """A client that takes nothing of an answer holds room that others wait for. One that is slow may go on."""
+        while self._socket.is_open and not self._drained.is_set():
+            taken = self._socket.taken_bytes
+            try:
+                async with asyncio.timeout(_TAKES_NOTHING_SECONDS_MAX):
+                    await self._drained.wait()
+            except TimeoutError:
+                if self._socket.taken_bytes - taken < BUFFERED_BYTES_MAX:
+                    self._socket.close(1013, "the client takes nothing of its answers")
 
     def _look_at_credential(self, refusal: Refusal) -> None:
         if refusal.err is Err.AUTH_FAILED:

@@ -9,8 +9,9 @@ Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The 
   into a reset, and the client would not see the close code. A client that has not taken what was written before that
   frame has TAKING_SECONDS_MAX for it.
 - Writing never waits. A handler looks at `is_full` before it writes more, and keeps what it has in a bounded queue.
-- While the connection is full no more is read of the client, whose pings would each add a pong; it is then closed like
-  one that answers no ping. After a close frame pings get no pong.
+- While the connection is full no more is read of the client, whose pings would each add a pong. Its pongs are not read
+  either, so it must take BUFFERED_BYTES_MAX between two pings, or it is closed like one that answers none. After a
+  close frame pings get no pong.
 - One connection may be given more than that at once, a large answer or several. `Backlog` bounds the bytes of all.
 """
 
@@ -90,7 +91,8 @@ class WebSocket(asyncio.Protocol):
 
     __slots__ = (
         *("_backlog", "_connections", "_fragments", "_gives_up_at", "_handler", "_is_over", "_is_taken", "_loop"),
-        *("_protocol", "_seen", "_second", "_timer", "_transport", "_unanswered_pings", "_per_second_max", "is_full"),
+        *("_per_second_max", "_protocol", "_seen", "_second", "_taken_before", "_timer", "_transport"),
+        *("_unanswered_pings", "_written", "is_full"),
     )
 
     def __init__(
@@ -105,7 +107,7 @@ class WebSocket(asyncio.Protocol):
         self._backlog = backlog
         self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
         self._fragments: list[bytes] = []
-        self._unanswered_pings = self._seen = self._second = 0
+        self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
         self._is_over = False  # The handler was told.
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
@@ -116,9 +118,16 @@ class WebSocket(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._is_over
 
+    @property
+    def taken_bytes(self) -> int:
+        """How much of the messages the client, or a buffer on the way to it, has taken."""
+        return self._written - self._transport.get_write_buffer_size()
+
     def send_text(self, *parts: bytes) -> None:
         if not self._is_over:
-            self._transport.write(text_frame(*parts))
+            frame = text_frame(*parts)
+            self._written += len(frame)
+            self._transport.write(frame)
             if self.is_full:
                 self._backlog.holds(self, self._transport.get_write_buffer_size())
 
@@ -226,6 +235,10 @@ class WebSocket(asyncio.Protocol):
                 self._transport.write_eof()
 
     def _ping(self) -> None:
+        taken = self.taken_bytes
+        if self.is_full and taken - self._taken_before >= BUFFERED_BYTES_MAX:
+            self._unanswered_pings = 0
+        self._taken_before = taken
         if self._unanswered_pings >= _UNANSWERED_PINGS_MAX:
             self.close(NO_PONG, "no pong came for two pings")
             return

@@ -1,10 +1,16 @@
 """Calls and subscriptions on an open socket, through the real door."""
 
+import asyncio
+from typing import Any
+
 import orjson
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from actors.errors import Err
+from actors.gateway import socket_session
+from actors.gateway.socket_session import SocketSession
+from actors.http_server.websocket import BUFFERED_BYTES_MAX
 from tests.streams.world import ACCOUNT, account_value, ask, hear, open_sockets
 
 
@@ -85,3 +91,40 @@ async def test_a_replaced_key_ends_the_socket_at_its_next_call() -> None:
             with pytest.raises(ConnectionClosed) as closed:
                 await hear(socket)
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+
+
+class _Slow:
+    """A full socket whose client takes so many bytes between two looks."""
+
+    is_open = is_full = True
+
+    def __init__(self, per_look: int) -> None:
+        self._per_look, self.looks, self._taken = per_look, 0, 0
+        self.end: tuple[int, str] | None = None
+
+    @property
+    def taken_bytes(self) -> int:
+        self.looks += 1
+        self._taken += self._per_look
+        return self._taken
+
+    def close(self, code: int, reason: str) -> None:
+        self.is_open, self.end = False, (code, reason)
+
+
+async def test_a_slow_client_may_take_long_over_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile input 30: one that takes nothing is let go with 1013; one that takes some goes on until it has all."""
+    monkeypatch.setattr(socket_session, "_TAKES_NOTHING_SECONDS_MAX", 0.001)
+    unused: Any = None
+    for per_look, is_ended in ((0, True), (BUFFERED_BYTES_MAX - 1, True), (BUFFERED_BYTES_MAX, False)):
+        session = SocketSession(unused, unused, unused, {}, lambda: "id", unused)
+        slow: Any = _Slow(per_look)
+        session._socket = slow
+        session._drained.clear()
+        waiting = asyncio.create_task(session._until_taken())
+        while not waiting.done() and slow.looks < 20:  # noqa: ASYNC110 - a look tells nobody.
+            await asyncio.sleep(0)
+        assert waiting.done() is is_ended
+        session._drained.set()
+        await waiting
+        assert slow.end == ((1013, "the client takes nothing of its answers") if is_ended else None)

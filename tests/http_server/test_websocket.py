@@ -167,6 +167,27 @@ async def test_a_client_that_reads_again_sees_the_close_code(monkeypatch: pytest
         assert close_code(await line.hears()) == 1013
 
 
+async def test_a_slow_client_with_a_large_answer_is_no_silent_one() -> None:
+    """Its pongs are not read while it is full; what it takes between two pings shows that it lives."""
+    async with connected() as (line, handler, _):
+        await line.says(frame(1, b"x"))
+        await line.hears(until=text_frame(b"1"))
+        web_socket = handler.socket
+        transport = web_socket._transport
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        web_socket.send_text(b"x" * (12 << 20))
+        for _ in range(5):
+            taken = web_socket.taken_bytes
+            while web_socket.taken_bytes < taken + websocket.BUFFERED_BYTES_MAX:
+                assert await asyncio.get_running_loop().sock_recv(line._socket, 1 << 18)
+                await asyncio.sleep(0)
+            web_socket._ping()
+        assert web_socket.is_full and handler.ends == 0
+        for _ in range(3):
+            web_socket._ping()
+        assert handler.ends == 1
+
+
 async def test_row_30_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
     """The client with the most is let go, at once and alone, however little each of the others takes."""
     backlog = Backlog(8 << 20)
