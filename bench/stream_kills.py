@@ -193,6 +193,7 @@ class Driver:
     http: httpx.AsyncClient
     signatures: dict[str, list[str]] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)
+    is_over: bool = False  # Nothing more is begun; what was begun is noted.
 
     async def fund(self, wallet: str) -> None:
         told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
@@ -206,7 +207,7 @@ class Driver:
 
     async def run(self) -> None:
         async def every(seconds: float, act: Any) -> None:
-            while True:
+            while not self.is_over:
                 await act()
                 await asyncio.sleep(seconds)
 
@@ -244,8 +245,8 @@ async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dic
             await _until(lambda: all(client.opened > 1 for client in lost), "not all came back")
             back_seconds = time.monotonic() - killed_at
             await asyncio.sleep(_AFTER_SECONDS)
-            driving.cancel()
-            await asyncio.gather(driving, return_exceptions=True)
+            driver.is_over = True
+            await driving
             await _until_known(clients, driver)
         finally:
             for task in running:
