@@ -29,7 +29,7 @@ from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
-from actors.launch.signalling import assemble_signals
+from actors.launch.signalling import Signals, assemble_signals
 from actors.launch.streaming import assemble_streams, offers_streams
 from actors.launch.webhooks import assemble_webhooks
 from actors.launch.yellowstone import Yellowstone, open_yellowstone
@@ -75,6 +75,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     # Paths of contexts beside the gateway.
     served: list[Page] = [*webhook_pages, *signals.pages, *ConsolePage().pages()]
     pages = LivePages(config, clock, accounts, redis_client, served)
+    pages.signals = signals
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
     await asyncio.gather(nodes.probe(), accounts.connected())
@@ -209,6 +210,7 @@ class LivePages:
         self.yellowstone: Yellowstone | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
         self.sol_price: SolPriceFeed | None = None
+        self.signals: Signals | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
@@ -232,6 +234,7 @@ class LivePages:
                 self._doors,
                 self._accounts.clocks_disagree,
                 sponsor_low,
+                None if self.signals is None else self.signals.sources(),
             )
         )
         return endpoints.health_http_status(self._health), document

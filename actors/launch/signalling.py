@@ -90,6 +90,15 @@ class Signals:
     classifiers: Sequence[hosting.ActorClient]
     closers: Sequence[Close]
 
+    def sources(self) -> tuple[str, int | None]:
+        """Return the source that the classifiers read (`blocks` where one of them polls; `none` where one has none),
+        and how many slots the slowest is behind it, None where that is not known."""
+        states = [classifier.state for classifier in self.classifiers]
+        names = {str(state.get("source", "none")) for state in states}
+        lags = [state.get("lag_slots") for state in states]
+        source = next(name for name in ("none", "blocks", "yellowstone") if name in names)
+        return source, None if None in lags else max(int(lag) for lag in lags if lag is not None)
+
 
 async def assemble_signals(
     config: Config,

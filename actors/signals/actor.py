@@ -14,13 +14,16 @@ A plain class. host.py makes it a Ray actor; tests use it directly.
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from actors.clock import Clock
 from actors.signals.classify import classify
 from actors.signals.events import SignalEvent
-from actors.signals.log import PositionLost, SignalGap, SignalLog, SignalLogUnavailable
+from actors.signals.history import HistoryUnavailable, SignalHistory
+from actors.signals.log import LogEntry, PositionLost, SignalGap, SignalLog, SignalLogUnavailable
+from actors.signals.restoring import restore
 from actors.signals.slots import SlotTree
 from actors.signals.sources import (
     ChainSource,
@@ -37,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE_MAX = 10_000  # Updates read and not classified; then the source is not read further, and may end the stream.
 _BATCH_MAX = 500
+_WRITTEN_MAX = 5_000
 _TAIL_ENTRIES = 2_000
 _WALLETS_SECONDS = 1.0
 _POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for so long; then the stream is tried again.
@@ -55,6 +59,7 @@ class SignalClassifier:
         stream: ChainSource | None,
         open_blocks: OpenBlocks,
         log: SignalLog,
+        history: SignalHistory,
         clock: Clock,
         *,
         large_swap_lamports: int,
@@ -62,7 +67,7 @@ class SignalClassifier:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._partition, self._programs = partition, frozenset(known_key(text) for text in programs)
-        self._stream, self._open_blocks, self._log = stream, open_blocks, log
+        self._stream, self._open_blocks, self._log, self._history = stream, open_blocks, log, history
         self._clock, self._sleep = clock, sleep
         self._large, self._watches = large_swap_lamports, watches_wallets
         self._wallets: frozenset[bytes] = frozenset()
@@ -72,6 +77,7 @@ class SignalClassifier:
         self._by_slot: dict[int, list[SignalEvent]] = {}  # Of slots that are not final.
         self._position = self._slot = 0
         self._known_position = 0
+        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # What a log that is lost may have alone.
         self.fault = ""
         self.counts = {"transactions": 0, "signals": 0, "corrections": 0}
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,14 +93,14 @@ class SignalClassifier:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def health(self) -> dict[str, Any]:
-        """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it."""
-        head = 0 if self._source is None else self._source.head()
+        """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none."""
+        head = None if self._source is None else self._source.head()
         return {
             "partition": self._partition,
             "source": "none" if self._source is None else self._source.name,
             "slot": self._slot,
             "position": self._position,
-            "lag_slots": max(0, head - self._slot),
+            "lag_slots": None if head is None else max(0, head - self._slot),
             "fault": self.fault,
             **self.counts,
         }
@@ -107,7 +113,7 @@ class SignalClassifier:
                 await self.follow()
                 attempt = 0
                 continue
-            except (SignalLogUnavailable, PositionLost, SourceUnavailable) as error:
+            except (SignalLogUnavailable, HistoryUnavailable, PositionLost, SourceUnavailable) as error:
                 self.fault = f"{type(error).__name__}: {error}"
                 logger.warning("signals %s wait: %s", self._partition, self.fault)
             except Exception as error:  # A bug must not end the classifier; health and logs report it.
@@ -120,7 +126,11 @@ class SignalClassifier:
 
     async def follow(self) -> None:
         """Resume at the stored position and follow the chain until the source ends."""
-        self._position = self._known_position = await self._log.position(self._partition)
+        position = 0
+        if not await self._log.is_whole():
+            known = self._known_position
+            position = await restore(self._log, self._history, self._partition, tuple(self._written), known)
+        self._position = self._known_position = position or await self._log.position(self._partition)
         self._tree = SlotTree()
         self._by_slot = {}
         for entry in await self._log.latest(_TAIL_ENTRIES):
@@ -187,7 +197,9 @@ class SignalClassifier:
                     position = max(position, update.slot)
         if events or position > self._position:
             cursors = await self._log.append(self._partition, self._known_position, position, events)
-            self.counts["signals"] += sum(cursor is not None for cursor in cursors)
+            fresh = [LogEntry(cursor, "event", event) for cursor, event in zip(cursors, events, strict=True) if cursor]
+            self._written.extend(fresh)
+            self.counts["signals"] += len(fresh)
             self._position = position
             self._known_position = max(self._known_position, position)
         for slot in lost:

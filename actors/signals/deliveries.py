@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from actors.signals.events import SignalEvent
 from actors.signals.filters import SignalFilter
-from actors.signals.log import SignalLogUnavailable, cursor_key
+from actors.signals.log import BEGAN, SignalLogUnavailable, cursor_key
 
 LEASE_MS = 15_000
 _KEPT_SECONDS = 26 * 3_600  # Longer than the stream is replayed in one go from Redis.
@@ -36,6 +36,14 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True):
 
     def covers(self, cursor: str, event: SignalEvent) -> bool:
         return cursor_key(self.after) < cursor_key(cursor) <= cursor_key(self.until) and self.filter.matches(event)
+
+
+def doubtful_since(began_ms: int) -> Delivered:
+    """Return what may have been delivered to anybody by records that Redis lost when its data began at this time.
+
+    Streams that were open write their records again within a lease. Nobody pays twice, so all of it is free.
+    """
+    return Delivered(SignalFilter(), f"{max(0, began_ms - _KEPT_SECONDS * 1_000)}-0", f"{began_ms + LEASE_MS}-0")
 
 
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Delivered)
@@ -85,6 +93,11 @@ class DeliveryStore(Protocol):
 
     async def delivered(self, pubkey: bytes) -> dict[str, Delivered]: ...
 
+    async def doubtful(self) -> Delivered:
+        """Return what is free for everybody, as its records may be lost. Raises SignalLogUnavailable, also while the
+        log is lost and not restored."""
+        ...
+
     async def tidy(self, pubkey: bytes, changed: Mapping[str, Delivered], gone: set[str]) -> None:
         """Replace records by joined ones."""
         ...
@@ -113,6 +126,12 @@ class RedisDeliveries:
         return {
             name.decode() if isinstance(name, bytes) else name: _decoder.decode(body) for name, body in found.items()
         }
+
+    async def doubtful(self) -> Delivered:
+        began_ms = await self._ask(self._redis.get(BEGAN))
+        if began_ms is None:
+            raise SignalLogUnavailable("the log has not begun")
+        return doubtful_since(int(began_ms))
 
     async def tidy(self, pubkey: bytes, changed: Mapping[str, Delivered], gone: set[str]) -> None:
         key, pipe = _PREFIX + pubkey.hex(), self._redis.pipeline(transaction=True)

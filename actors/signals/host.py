@@ -24,6 +24,7 @@ from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
 from actors.upstream.replies import Node
 
+_SOURCES = ("none", "blocks", "yellowstone")  # As the metric `signals_source` numbers them.
 ACTOR_PREFIX = "signal-classifier-"
 OpenNode = Callable[[Config], Awaitable[Node]]
 
@@ -57,28 +58,29 @@ class SignalClassifierActor(hosting.StartingActor):
         stream = None
         if url is not None:
             stream = GeyserSource(url, programs, None if token is None else token.get_secret_value())
+        pool = await connect_postgres(
+            config.storage.postgres_url.get_secret_value(), connections_max=2, application=name
+        )
+        history = PostgresSignalHistory(pool)
         self._classifier = SignalClassifier(
             *(f"{self._index}/{config.signals.classifiers}", programs, stream),
             lambda until: BlockSource(node, programs, until=until),
-            log,
-            clock,
+            *(log, history, clock),
             large_swap_lamports=config.signals.large_swap_lamports,
             watches_wallets=self._index == 0,
         )
         self._classifier.start()
         self._archive: SignalArchive | None = None
         if self._index == 0:
-            pool = await connect_postgres(
-                config.storage.postgres_url.get_secret_value(), connections_max=2, application=name
-            )
             self._archive = SignalArchive(
-                *(log, PostgresSignalHistory(pool), clock),
+                *(log, history, clock),
                 stream_hours=config.signals.stream_hours,
                 history_days=config.signals.history_days,
             )
             self._archive.start()
         metrics = Metrics()
-        metrics.watch("signals_lag_slots", lambda: self._classifier.health()["lag_slots"])
+        metrics.watch("signals_lag_slots", lambda: float(self._classifier.health()["lag_slots"] or 0))
+        metrics.watch("signals_source", lambda: float(_SOURCES.index(self._classifier.health()["source"])))
         self._reporting = asyncio.create_task(report_for_ever(config, name, metrics))
         hosting.tune_gc()
 

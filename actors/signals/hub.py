@@ -107,13 +107,14 @@ class SignalHub:
             raise SignalLogUnavailable("the log has not been read yet")
         subscription = SignalSubscription(pubkey, wanted, sink, since or self.last, self._ring, self._cover_soon)
         if since is not None:
+            doubtful = await self._deliveries.doubtful()
             records = await self._deliveries.delivered(pubkey)
             newest = await self._log.latest(1)  # After the records: what they cover was written before.
             until = newest[0].cursor if newest else NO_CURSOR
             changed, gone = merged(records, until)
             await self._deliveries.tidy(pubkey, changed, gone)
-            subscription.earlier_until = cursor_key(until)
-            subscription.earlier = tuple((records | changed).values())
+            subscription.earlier_until = max(cursor_key(until), cursor_key(doubtful.until))
+            subscription.earlier = (doubtful, *(records | changed).values())
         else:
             subscription.follow_ring(self._ring.following)
             await self._cover([subscription])

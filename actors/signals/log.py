@@ -24,6 +24,7 @@ from redis.exceptions import RedisError
 from actors.signals.events import SignalEvent
 
 STREAM, POSITIONS, WALLETS = "signals:log", "signals:positions", "signals:wallets"
+BEGAN = "signals:began"  # Unix milliseconds since which this Redis has all data of signals; missing: it is empty.
 _SEEN = "signals:seen:"
 SEEN_SECONDS = 24 * 3_600  # A transaction cannot land again later than two minutes after it was first seen.
 NO_CURSOR = "0-0"
@@ -90,6 +91,28 @@ for i = 2, #KEYS do
 end
 return given
 """
+# KEYS: stream, then one for each entry. ARGV: lifetime of what was seen; then cursor, change, body and slots of each
+# entry. Entries that are not after the last one are in the stream already.
+_RESTORE = """
+for i = 2, #KEYS do
+  local id, change, body, slots = ARGV[4 * i - 6], ARGV[4 * i - 5], ARGV[4 * i - 4], ARGV[4 * i - 3]
+  redis.pcall('XADD', KEYS[1], id, 'c', change, 'b', body)
+  if slots ~= '' then redis.call('SET', KEYS[i], slots, 'EX', ARGV[1], 'NX') end
+end
+return #KEYS
+"""
+# KEYS: positions, began. ARGV: partition, position.
+_WHOLE = """
+local before = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0')
+local now = redis.call('TIME')
+redis.call('SET', KEYS[2], now[1] .. string.sub(string.format('%06d', now[2]), 1, 3), 'NX')
+if before == 0 and tonumber(ARGV[2]) > 0 then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+  return tonumber(ARGV[2])
+end
+return before
+"""
+_RESTORED_AT_ONCE = 500
 
 
 class SignalLogUnavailable(Exception):
@@ -161,6 +184,15 @@ def entry_of(cursor: str, change: str, body: bytes) -> LogEntry:
     return LogEntry(cursor, change, _event_decoder.decode(body))
 
 
+def seen_slots(entries: Sequence[LogEntry]) -> dict[tuple[str, str, str], str]:
+    """Return for each signal the slot that it is in after these entries, as the log keeps it; "-": removed."""
+    found: dict[tuple[str, str, str], str] = {}
+    for entry in entries:
+        if entry.event is not None:
+            found[entry.event.identity] = "-" if entry.change == "removed" else str(entry.event.slot)
+    return found
+
+
 class SignalLog(Protocol):
     async def append(
         self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
@@ -184,6 +216,17 @@ class SignalLog(Protocol):
         """Return the slot up to which everything of this partition is in the log; 0: nothing is known.
 
         A partition that is new begins where the others are.
+        """
+        ...
+
+    async def is_whole(self) -> bool:
+        """Return whether it was begun, and has not been lost since."""
+        ...
+
+    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+        """Write entries that the log has lost, oldest first, with their cursors, and begin it.
+
+        Returns the position of the partition: the given one where the log has none. Doing it again changes nothing.
         """
         ...
 
@@ -214,6 +257,7 @@ class RedisSignalLog:
     def __init__(self, client: Redis, length_max: int = 200_000) -> None:
         self._redis, self._length_max = client, length_max
         self._append, self._correct = client.register_script(_APPEND), client.register_script(_CORRECT)
+        self._restore, self._whole = client.register_script(_RESTORE), client.register_script(_WHOLE)
 
     async def append(
         self, partition: str, known_position: int, position: int, events: Sequence[SignalEvent]
@@ -253,6 +297,23 @@ class RedisSignalLog:
         # Another number of partitions than before: begin where the slowest of the recent ones was.
         newest = max(positions.values())
         return min(slot for slot in positions.values() if slot > newest - _RECENT_SLOTS)
+
+    async def is_whole(self) -> bool:
+        async with _away():
+            return bool(await self._redis.exists(BEGAN))
+
+    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+        slots = seen_slots(entries)
+        for start in range(0, len(entries), _RESTORED_AT_ONCE):
+            keys, given = [STREAM], list[Any]([SEEN_SECONDS])
+            for entry in entries[start : start + _RESTORED_AT_ONCE]:
+                keys.append(_SEEN + entry.cursor if entry.event is None else seen_key(entry.event))
+                seen = "" if entry.event is None else slots[entry.event.identity]
+                given += [entry.cursor, entry.change, body_of(entry), seen]
+            async with _away():
+                await self._restore(keys, given)
+        async with _away():
+            return int(await self._whole([POSITIONS, BEGAN], [partition, position]))
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         async with _away():

@@ -55,6 +55,7 @@ class SignalRing:
     def __init__(self, entries_max: int = RING_MAX) -> None:
         self._entries_max = entries_max
         self._told: list[SharedEntry] = []
+        self._reported: set[tuple[str, str, str]] = set()
         self._first = 0  # Number of the first entry here.
         self.floor = self.last = NO_CURSOR
         self._floor_key = self._last_key = cursor_key(NO_CURSOR)
@@ -67,15 +68,21 @@ class SignalRing:
             self.last, self._last_key = floor, self._floor_key
 
     def append(self, entry: LogEntry) -> None:
-        """Take the next entry of the log. One that is not after the last one is known already."""
+        """Take the next entry of the log. One that is not after the last one is known already, and so is the first
+        report of a signal that has been reported: the log was lost, and has it with another cursor now."""
         told = SharedEntry(entry)
         if told.key <= self._last_key:
             return
-        self._told.append(told)
         self.last, self._last_key = told.cursor, told.key
+        if told.is_first and told.event is not None:
+            if told.event.identity in self._reported:
+                return
+            self._reported.add(told.event.identity)
+        self._told.append(told)
         if len(self._told) > self._entries_max + self._entries_max // 8:  # Seldom, as it moves all entries.
             dropped = len(self._told) - self._entries_max
             self.floor, self._floor_key = self._told[dropped - 1].cursor, self._told[dropped - 1].key
+            self._reported -= {each.event.identity for each in self._told[:dropped] if each.event is not None}
             del self._told[:dropped]
             self._first += dropped
 

@@ -5,10 +5,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.signals.deliveries import Delivered
+from actors.signals.deliveries import Delivered, doubtful_since
 from actors.signals.events import SignalEvent
 from actors.signals.history import EVERYTHING, Archived, HistoryQuery
-from actors.signals.log import NO_CURSOR, LogEntry, PositionLost, SignalGap, SignalLogUnavailable, cursor_key
+from actors.signals.log import (
+    NO_CURSOR,
+    LogEntry,
+    PositionLost,
+    SignalGap,
+    SignalLogUnavailable,
+    cursor_key,
+    seen_slots,
+)
 
 
 class MemorySignalLog:
@@ -17,10 +25,13 @@ class MemorySignalLog:
         self.positions: dict[str, int] = {}
         self.seen: dict[tuple[str, str, str], list[int]] = {}
         self.wallets: dict[str, int] = {}
+        self.has_begun = True
+        self.numbers = 0  # Of the newest cursor; later cursors are higher even after a loss.
         self._changed = asyncio.Event()
 
     def _add(self, change: str, event: SignalEvent | None, gap: SignalGap | None = None) -> str:
-        cursor = f"1700000000000-{len(self.entries) + 1}"
+        self.numbers += 1
+        cursor = f"1700000000000-{self.numbers}"
         self.entries.append(LogEntry(cursor, change, event, gap))
         self._changed.set()
         return cursor
@@ -66,6 +77,25 @@ class MemorySignalLog:
 
     async def position(self, partition: str) -> int:
         return self.positions.get(partition, min(self.positions.values(), default=0))
+
+    async def is_whole(self) -> bool:
+        return self.has_begun
+
+    async def restore(self, partition: str, position: int, entries: Sequence[LogEntry]) -> int:
+        for entry in entries:
+            if not self.entries or cursor_key(entry.cursor) > cursor_key(self.entries[-1].cursor):
+                self.entries.append(entry)
+                self.numbers = max(self.numbers, cursor_key(entry.cursor)[1])
+        for entry in entries:
+            if entry.event is not None:
+                slots = seen_slots(entries)[entry.event.identity]
+                self.seen.setdefault(entry.event.identity, [] if slots == "-" else [int(slots)])
+        self.has_begun = True
+        return self.positions.setdefault(partition, position) if position else self.positions.get(partition, 0)
+
+    def lose_everything(self) -> None:
+        """Redis comes back empty."""
+        self.entries, self.positions, self.seen, self.wallets, self.has_begun = [], {}, {}, {}, False
 
     async def read(self, after: str, count: int, wait_ms: int = 0) -> list[LogEntry]:
         found = [entry for entry in self.entries if cursor_key(entry.cursor) > cursor_key(after)][:count]
@@ -137,6 +167,7 @@ class MemoryDeliveries:
         self.records: dict[bytes, dict[str, Delivered]] = {}
         self.time_ms = 1_700_000_000_000
         self.is_away = False
+        self.began_ms = 0
 
     async def now_ms(self) -> int:
         self._check()
@@ -150,6 +181,10 @@ class MemoryDeliveries:
     async def delivered(self, pubkey: bytes) -> dict[str, Delivered]:
         self._check()
         return dict(self.records.get(pubkey, {}))
+
+    async def doubtful(self) -> Delivered:
+        self._check()
+        return doubtful_since(self.began_ms)
 
     async def tidy(self, pubkey: bytes, changed: Mapping[str, Delivered], gone: set[str]) -> None:
         mine = self.records.setdefault(pubkey, {})

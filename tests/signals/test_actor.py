@@ -16,7 +16,7 @@ from actors.signals.observations import instruction
 from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 from actors.signals.transaction import Transaction, key_text
 from tests.signals.made import key, numbered
-from tests.signals.memory_store import MemorySignalLog
+from tests.signals.memory_store import MemorySignalHistory, MemorySignalLog
 
 
 def launch(number: int, slot: int) -> TransactionSeen:
@@ -60,10 +60,14 @@ class ScriptedSource:
 
 
 def classifier(
-    log: MemorySignalLog, stream: ScriptedSource | None, blocks: ScriptedSource | None = None
+    log: MemorySignalLog,
+    stream: ScriptedSource | None,
+    blocks: ScriptedSource | None = None,
+    history: MemorySignalHistory | None = None,
 ) -> SignalClassifier:
-    fallback = blocks or ScriptedSource([], "blocks")
-    return SignalClassifier(*("p", PROGRAMS, stream, lambda _: fallback, log, ManualClock()), large_swap_lamports=1)
+    fallback, history = blocks or ScriptedSource([], "blocks"), history or MemorySignalHistory()
+    parts = ("p", PROGRAMS, stream, lambda _: fallback, log, history, ManualClock())
+    return SignalClassifier(*parts, large_swap_lamports=1)
 
 
 async def _follow(log: MemorySignalLog, stream: ScriptedSource, blocks: ScriptedSource | None = None) -> None:
@@ -182,3 +186,40 @@ async def test_wallets_that_somebody_watches_are_told_to_the_source() -> None:
     assert stream.wallets == {wallet}
     kinds = [entry.event.kind for entry in await log.read(NO_CURSOR, 1_000) if entry.event]
     assert kinds.count("walletActivity") == kinds.count("newPair") > 0
+
+
+@pytest.mark.parametrize("survives", [True, False])
+@settings(max_examples=40, deadline=None)
+@given(losses=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 30)), max_size=3))
+def test_a_redis_that_loses_all_its_data_loses_and_doubles_no_signal(
+    survives: bool, losses: list[tuple[int, int]]
+) -> None:
+    """Decisions, "one signal": each signal has one cursor, in the log or the history, and new cursors are later ones.
+
+    survives: the classifier lives on, and the history is behind by some entries; otherwise it has them all.
+    """
+
+    async def run() -> None:
+        log, history, stream = MemorySignalLog(), MemorySignalHistory(), ScriptedSource(CHAIN)
+        log.lose_everything()  # A new installation begins so, too.
+        stream.cuts = [cut for cut, _ in losses]
+        one = classifier(log, stream, history=history)
+        told: dict[str, str | None] = {}
+        for behind in (*(behind for _, behind in losses), 0):
+            with pytest.raises(SourceUnavailable):
+                await one.follow()
+            entries = await log.read(NO_CURSOR, 10_000)
+            for entry in entries:
+                assert entry.event is not None
+                assert told.setdefault(entry.event.signature, entry.cursor) == entry.cursor
+            await history.add(entries[: max(0, len(entries) - behind)] if survives else entries)
+            log.lose_everything()
+            if not survives:
+                one = classifier(log, stream, history=history)
+        expected = {entry.event.signature for entry in await _uninterrupted() if entry.event}
+        assert told.keys() == expected
+        with pytest.raises(SourceUnavailable):
+            await one.follow()
+        assert {entry.cursor for entry in await log.read(NO_CURSOR, 10_000)} == set(told.values())
+
+    asyncio.run(run())

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from actors.signals.deliveries import Delivered, DeliveryStore, RedisDeliveries, merged
 from actors.signals.filters import SignalFilter
-from actors.signals.log import SignalLogUnavailable
+from actors.signals.log import RedisSignalLog, SignalLogUnavailable
 from tests.signals.memory_store import MemoryDeliveries
 from tests.signals.test_log import signal
 
@@ -87,4 +87,18 @@ async def test_a_store_that_is_away_is_told_as_such() -> None:
     client = Redis(host="127.0.0.1", port=1)
     with pytest.raises(SignalLogUnavailable):
         await RedisDeliveries(client).record([(b"a" * 32, "x", record(1, 2))])
+    await client.aclose()
+
+
+async def test_while_a_redis_has_lost_its_data_nothing_can_be_billed(redis_url: str) -> None:
+    """Its records are lost too, so everything of a day before its beginning is free; until then replays wait."""
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    deliveries = RedisDeliveries(client)
+    with pytest.raises(SignalLogUnavailable):
+        await deliveries.doubtful()
+    await RedisSignalLog(client).restore("p", 0, [])
+    began_ms, found = await deliveries.now_ms(), await deliveries.doubtful()
+    assert found.covers(f"{began_ms - 3_600_000}-5", signal()) and not found.covers(f"{began_ms + 60_000}-0", signal())
+    assert not found.covers(f"{began_ms - 30 * 3_600_000}-0", signal())
     await client.aclose()

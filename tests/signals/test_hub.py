@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.clock import ManualClock
+from actors.signals.deliveries import LEASE_MS
 from actors.signals.filters import SignalFilter
 from actors.signals.hub import SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
@@ -262,3 +263,44 @@ async def test_the_reader_follows_the_log_and_watches_wallets() -> None:
     assert hub.count == 0
     (record,) = world.deliveries.records[ACCOUNT].values()
     assert cursor_key(record.until) == cursor_key(str(client.cursor))
+
+
+async def test_after_redis_lost_everything_a_cursor_goes_on_and_nothing_is_billed_twice() -> None:
+    """Records of deliveries are lost too: what came before is free then; what comes after costs as ever."""
+    world, client, live = World(), Client(), Client()
+    hub = await world.hub()
+    subscription, other = await subscribe(hub, client), await subscribe(hub, live)
+    await world.write(6)
+    await world.publish(hub)
+    cursor = client.got[2]["cursor"]
+    await world.history.add(await world.log.read(NO_CURSOR, 100))
+    world.log.lose_everything()
+    world.deliveries.records.clear()
+    hub.unsubscribe(subscription)
+    await kill(hub)
+    hub = await world.hub()
+    again = Client()
+    await subscribe(hub, again, cursor)  # Before anybody has restored the log: from the history.
+    world.deliveries.began_ms = 1_700_000_000_000 - LEASE_MS
+    await world.log.restore("p", 0, await world.history.read(NO_CURSOR, 100))
+    later = Client()
+    await subscribe(hub, later, cursor)
+    await world.write(2)
+    await world.publish(hub)
+    for each in (again, later):
+        assert [got["mint"] for got in each.got] == [f"M{number}" for number in range(3, 8)]
+    assert later.paid_for == ["M6", "M7"] and other.position == live.got[-1]["cursor"]
+
+
+async def test_a_signal_that_a_lost_log_has_again_is_told_once() -> None:
+    """Nobody knew its cursor any more but this process."""
+    world, client = World(), Client()
+    hub = await world.hub()
+    await subscribe(hub, client)
+    await world.write(2)
+    await world.publish(hub)
+    world.log.lose_everything()
+    world.log.has_begun = True
+    await world.log.append("p", 0, 0, [signal(1), signal(2)])
+    await world.publish(hub)
+    assert [each["mint"] for each in client.got] == ["M0", "M1", "M2"] and client.charged == 3

@@ -147,3 +147,27 @@ async def test_the_stream_is_bounded_by_size_and_age(redis_url: str) -> None:
     await log.trim(cursor_key((await log.latest(1))[0].cursor)[0] + 1)
     assert await client.xlen("signals:log") <= 100
     await client.aclose()
+
+
+async def test_a_lost_log_is_restored_with_its_cursors(log: SignalLog) -> None:
+    """Old cursors go on, later ones are later, known signals are known, a removed one is restored for free."""
+    await log.append("p", 0, 90, [signal(number) for number in range(4)])
+    await log.correct(100, [signal(3)])
+    before = await log.read(NO_CURSOR, 100)
+    await lose_everything(log)
+    assert not await log.is_whole() and await log.read(NO_CURSOR, 100) == []
+    for _ in range(2):
+        assert await log.restore("p", 90, before) == 90
+    assert await log.is_whole() and await log.read(NO_CURSOR, 100) == before
+    assert await log.append("p", 90, 91, [signal(1)]) == [None]
+    (again, fresh) = await log.append("p", 91, 92, [signal(3, slot=105), signal(9)])
+    assert cursor_key(before[-1].cursor) < cursor_key(str(again)) < cursor_key(str(fresh))
+    assert [entry.change for entry in await log.read(before[-1].cursor, 9)] == ["restored", "event"]
+
+
+async def lose_everything(log: SignalLog) -> None:
+    if isinstance(log, RedisSignalLog):
+        await log._redis.flushall()
+    else:
+        assert isinstance(log, MemorySignalLog)
+        log.lose_everything()

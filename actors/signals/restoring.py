@@ -1,0 +1,50 @@
+"""Makes a log that Redis has lost whole again: from its history, and from what the classifier still knows.
+
+Implements: decisions, "cursors and gaps", "one signal", for a Redis that comes back empty. A shell; doing it again
+changes nothing.
+The newest entries come back with their cursors, so that old cursors go on where they were, new cursors are later ones,
+and a signal that is read from the chain again is known. The classifier then reads again from the position that is
+returned. Entries that were in Redis alone, and that no living classifier wrote, come back with another cursor; the
+history is a second behind at most while PostgreSQL answers.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from actors.signals.history import SignalHistory
+from actors.signals.log import LogEntry, SignalLog, cursor_key
+
+logger = logging.getLogger(__name__)
+
+TAIL_MS = 600_000  # A transaction cannot land again later than two minutes after it was first seen.
+TAIL_MAX = 20_000
+AGAIN_SLOTS = 150  # Before the newest known signal: longer than any slot of before can stay without a final state.
+_PAGE = 1_000
+
+
+async def restore(
+    log: SignalLog, history: SignalHistory, partition: str, written: Sequence[LogEntry], known_position: int
+) -> int:
+    """Return the slot after which this partition has to be read again; 0: nothing was ever known.
+
+    written: the newest entries that this classifier wrote, oldest first. known_position: its position, where it lives;
+    else 0. Raises SignalLogUnavailable and HistoryUnavailable; the log is not whole then.
+    """
+    archived = (await history.archived()).cursor
+    await history.add([entry for entry in written if cursor_key(entry.cursor) > cursor_key(archived)])
+    entries = await _tail(history)
+    slots = [entry.event.slot for entry in entries if entry.event is not None]
+    position = known_position or max(0, max(slots, default=0) - AGAIN_SLOTS)
+    found = await log.restore(partition, position, entries)
+    if entries:
+        logger.warning("the log of signals is restored: %d entries, read again after slot %d", len(entries), found)
+    return found
+
+
+async def _tail(history: SignalHistory) -> list[LogEntry]:
+    newest_ms, _ = cursor_key((await history.archived()).cursor)
+    cursor, found = f"{max(0, newest_ms - TAIL_MS)}-0", list[LogEntry]()
+    while page := await history.read(cursor, _PAGE):
+        found += page
+        cursor = page[-1].cursor
+    return found[-TAIL_MAX:]

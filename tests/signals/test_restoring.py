@@ -1,0 +1,25 @@
+"""Restoring a lost log: where the chain is read again, and what the living classifier alone knows."""
+
+from actors.signals.log import NO_CURSOR, LogEntry
+from actors.signals.restoring import AGAIN_SLOTS, restore
+from tests.signals.memory_store import MemorySignalHistory, MemorySignalLog
+from tests.signals.test_log import signal
+
+
+async def test_the_chain_is_read_again_from_a_slot_that_is_surely_final() -> None:
+    """A living classifier knows its position; without one, the newest known signal tells."""
+    for known, expected in ((990, 990), (0, 1_000 - AGAIN_SLOTS)):
+        log, history = MemorySignalLog(), MemorySignalHistory()
+        await history.add([LogEntry("5-1", "event", signal(1, slot=995))])
+        written = [LogEntry("5-1", "event", signal(1, slot=995)), LogEntry("5-2", "event", signal(2, slot=1_000))]
+        log.lose_everything()
+        assert await restore(log, history, "p", written, known) == expected
+        assert await log.read(NO_CURSOR, 9) == written == await history.read(NO_CURSOR, 9)
+
+
+async def test_a_new_installation_begins_now() -> None:
+    """Nothing was ever known, so there is nothing to read again."""
+    log = MemorySignalLog()
+    log.lose_everything()
+    assert await restore(log, MemorySignalHistory(), "p", [], 0) == 0
+    assert await log.is_whole()
