@@ -74,8 +74,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     signals = await assemble_signals(config, redis_client, clock)
     # Paths of contexts beside the gateway.
     served: list[Page] = [*webhook_pages, *signals.pages, *ConsolePage().pages()]
-    pages = LivePages(config, clock, accounts, redis_client, served)
-    pages.signals = signals
+    pages = LivePages(config, clock, accounts, redis_client, served, signals)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
     await asyncio.gather(nodes.probe(), accounts.connected())
@@ -192,9 +191,15 @@ class LivePages:
     """The public pages, kept current by the nodes' probes and by a check of the stores every second."""
 
     def __init__(
-        self, config: Config, clock: Clock, accounts: ShardedAccounts, redis_client: Any, served: Sequence[Page] = ()
+        self,
+        config: Config,
+        clock: Clock,
+        accounts: ShardedAccounts,
+        redis_client: Any,
+        served: Sequence[Page] = (),
+        signals: Signals | None = None,
     ) -> None:
-        self._clock, self._accounts, self._redis = clock, accounts, redis_client
+        self._clock, self._accounts, self._redis, self._signals = clock, accounts, redis_client, signals
         self._started_at = clock.now()
         nodes = tuple(NodeHealth(str(node.name), node.weight > 0) for node in config.upstream.named_nodes)
         self._health = Health(lag_slots_max=config.upstream.lag_slots_max, nodes=nodes)
@@ -210,7 +215,6 @@ class LivePages:
         self.yellowstone: Yellowstone | None = None  # As payments.
         self.payments: Payments | None = None  # Set once they are assembled. None: the pages do not mention them.
         self.sol_price: SolPriceFeed | None = None
-        self.signals: Signals | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
@@ -234,7 +238,7 @@ class LivePages:
                 self._doors,
                 self._accounts.clocks_disagree,
                 sponsor_low,
-                None if self.signals is None else self.signals.sources(),
+                None if self._signals is None else self._signals.sources(),
             )
         )
         return endpoints.health_http_status(self._health), document
