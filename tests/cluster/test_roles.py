@@ -25,6 +25,11 @@ async def test_every_connection_has_the_products_role(product: Product) -> None:
         await connection.close()
 
 
+def test_no_process_reads_rays_log_files(product: Product) -> None:
+    """Nobody gets their lines, and a reader takes as much of a core as an actor that has nothing to do."""
+    assert product.running("raylet") and not product.running("log_monitor")
+
+
 def test_no_process_is_handed_the_stronger_role(product: Product) -> None:
     """Its password is in the data folder, and in nobody's command line or environment."""
     passwords = json.loads((product.data_dir / "secrets" / "postgres.json").read_text(encoding="utf-8"))
