@@ -30,8 +30,9 @@ class WholeBlock:
     def updates(self, wanted: StreamFilter) -> Iterator[_Named]:
         """All updates of this block that the subscription gets, in their order."""
         yield from self._accounts(wanted)
-        for one in self._transactions:
-            yield from self._of_transaction(one, wanted)
+        if wanted.transactions or wanted.transactions_status:
+            for one in self._transactions:
+                yield from self._of_transaction(one, wanted)
         if wanted.entries:
             for entry in self._block.entries:
                 yield wanted.entries, self._bytes(geyser_pb2.SubscribeUpdate(entry=entry))
@@ -57,7 +58,7 @@ class WholeBlock:
             if not one.pubkeys:
                 return self._block.accounts
             keys |= one.pubkeys
-        places = sorted(self._places[key] for key in keys & self._places.keys())
+        places = sorted(self._places[key] for key in keys if key in self._places)
         return (self._block.accounts[place] for place in places)
 
     def _of_transaction(self, one: TransactionKeys, wanted: StreamFilter) -> Iterator[_Named]:

@@ -35,7 +35,7 @@ _WAIT_MS = 200
 # A client may ask for slots that the hub has not heard of yet; what is further away is not a slot of this chain.
 _AHEAD_SLOTS_MAX = 64
 _LATE_SECONDS = 8.0  # For a block that comes after the statuses of its slot, or a boundary that never comes.
-_TURN_UPDATES = 200  # Then other work of the replica has its turn.
+_TURN_UPDATES = 50  # Then other work of the replica has its turn.
 _FAILURES = (LinkFull, LinkTimeout, LinkGivenUp)
 
 Ask = Callable[[Any, Any, int], "asyncio.Future[Any]"]  # Link.call
