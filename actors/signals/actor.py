@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 QUEUE_MAX = 10_000  # Updates read and not classified; then the source is not read further, and may end the stream.
 _BATCH_MAX = 500
+_AHEAD_SLOTS_MAX = 432_000  # An epoch: two days.
+_SLOT_MAX = 1 << 52  # Redis counts in floats; PostgreSQL has signed numbers.
 _WRITTEN_MAX = 5_000
 _TAIL_ENTRIES = 2_000
 _WALLETS_SECONDS = 1.0
@@ -189,7 +191,10 @@ class SignalClassifier:
         lost: list[int] = []
         position = self._position
         for update in updates:
-            if isinstance(update, TransactionSeen):
+            slot = update.transaction.slot if isinstance(update, TransactionSeen) else update.slot
+            if not self._is_plausible(slot):
+                self.fault = f"the source told slot {slot} after slot {self._slot}; it is ignored"
+            elif isinstance(update, TransactionSeen):
                 events += self._classified(update)
             else:
                 lost += self._noted(update)
@@ -207,6 +212,11 @@ class SignalClassifier:
                 self.counts["corrections"] += len(await self._log.correct(slot, fallen))
         for slot in [slot for slot in self._by_slot if slot <= self._position]:
             del self._by_slot[slot]
+
+    def _is_plausible(self, slot: int) -> bool:
+        """A slot far ahead, from a node that is out of order, would move the position to where nothing follows."""
+        known = max(self._slot, self._position)
+        return slot <= (known + _AHEAD_SLOTS_MAX if known else _SLOT_MAX)
 
     def _classified(self, update: TransactionSeen) -> Sequence[SignalEvent]:
         transaction = update.transaction

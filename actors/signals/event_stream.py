@@ -19,13 +19,14 @@ from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import read_query
-from actors.signals.hub import AWAY, SignalHub
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
 BUFFER_MAX = 100
 EVENT_UNITS = 10  # Tenths of a credit.
 _KEEP_ALIVE_SECONDS = 15.0
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
+_TOO_MANY_WALLETS = Refusal(Err.INVALID_REQUEST, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
 
 
 class EventMeter(Protocol):
@@ -64,6 +65,8 @@ class SignalEventStream:
         wanted = read_query(query)
         if isinstance(wanted, Refusal):
             return wanted
+        if not self._hub.may_watch(request.account, wanted.filter):
+            return _TOO_MANY_WALLETS
         refusal = await self._charges.connect(request.account)
         if refusal is not None:
             return refusal

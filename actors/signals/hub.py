@@ -34,6 +34,7 @@ _RENEW_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _LOADED_MAX = 5_000
 _IN_ONE_TURN = 200  # Subscribers that are served before others of this process have their turn.
+ACCOUNT_WALLETS_MAX = 1_000  # Of one account, in one process.
 AWAY = (SignalLogUnavailable, HistoryUnavailable)
 
 
@@ -121,6 +122,13 @@ class SignalHub:
         if wanted.wallets:
             await self._log.watch(sorted(wanted.wallets), self._clock.now())
         return subscription
+
+    def may_watch(self, pubkey: bytes, wanted: SignalFilter) -> bool:
+        """Whether this account may name these wallets too. The classifiers watch a bounded number for everybody."""
+        if not wanted.wallets:
+            return True
+        named = [each.filter.wallets or () for each in self._subscriptions.values() if each.pubkey == pubkey]
+        return len(wanted.wallets.union(*named)) <= ACCOUNT_WALLETS_MAX
 
     def begin(self, subscription: SignalSubscription) -> None:
         """Deliver from now on."""

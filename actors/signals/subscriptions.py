@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from actors.errors import Err, Refusal
 from actors.signals.filters import WantedSignals, read_arguments
-from actors.signals.hub import AWAY, SignalHub
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
 EVENT_UNITS = 10  # Tenths of a credit.
 _MADE_MAX = 64
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
+_TOO_MANY_WALLETS = Refusal(Err.INVALID_PARAMS, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
 
 
 class SocketSink(Protocol):
@@ -50,6 +51,8 @@ class SignalSubscriptions:
         return read_arguments(arguments)
 
     async def open(self, wanted: WantedSignals, sink: SocketSink) -> "OpenSignals | Refusal":
+        if not self._hub.may_watch(sink.account, wanted.filter):
+            return _TOO_MANY_WALLETS
         outlet = _Outlet(sink, self._event)
         try:
             subscription = await self._hub.subscribe(sink.account, wanted.filter, outlet, wanted.since)

@@ -223,3 +223,15 @@ def test_a_redis_that_loses_all_its_data_loses_and_doubles_no_signal(
         assert {entry.cursor for entry in await log.read(NO_CURSOR, 10_000)} == set(told.values())
 
     asyncio.run(run())
+
+
+async def test_a_slot_far_ahead_does_not_move_the_position() -> None:
+    """A node out of order would otherwise leave a position after which nothing ever comes."""
+    log, far = MemorySignalLog(), 1 << 60
+    script = [*CHAIN[:40], *slots(far, SlotState.PROCESSED, SlotState.FINALIZED), launch(9, far), *CHAIN[40:]]
+    await _follow(log, ScriptedSource(script))
+    assert _kept(await log.read(NO_CURSOR, 1_000)) == _kept(await _uninterrupted())
+    assert 10 < await log.position("p") < 40
+    fresh = MemorySignalLog()
+    await _follow(fresh, ScriptedSource([*slots(far, SlotState.FINALIZED), *CHAIN]))
+    assert _kept(await fresh.read(NO_CURSOR, 1_000)) == _kept(await _uninterrupted())

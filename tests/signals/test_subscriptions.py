@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 
 from actors.errors import Err, Refusal
+from actors.signals.filters import SignalFilter, WantedSignals
+from actors.signals.hub import ACCOUNT_WALLETS_MAX
 from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
 from tests.signals.test_hub import ACCOUNT, World, settled
@@ -80,6 +82,22 @@ async def test_stores_that_are_away_are_a_refusal_before_any_charge() -> None:
     world.deliveries.is_away = True
     refusal = await SignalSubscriptions(hub, lambda head, units: head).open(_all(), Socket())
     assert isinstance(refusal, Refusal) and refusal.err is Err.SERVICE_TEMPORARILY_UNAVAILABLE
+
+
+async def test_one_account_cannot_use_up_the_wallets_that_are_watched_for_all() -> None:
+    """The classifiers watch 10,000 wallets; a hundred subscriptions of one socket could name as many."""
+    world, socket = World(), Socket()
+    hub = await world.hub()
+    kind = SignalSubscriptions(hub, lambda head, units: head)
+    opened = []
+    for first in range(0, ACCOUNT_WALLETS_MAX + 100, 100):
+        wallets = frozenset(f"w{number}" for number in range(first, first + 100))
+        opened.append(await kind.open(WantedSignals(SignalFilter(wallets=wallets), None), socket))
+    *taken, refused = opened
+    assert isinstance(refused, Refusal) and refused.err is Err.INVALID_PARAMS
+    assert not any(isinstance(each, Refusal) for each in taken) and len(hub.wallets()) == ACCOUNT_WALLETS_MAX
+    again = WantedSignals(SignalFilter(wallets=frozenset(["w1", "w2"])), None)
+    assert not isinstance(await kind.open(again, socket), Refusal)
 
 
 def _all() -> Any:
