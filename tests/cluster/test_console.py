@@ -14,6 +14,16 @@ from tests.customers import Customer, request, rpc_body
 from tests.signals import chain_calls
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+# Lets a test break the page's stream of signals, and keep it broken.
+BREAKABLE = """
+const before = fetch;
+window.cut = new AbortController();
+window.fetch = (path, options) => {
+  if (!path.startsWith('/signals/stream')) return before(path, options);
+  if (window.gone) return Promise.reject(new TypeError('gone'));
+  return before(path, {...options, signal: AbortSignal.any([options.signal, window.cut.signal])});
+};
+"""
 
 
 @pytest.fixture
@@ -115,14 +125,15 @@ def test_a_signal_is_seen_live_and_again_after_the_stream_was_lost(product: Prod
     sign_in(browser, customer)
     browser.click("a[href='#signals']")
     browser.until("#signals-help", "5 credits for each connection")
+    browser.driver.execute_script(BREAKABLE)
     browser.click("#live")
     browser.until("#live-state", "Live")
     mints = [chain_calls.launch(product.ready["node_url"])["mint"]]
     browser.until("#signal-rows", mints[0][:8])
-    browser.driver.set_network_conditions(offline=True, latency=0, throughput=0)
+    browser.driver.execute_script("window.gone = true; window.cut.abort(); window.cut = new AbortController()")
     browser.until("#live-state", "The stream was lost")
     mints.append(chain_calls.launch(product.ready["node_url"])["mint"])
-    browser.driver.delete_network_conditions()
+    browser.driver.execute_script("window.gone = false")
     browser.until("#signal-rows", mints[1][:8])
     browser.click("#live")
     assert browser.text("#live-state") == ""

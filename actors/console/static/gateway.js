@@ -42,14 +42,14 @@ function explain(status, body, wait) {
   return said ? `${said[0].toUpperCase()}${said.slice(1)}.` : `The gateway answered with status ${status}.`;
 }
 
-// What is wrong now, by what was asked. The notice shows the first of them, and goes away when all is well.
+// What is wrong now, by what was asked. The notice shows each sentence once, and goes away when all is well.
 const troubles = new Map();
 function trouble(about, message) {
   if (message) troubles.set(about, message);
   else troubles.delete(about);
-  const [first = ""] = [...new Set(troubles.values())];
-  if ($("notice").textContent !== first) $("notice").textContent = first;
-  $("notice").hidden = !first;
+  const text = [...new Set(troubles.values())].join("\n");
+  if ($("notice").textContent !== text) $("notice").textContent = text;
+  $("notice").hidden = !text;
 }
 
 // Repeats work while its page is seen: sooner when the gateway says so, later and later while it does not answer.
@@ -87,7 +87,9 @@ async function events(path, last, signal, opened, told) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    // The gateway says something every 15 seconds. A connection that is silent for longer is dead, though nobody said so.
+    const silence = setTimeout(() => reader.cancel().catch(() => {}), 45000);
+    const { value, done } = await reader.read().finally(() => clearTimeout(silence));
     if (done) return { status: 200, wait: 0, message: "" };
     waiting += value;
     const pieces = waiting.split("\n\n");
