@@ -13,7 +13,7 @@ import msgspec
 HOUR_MS = 3_600_000
 DAY_HOURS = 24
 COLUMNS = ("method", "hour", "day")
-RANGE_DAYS_MAX = 366
+RANGE_DAYS_MAX = 92
 HOURLY_DAYS_MAX = 31
 ROWS_MAX = 10_000
 READS_MAX = 2  # Questions of one account under way at its owner; further ones are told to wait.

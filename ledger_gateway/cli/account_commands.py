@@ -48,7 +48,7 @@ async def balance(shell: Shell) -> None:
 async def usage(
     shell: Shell,
     by: Annotated[str, typer.Option("--by", help="method, hour, day; two with a comma.")] = "method",
-    days: Annotated[int, typer.Option("--days", min=1, max=366, help="How far back.")] = 1,
+    days: Annotated[int, typer.Option("--days", min=1, max=92, help="How far back.")] = 1,
     from_: Annotated[str | None, typer.Option("--from", help="ISO 8601, in place of --days.")] = None,
     to: Annotated[str | None, typer.Option("--to", help="ISO 8601; by default now.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values.")] = False,
