@@ -27,6 +27,7 @@ from solders.transaction import VersionedTransaction
 from bench import systems
 from bench.generator import percentile
 from bench.product import Product, ProductFailed
+from ledger_gateway import Gateway, LedgerGatewayError
 
 RESULTS = Path(__file__).with_name("results") / "trades.json"
 P50_MS_MAX = 15.0
@@ -84,7 +85,7 @@ class Client:
 
 
 async def bought_coins(
-    session: aiohttp.ClientSession, gateway: Client, node: Client, node_url: str, wallet: Keypair, count: int
+    session: aiohttp.ClientSession, gateway: Gateway, node: Client, node_url: str, wallet: Keypair, count: int
 ) -> dict[str, int]:
     """Launch coins and buy some of each; returns half of what the wallet holds of each."""
     coins = {}
@@ -110,7 +111,8 @@ async def measure(product: Product, coin_count: int, per_second: int, seconds: f
         fund = {"pubkey": str(wallet.pubkey()), "lamports": 10**11}
         async with session.post(f"{node_url}/admin/fund", json=fund) as answer:
             answer.raise_for_status()
-        coins = await bought_coins(session, gateway, node, node_url, wallet, coin_count)
+        async with Gateway(product.http_url, product.api_key) as buyer:  # Not timed: a refusal ends the run here.
+            coins = await bought_coins(session, buyer, node, node_url, wallet, coin_count)
         for length in (_WARM_UP_SECONDS, seconds):
             began = time.perf_counter()
             builds = plan(coins, per_second, length)
@@ -130,7 +132,7 @@ def main(
         with systems.gateway(None) as gateway:
             assert gateway.product is not None
             took, failed = asyncio.run(measure(gateway.product, coins, per_second, seconds))
-    except (ProductFailed, ChildProcessError, ValueError, OSError, aiohttp.ClientError) as error:
+    except (ProductFailed, ChildProcessError, ValueError, OSError, aiohttp.ClientError, LedgerGatewayError) as error:
         console.print(f"Broke: {error}", markup=False)
         sys.exit(1)
     figures = figures_of(took)

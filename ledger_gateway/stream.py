@@ -29,6 +29,8 @@ MESSAGE_BYTES_MAX = 64 << 20  # A whole block.
 _ANSWER_SECONDS = 30.0
 _OPEN_SECONDS = 15.0
 _WAIT_SECONDS, _WAIT_SECONDS_MAX = 0.5, 30.0
+_IN_VAIN_MAX = 10  # Connections in a row that end soon and tell nothing; each costs the price of its subscriptions.
+_SOON_SECONDS = 60.0
 _NO_CREDITS, _POLICY_CODES = 4002, frozenset((1008, 4001))
 Made = TypeVar("Made", bound=Subscription[Any])
 
@@ -45,7 +47,8 @@ class Stream:
         self._reader: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
         self._numbers = 0
-        self._fruitless = 0  # Connections in a row that told nothing.
+        self._fruitless = 0  # Connections and attempts in a row that told nothing.
+        self._in_vain = 0  # Connections among them that were made, and ended soon.
         self.connections = 0  # Made so far.
 
     async def __aenter__(self) -> "Stream":
@@ -147,7 +150,7 @@ class Stream:
             self._fruitless += 1
             return
         self.connections += 1
-        self._socket = socket
+        self._socket, began = socket, asyncio.get_running_loop().time()
         reading = asyncio.create_task(self._read(socket))
         try:
             await self._make_again(socket)
@@ -155,7 +158,7 @@ class Stream:
                 self._first.set_result(None)
             await asyncio.shield(reading)
         except ConnectionClosed as closed:
-            self._judge(closed)
+            self._judge(closed, asyncio.get_running_loop().time() - began)
         finally:
             self._socket = None
             reading.cancel()
@@ -220,7 +223,7 @@ class Stream:
         number = fields.get("subscription")
         subscription = self._by_id.get(number) if isinstance(number, int | str) else None
         if subscription is not None:
-            self._fruitless = 0
+            self._fruitless = self._in_vain = 0
             await subscription.take(str(said["method"]), fields.get("result"))
 
     def _answered(
@@ -241,11 +244,14 @@ class Stream:
         else:
             answered.set_result(end.value)
 
-    def _judge(self, closed: ConnectionClosed) -> None:
+    def _judge(self, closed: ConnectionClosed, lived_seconds: float) -> None:
         """Raise where a new connection would end in the same way."""
         code, reason = (closed.rcvd.code, plain(closed.rcvd.reason)) if closed.rcvd is not None else (1006, "")
         session = self._transport.credential if isinstance(self._transport.credential, Session) else None
         self._fruitless += 1
+        self._in_vain = 0 if lived_seconds > _SOON_SECONDS else self._in_vain + 1
+        if self._in_vain >= _IN_VAIN_MAX:
+            raise Unreachable(f"{self._in_vain} connections in a row ended without an event ({code})", was_sent=True)
         if code == _NO_CREDITS:
             raise PaymentNeeded("INSUFFICIENT_CREDITS", 402, reason or "the balance is below 10 credits")
         if code in _POLICY_CODES:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -132,7 +133,8 @@ async def test_a_session_that_has_ended_signs_in_again() -> None:
 
 
 async def test_a_dead_or_hostile_server_ends_the_beginning() -> None:
-    """A first connection is tried a few times; a server that speaks no JSON-RPC ends the stream with BadAnswer."""
+    """A first connection is tried a few times; a server that takes a subscription
+    and hangs up, and one that speaks no JSON-RPC, cost no fee for ever."""
     waits = Waits()
     async with (
         Gateway("http://127.0.0.1:9", "key", sleep=waits, jitter=lambda: 0.0) as gateway,
@@ -145,6 +147,19 @@ async def test_a_dead_or_hostile_server_ends_the_beginning() -> None:
     async def hostile(connection: ServerConnection) -> None:
         await connection.recv()
         await connection.send("[" * 50_000)
+
+    async def flapping(connection: ServerConnection) -> None:
+        number = json.loads(await connection.recv())["id"]
+        await connection.send(json.dumps({"jsonrpc": "2.0", "id": number, "result": 1}))
+        await connection.close(1012)
+
+    async with serve(flapping, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        async with Gateway(url, "key", sleep=waits) as gateway, gateway.stream() as stream:
+            with pytest.raises(Unreachable, match="in a row"):
+                async for event in await stream.subscribe(ROOTS):
+                    assert isinstance(event, Gap)
+            assert stream.connections == 10
 
     async with serve(hostile, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
