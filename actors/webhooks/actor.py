@@ -177,7 +177,8 @@ class WebhookDispatcher:
         self._begin(ready)
 
     def withdraw(self, webhook_id: str) -> None:
-        """Send no further job of a webhook that was disabled or deleted; requests under way end by themselves."""
+        """Give back what waits for a webhook that was disabled, deleted or rotated; requests under way end by
+        themselves."""
         self._give_back(self._lanes.withdraw(webhook_id))
         self._has_ended.set()
 

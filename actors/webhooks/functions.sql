@@ -78,7 +78,10 @@ BEGIN
         ORDER BY w.failing_since_ms IS NOT NULL, w.look_ms LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         EXIT WHEN open_room <= 0 OR (hook.failing_since_ms IS NOT NULL AND failing_room <= 0);
-        SELECT CASE WHEN hook.failing_since_ms IS NOT NULL THEN 1 ELSE each_max END - count(*) INTO room
+        -- Events of an account's life have an order: no newer one before the fate of those under lease is kept.
+        SELECT CASE WHEN hook.failing_since_ms IS NOT NULL THEN 1 - count(*)
+                    WHEN hook.filter_type = 'lifecycle' AND count(*) > 0 THEN 0
+                    ELSE each_max - count(*) END INTO room
         FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state = 1 AND j.due_ms > now_ms;
         taken := 0;
         IF room > 0 THEN

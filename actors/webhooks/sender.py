@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,7 +28,33 @@ _REST_BYTES_MAX = 16_384  # Of a body that is read to its end, so that its conne
 _IDLE_SECONDS = 20.0
 _USER_AGENT = "ledger-gateway-webhooks/1"
 _ERROR_CHARACTERS_MAX = 200
+_INFORMATIONAL_MAX = 10  # Heads of 100 to 199 before an answer. Usual are none, or one.
 _CAUSES_MAX = 8
+
+
+class _HeadsCounted:
+    """A protocol of the client, or its connection, that gives few informational heads (100 to 199) before an answer."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self._left = inner, _INFORMATIONAL_MAX
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def read(self) -> Any:
+        if self._left == 0:
+            raise aiohttp.ClientPayloadError("informational answers without end")
+        self._left -= 1
+        return await self._inner.read()
+
+
+class _Answer(aiohttp.ClientResponse):
+    """An endpoint may send informational heads for ever, each of which costs work, and the client would read them."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        counted = _HeadsCounted(connection)
+        counted.protocol = _HeadsCounted(connection.protocol)
+        return await super().start(counted)
 
 
 class WebhookSender:
@@ -54,6 +81,7 @@ class WebhookSender:
             timeout=aiohttp.ClientTimeout(total=seconds_max, connect=_CONNECT_SECONDS_MAX),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            response_class=_Answer,
             trust_env=False,
             skip_auto_headers=("Accept-Encoding", "Accept"),
         )

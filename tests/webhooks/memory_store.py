@@ -229,6 +229,8 @@ class MemoryWebhookStore:
                 break
             leased = [job for job in self._of(hook.record.id, JobState.LEASED) if job.due_ms > now_ms]
             own_room = (1 if failing else each_max) - len(leased)
+            if hook.record.filter.filter_type == "lifecycle" and leased:
+                own_room = min(0, own_room)
             due = sorted(
                 (job for job in self._of(hook.record.id, *_OPEN) if job.due_ms <= now_ms),
                 key=lambda job: (job.due_ms, job.id),

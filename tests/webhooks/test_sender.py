@@ -186,9 +186,16 @@ async def test_row_27_an_expired_certificate_is_refused(
             await there.close()
 
 
-@pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nx: " + b"a" * 100_000 + b"\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nx: " + b"a" * 100_000 + b"\r\n\r\n"),
+        b"HTTP/1.1 200 OK\r\n" + b"".join(b"x%d: y\r\n" % number for number in range(100_000)),
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20 + b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+)
 async def test_row_27_answers_that_are_none_are_failures(names: NameServer, answer: bytes) -> None:
-    """A head without bound, no HTTP, a connection that closes: a clause for the log, and no exception."""
+    """Heads without bound or end, no HTTP, a connection that closes: a clause for the log, and no exception."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -108,6 +108,19 @@ async def test_webhooks_take_turns_and_a_released_job_keeps_its_place(store: Web
     assert await store.release_of("two", NOW + 2) == 5
 
 
+async def test_lifecycle_events_are_leased_only_when_the_fate_of_earlier_ones_is_kept(store: WebhookStore) -> None:
+    """Rule 7: those events have an order. A newer one must not overtake one that is about to be given back."""
+    await hook(store, filter_type="lifecycle")
+    await queue(store, 2, filter_type="lifecycle", kind="low_balance")
+    first, second = await claim(store)
+    await queue(store, filter_type="lifecycle", kind="low_balance", now=NOW + 1)
+    assert await claim(store, NOW + 2) == []
+    await store.release([second.id], NOW + 3)
+    assert await claim(store, NOW + 3) == []
+    await store.finish([result(first, JobState.DELIVERED)], NOW + 4)
+    assert next(job.id for job in await claim(store, NOW + 4)) == second.id
+
+
 async def test_a_lease_that_ended_goes_to_another_and_its_late_result_is_not_taken(store: WebhookStore) -> None:
     """A dispatcher that was frozen cannot undo what another one did."""
     name = await hook(store)
