@@ -14,8 +14,8 @@ from actors.accounts.usage import HOURLY_DAYS_MAX, RANGE_DAYS_MAX, bucket_hours,
         ((24, 24, ("hour",)), "before"),
         ((-1, 24, ("hour",)), "1970"),
         ((0, 10**12, ("day",)), "2199"),
-        ((0, HOURLY_DAYS_MAX * 24 + 1, ("hour", "method")), "31 days apart by hour"),
-        ((0, RANGE_DAYS_MAX * 24 + 1, ("day", "method")), "92 days apart"),
+        ((0, HOURLY_DAYS_MAX * 24 + 2, ("hour", "method")), "31 days apart by hour"),
+        ((0, RANGE_DAYS_MAX * 24 + 2, ("day", "method")), "92 days apart"),
     ],
 )
 def test_a_question_is_bounded_and_its_refusal_says_how(question: tuple[int, int, tuple[str, ...]], told: str) -> None:

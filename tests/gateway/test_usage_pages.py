@@ -25,6 +25,7 @@ HOUR = 1_795_374_000 // 3_600
         (b"api-key=x&format=csv", (HOUR - 23, HOUR + 1, ("method",), True)),
         (b"by=hour,method&from=2026-11-22T18:59:59Z&to=2026-11-22T19:00:00.1Z", (HOUR - 1, HOUR + 1, None, False)),
         (b"from=1795374000&to=1795377600", (HOUR, HOUR + 1, ("method",), False)),
+        (b"by=hour,method&from=2026-10-22T19:20:34Z&to=2026-11-22T19:20:34Z", (HOUR - 744, HOUR + 1, None, False)),
         (b"from=2026-11-21&to=2026-11-22T00:00+00:00", (HOUR - 43, HOUR - 19, ("method",), False)),
     ],
 )
