@@ -34,7 +34,8 @@ async def restore(
     await history.add([entry for entry in written if cursor_key(entry.cursor) > cursor_key(archived)])
     entries = await _tail(history)
     slots = [entry.event.slot for entry in entries if entry.event is not None]
-    position = known_position or max(0, max(slots, default=0) - AGAIN_SLOTS)
+    # Not before the oldest known signal: a chain that is younger has no such slots, and they are no gap.
+    position = known_position or max(0, max(slots, default=0) - AGAIN_SLOTS, min(slots, default=0) - 1)
     found = await log.restore(partition, position, entries)
     if entries:
         logger.warning("the log of signals is restored: %d entries, read again after slot %d", len(entries), found)

@@ -8,10 +8,10 @@ from tests.signals.test_log import signal
 
 async def test_the_chain_is_read_again_from_a_slot_that_is_surely_final() -> None:
     """A living classifier knows its position; without one, the newest known signal tells."""
-    for known, expected in ((990, 990), (0, 1_000 - AGAIN_SLOTS)):
+    for known, first, expected in ((990, 995, 990), (0, 995, 994), (0, 5, 1_000 - AGAIN_SLOTS)):
         log, history = MemorySignalLog(), MemorySignalHistory()
-        await history.add([LogEntry("5-1", "event", signal(1, slot=995))])
-        written = [LogEntry("5-1", "event", signal(1, slot=995)), LogEntry("5-2", "event", signal(2, slot=1_000))]
+        await history.add([LogEntry("5-1", "event", signal(1, slot=first))])
+        written = [LogEntry("5-1", "event", signal(1, slot=first)), LogEntry("5-2", "event", signal(2, slot=1_000))]
         log.lose_everything()
         assert await restore(log, history, "p", written, known) == expected
         assert await log.read(NO_CURSOR, 9) == written == await history.read(NO_CURSOR, 9)
