@@ -35,8 +35,8 @@ _CAUSES_MAX = 8
 class _HeadsCounted:
     """A protocol of the client, or its connection, that gives few informational heads (100 to 199) before an answer."""
 
-    def __init__(self, inner: Any) -> None:
-        self._inner, self._left = inner, _INFORMATIONAL_MAX
+    def __init__(self, inner: Any, protocol: Any = None) -> None:
+        self._inner, self._left, self.protocol = inner, _INFORMATIONAL_MAX, protocol
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -52,8 +52,7 @@ class _Answer(aiohttp.ClientResponse):
     """An endpoint may send informational heads for ever, each of which costs work, and the client would read them."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        counted = _HeadsCounted(connection)
-        counted.protocol = _HeadsCounted(connection.protocol)
+        counted: Any = _HeadsCounted(connection, _HeadsCounted(connection.protocol))
         return await super().start(counted)
 
 
