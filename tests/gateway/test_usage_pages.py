@@ -102,11 +102,30 @@ async def test_usage_tells_an_account_its_own_calls_and_nobody_elses() -> None:
 
 
 async def test_a_flood_of_questions_by_one_account_is_told_to_wait() -> None:
-    """Two questions of an account at a time; another account is answered meanwhile."""
+    """Two questions of an account at a time; another account is answered meanwhile, and so are paid calls."""
     async with a_world() as world:
         alice, bob = await world.customer(10), await world.customer(10)
-        keys = [{"x-api-key": alice.api_key}] * 8 + [{"x-api-key": bob.api_key}]
-        answers = await asyncio.gather(*(world.http.get("/account/usage", headers=key) for key in keys))
-        refused = [answer for answer in answers if answer.status_code == 429]
-        assert answers[-1].status_code == 200 and answers[0].status_code == 200
-        assert all(answer.headers["retry-after"] == "1" for answer in refused)
+        keys = {"x-api-key": alice.api_key}, {"x-api-key": bob.api_key}
+        usage, gate = world.store.usage, asyncio.Event()
+        read = usage.read
+
+        async def slow(pubkey: bytes, *rest: object) -> list[UsageLine]:
+            if pubkey == alice.pubkey:
+                await gate.wait()
+            return await read(pubkey, *rest)
+
+        usage.read = slow
+        flood = [asyncio.create_task(world.http.get("/account/usage", headers=keys[0])) for _ in range(8)]
+        refused = []
+        for done in asyncio.as_completed(flood):
+            refused.append(await done)
+            if len(refused) == 6:
+                break
+        assert {answer.status_code for answer in refused} == {429}
+        assert {answer.headers["retry-after"] for answer in refused} == {"1"}
+        assert (await world.http.get("/account/usage", headers=keys[1])).status_code == 200
+        assert "result" in (await world.http.post("/", json=call("getSlot"), headers=keys[0])).json()
+        gate.set()
+        answers = await asyncio.gather(*flood)
+        assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 6
+        assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
