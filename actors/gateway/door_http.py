@@ -68,6 +68,7 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 _WATCHED = WATCHED - {b"content-length"}  # One content-length is usual.
 _PLAIN = HeaderFacts()
 _POST: Mapping[str, Page | None] = {"POST": None}
+_EMPTY = (204, 304)  # Neither has a body, nor headers about one.
 _SHORT = (*door_rpc.PATHS, door_mcp.PATH)  # Of the requests that need not go by way of ASGI.
 _CONSOLE = b"/console"
 _NOT_SERVED = Refusal(Err.NOT_FOUND)
@@ -310,7 +311,7 @@ class HttpDoor:
             added.append((b"x-request-id", request_id.encode()))
         if facts.browser:
             added += headers.CORS
-        if response.status != 204:
+        if response.status not in _EMPTY:
             added.append((b"content-type", response.content_type))
             if response.stream is None:
                 length = sum(map(len, response.parts)) if response.parts else len(response.body)

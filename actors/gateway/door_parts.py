@@ -75,13 +75,17 @@ class DoorParts:
     keyed: IdempotentCalls
 
 
+def public_url_of(config: Config) -> str:
+    return config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
+
+
 def shared_parts(dependencies: Dependencies) -> DoorParts:
     config, clock, metrics = dependencies.config, dependencies.clock, dependencies.metrics
     gateway, settler, randomness = config.gateway, dependencies.payment_settler, dependencies.randomness
     edge = dependencies.edge or randomness(EDGE_BYTES)
     assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
     secret = config.storage.cluster_secret.get_secret_value().encode()
-    public_url = config.serve.public_url or f"http://{config.serve.host}:{config.serve.http_port}"
+    public_url = public_url_of(config)
     sign_in = SignIn(config.payments, public_url)
     hint = (lambda: None) if settler is None else settler.hint
     terms = TermsByPath(config.payments, public_url, sign_in, randomness, hint)

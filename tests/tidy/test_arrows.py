@@ -20,6 +20,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             "gateway",
             "console",
             "deposits",
+            "documents",
             "fees",
             "lookups",
             "sends",

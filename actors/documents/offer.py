@@ -1,0 +1,54 @@
+"""The service as its documents describe it: its address, its paths, its methods and their prices.
+
+Implements: decisions, "pricing". Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.catalog import METHODS, Availability, MethodClass, MethodRow
+from actors.config import PricingConfig
+from actors.method_documents import DOCUMENTS
+from actors.method_schemas import MethodDocument
+
+TITLE = "Ledger Gateway"
+VERSION = "0.1.0"
+SUMMARY = "A prepaid gateway to Solana RPC: JSON-RPC over HTTP, WebSocket and MCP, paid with credits or by x402."
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One callable method. price: in words; credits_max: None where only a quote can tell it."""
+
+    row: MethodRow
+    document: MethodDocument
+    price: str
+    credits_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """public_url: origin that clients see, without a slash at its end. served: as GET /capabilities lists paths."""
+
+    public_url: str
+    served: Sequence[str]
+    methods: Sequence[Method]
+
+
+def offer(public_url: str, served: Sequence[str], pricing: PricingConfig, relay: bool) -> Offer:
+    """relay: whether there is a block engine, so that its methods can be called."""
+    rows = [row for row in METHODS.values() if row.callable and (relay or row.availability is not Availability.RELAY)]
+    methods = [_method(row, pricing) for row in sorted(rows, key=lambda row: row.name)]
+    return Offer(public_url.rstrip("/"), tuple(dict.fromkeys(served)), methods)
+
+
+def _method(row: MethodRow, pricing: PricingConfig) -> Method:
+    document = DOCUMENTS[row.name]
+    if row.method_class is MethodClass.SEND_AND_CONFIRM:
+        landing = pricing.landing_credits
+        return Method(row, document, f"{landing} credits if it lands, else {pricing.base_credits}", landing)
+    if row.method_class is MethodClass.TRADE_BUILD:
+        price = f"{pricing.build_credits} credits and {pricing.trade_bps} basis points of the trade's SOL"
+        return Method(row, document, price, None)
+    credits = row.credits or 0
+    return Method(row, document, f"{credits} {'credit' if credits == 1 else 'credits'}" if credits else "free", credits)

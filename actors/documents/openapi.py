@@ -1,0 +1,178 @@
+"""The OpenAPI 3.1 document of every HTTP path that is served.
+
+Implements: decisions, "402 without credentials" (the answer where other services give 401). Pure: made from the paths
+that the doors serve and from the rows of operations.py.
+"""
+
+import re
+from typing import Any
+
+from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
+from actors.documents.operations import TAGS, Access, Operation, operations_of
+from actors.documents.schemas import SCHEMAS, Schema, ref
+
+_SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
+_WALLET: dict[str, list[str]] = {"publicKey": [], "signature": [], "timestamp": [], "nonce": []}
+_ANY: list[dict[str, list[str]]] = [{"apiKey": []}, _WALLET, {"sessionToken": []}, {"apiKeyInUrl": []}]
+_SECURITY: dict[Access, list[dict[str, list[str]]]] = {
+    Access.PUBLIC: [],
+    Access.OPTIONAL: [{}, *_ANY],
+    Access.ACCOUNT: _ANY,
+    Access.WALLET: [_WALLET],
+    Access.SESSION: [{"sessionToken": []}],
+}
+_REASONS = {
+    200: "the answer",
+    201: "created",
+    202: "accepted; there is no answer yet, or none is wanted",
+    304: "not changed since the ETag that was sent",
+    400: "the request cannot be read, or has parameters of another form",
+    401: "the credential is not valid",
+    402: "no credential, no account or no credits; the terms of payment are in the body and in payment-required",
+    403: "not allowed: a replayed nonce, a denied method, a suspended account, a foreign origin",
+    404: "no such thing",
+    406: "the answer would be application/json",
+    409: "the Idempotency-Key belongs to another request, or its request is still running",
+    412: "the request can cost more than its X-Max-Credits",
+    415: "the Content-Type must be application/json",
+    429: "too many requests; Retry-After tells when to go on",
+    500: "a fault of this service",
+    502: "the node cannot be reached",
+    503: "not possible at the moment; Retry-After tells when to try again",
+    504: "no answer in the time of the method",
+}
+_OF_ACCOUNTS = (
+    "X-Credits-Remaining",
+    "X-Credits-Low",
+    "X-Ratelimit-Limit",
+    "X-Ratelimit-Remaining",
+    "X-Ratelimit-Reset",
+)
+_HEADERS: dict[str, tuple[str, Schema]] = {
+    "X-Credits-Remaining": ("credits of the account, less what is held", {"type": "integer", "minimum": 0}),
+    "X-Credits-Low": ("the account has fewer than 1,000 credits", {"type": "string", "const": "true"}),
+    "X-Credits-Cost": ("credits that are posted for this answer", {"type": "integer", "minimum": 0}),
+    "X-Ratelimit-Limit": ("requests a second of this account", {"type": "integer", "minimum": 0}),
+    "X-Ratelimit-Remaining": ("of this second", {"type": "integer", "minimum": 0}),
+    "X-Ratelimit-Reset": ("Unix second in which the window ends", {"type": "integer", "minimum": 0}),
+}
+
+
+def document(offer: Offer) -> dict[str, Any]:
+    operations = operations_of(offer.served)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    for path, methods in paths.items():
+        names = re.findall(r"\{([a-z_]+)\}", path)
+        if names:
+            methods["parameters"] = [
+                {"name": name, "in": "path", "required": True, "schema": _SEGMENT} for name in names
+            ]
+    used = {operation.tag for operation in operations}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": TITLE,
+            "version": VERSION,
+            "summary": SUMMARY,
+            "description": (
+                "A request without any credential is answered with 402 and the terms of payment, where other services "
+                "answer 401. JSON-RPC methods and their prices are in /openrpc.json. Errors of nodes have HTTP 200."
+            ),
+        },
+        "servers": [{"url": offer.public_url}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+        "paths": paths,
+        "components": {
+            "schemas": dict(SCHEMAS),
+            "securitySchemes": _schemes(),
+            "headers": {name: {"description": text, "schema": schema} for name, (text, schema) in _HEADERS.items()},
+        },
+    }
+
+
+def _operation(row: Operation) -> dict[str, Any]:
+    words = re.findall(r"[A-Za-z0-9]+", row.path) or ["calls"]
+    found: dict[str, Any] = {
+        "operationId": row.method.lower() + "".join(word[:1].upper() + word[1:] for word in words),
+        "tags": [row.tag],
+        "summary": row.summary,
+        "security": _SECURITY[row.access],
+        "responses": {str(status): _response(row, status) for status in sorted(statuses(row))},
+        "x-price": row.price or "free",
+    }
+    parameters = [
+        *({"name": name, "in": "query", "required": False, "schema": schema} for name, schema in row.query),
+        *(_header_parameters(row)),
+    ]
+    if parameters:
+        found["parameters"] = parameters
+    if row.request is not None:
+        found["requestBody"] = {
+            "required": row.needs_body,
+            "content": {"application/json": {"schema": row.request}},
+        }
+    return found
+
+
+def statuses(row: Operation) -> set[int]:
+    """Every status that this path answers with."""
+    found = {*row.successes, *row.refusals, 400, 500}
+    if row.access is not Access.PUBLIC:
+        found |= {401, 402, 429}
+    return found | ({429} if row.is_limited else set())
+
+
+def _response(row: Operation, status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": _REASONS[status]}
+    is_success = status in row.successes
+    if not (status == 304 or (status == 202 and row.path == "/mcp")):
+        schema = row.answer if is_success else ref("Refused")
+        if row.path == "/x402/settle":
+            schema = {"anyOf": [row.answer, ref("HttpError")]}
+        content_type = row.content_type if is_success else "application/json"
+        response["content"] = {content_type: {"schema": schema}}
+        if is_success and row.other_type:
+            response["content"][row.other_type] = {"schema": {"type": "string"}}
+    names = list(_OF_ACCOUNTS) if row.access in (Access.ACCOUNT, Access.OPTIONAL) and status not in (400, 402) else []
+    if row.is_call and is_success:
+        names.append("X-Credits-Cost")
+    if names:
+        response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return response
+
+
+def _header_parameters(row: Operation) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if row.is_call:
+        schema = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+        found.append(_header("X-Max-Credits", "refuse the request if it can cost more credits", schema))
+    if row.has_key:
+        schema = {"type": "string", "pattern": "^[!-~]{1,255}$"}
+        found.append(_header("Idempotency-Key", "of a call that moves money: carry it out once", schema))
+    if row.content_type.startswith("text/") or row.tag == "documents":
+        found.append(
+            _header("If-None-Match", "an ETag of an earlier answer", {"type": "string", "pattern": '^"[!#-~]{1,64}"$'})
+        )
+    return found if row.tag != "signals" else []
+
+
+def _header(name: str, text: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
+
+
+def _schemes() -> dict[str, Any]:
+    def in_header(name: str, text: str) -> dict[str, str]:
+        return {"type": "apiKey", "in": "header", "name": name, "description": text}
+
+    message = "ledger-svc:v2:{METHOD}:{PATH}:{TIMESTAMP}:{NONCE}:{SHA-256 of the body in hex; empty for GET}"
+    return {
+        "apiKey": in_header("X-Api-Key", "of POST /account/api-key"),
+        "apiKeyInUrl": {"type": "apiKey", "in": "query", "name": "api-key", "description": "can be logged on the way"},
+        "sessionToken": {"type": "http", "scheme": "bearer", "description": "of POST /auth/verify"},
+        "publicKey": in_header("X-Pubkey", "the wallet's public key in base58"),
+        "signature": in_header("X-Signature", f"the wallet's Ed25519 signature, in base58, of {message}"),
+        "timestamp": in_header("X-Timestamp", "Unix seconds, as in the signed text"),
+        "nonce": in_header("X-Nonce", "as in the signed text; used once"),
+    }

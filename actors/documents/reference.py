@@ -1,0 +1,164 @@
+"""The reference page: every method, path, price and error on one page of HTML, without a script.
+
+Pure. The page loads nothing, follows the reader's colour scheme, and folds its details, so that it can be read on a
+small screen and worked with by keyboard alone. Every text is escaped, wherever it comes from.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from actors.documents import openapi
+from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
+from actors.documents.operations import TAGS, Operation, operations_of
+from actors.errors import Err
+from actors.method_schemas import Parameter
+
+_STYLE = """
+:root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--line:#d0d7de;--card:#f6f8fa;--link:#0550ae}
+@media (prefers-color-scheme:dark){:root{--fg:#e6edf3;--bg:#0d1117;--soft:#9aa4af;--line:#30363d;--card:#161b22;
+--link:#79b8ff}}
+*{box-sizing:border-box}html{scroll-padding-top:1rem}
+body{margin:0 auto;max-width:60rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);
+overflow-wrap:anywhere}
+a{color:var(--link)}a:focus-visible,summary:focus-visible,pre:focus-visible{outline:3px solid var(--link);
+outline-offset:2px}
+.skip{position:absolute;left:-100rem}.skip:focus{position:static}
+h1{margin:.5rem 0}h2{margin:2.5rem 0 .5rem;border-bottom:1px solid var(--line)}h3{margin:1.5rem 0 .25rem}
+nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1rem;padding:0;list-style:none}
+code,pre{font:.875rem/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
+pre{overflow-x:auto;padding:.75rem;background:var(--card);border:1px solid var(--line);border-radius:.375rem}
+details{border:1px solid var(--line);border-radius:.375rem;margin:.375rem 0;background:var(--card)}
+summary{cursor:pointer;padding:.5rem .75rem;display:flex;flex-wrap:wrap;gap:0 .75rem;align-items:baseline}
+summary::-webkit-details-marker{display:none}summary::before{content:"+";color:var(--soft)}
+details[open]>summary::before{content:"\\2212"}
+.price{color:var(--soft);margin-left:auto}details>div{padding:0 .75rem .5rem}details p{margin:.25rem 0}
+dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.25rem .75rem;margin:.5rem 0}
+dt{font-weight:600}dd{margin:0}table{border-collapse:collapse;width:100%}
+th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;border-bottom:1px solid var(--line)}
+.soft{color:var(--soft)}
+@media (max-width:30rem){dl{grid-template-columns:1fr}dd{padding-left:1rem}.price{margin-left:0;width:100%}
+th,td{padding:.25rem}}
+@media print{details>div{display:block}}
+"""
+
+
+def page(offer: Offer) -> str:
+    rows = operations_of(offer.served)
+    tags = [tag for tag in TAGS if any(row.tag == tag for row in rows)]
+    links = [("start", "Start"), ("methods", "Methods"), *((f"paths-{tag}", tag.capitalize()) for tag in tags)]
+    links.append(("errors", "Errors"))
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f'<title>{escape(TITLE)}: reference</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>',
+        '<a class="skip" href="#main">Skip to the content</a>',
+        f"<header><h1>{escape(TITLE)}</h1><p>{escape(SUMMARY)} Version {escape(VERSION)}.</p></header>",
+        '<nav aria-label="Sections"><ul>',
+        *(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in links),
+        "</ul></nav><main id=main>",
+        _start(offer),
+        f'<section id="methods"><h2>JSON-RPC methods</h2><p>{len(offer.methods)} methods. A price is of one call.</p>',
+        *map(_method, offer.methods),
+        "</section>",
+    ]
+    for tag in tags:
+        parts.append(f'<section id="paths-{tag}"><h2>{escape(tag.capitalize())}</h2><p>{escape(TAGS[tag])}.</p>')
+        parts += [_path(row) for row in rows if row.tag == tag]
+        parts.append("</section>")
+    parts += [_errors(), "</main></body></html>"]
+    return "".join(parts)
+
+
+def _start(offer: Offer) -> str:
+    url = offer.public_url
+    example = (
+        f'curl {url}/rpc -H "X-Api-Key: $API_KEY" -H "X-Max-Credits: 1" \\\n'
+        '  -d \'{"jsonrpc":"2.0","id":1,"method":"getSlot"}\''
+    )
+    points = (
+        "A request without a credential is answered with 402 and the terms of payment.",
+        "X-Api-Key, a bearer token or a wallet's signature names the account; an x402 payment buys one request.",
+        "X-Credits-Cost on an answer tells its cost. X-Max-Credits on a request refuses what can cost more.",
+        "POST /quote tells the price of calls before they are made.",
+    )
+    documents = ("/openapi.json", "/openrpc.json", "/llms.txt", "/pricing", "/capabilities")
+    listed = ", ".join(f'<a href="{path}"><code>{path}</code></a>' for path in documents)
+    return (
+        f'<section id="start"><h2>Start</h2>{_pre(example)}<ul>'
+        + "".join(f"<li>{escape(point)}</li>" for point in points)
+        + f"</ul><p>For machines: {listed}.</p></section>"
+    )
+
+
+def _method(method: Method) -> str:
+    row, described = method.row, method.document
+    example = json.dumps({"jsonrpc": "2.0", "id": 1, "method": row.name, "params": list(described.example or ())})
+    parameters = "".join(map(_parameter, described.parameters))
+    return (
+        f'<details id="{escape(row.name)}"><summary><code>{escape(row.name)}</code>'
+        f'<span class="price">{escape(method.price)}</span></summary><div><p>{escape(described.summary)}</p>'
+        + (f"<dl>{parameters}</dl>" if parameters else '<p class="soft">No parameters.</p>')
+        + (_pre(example) if described.example is not None else "")
+        + f'<p class="soft">Class {escape(row.method_class.value)}, at most {row.timeout_ms // 1000} s.</p>'
+        + "</div></details>"
+    )
+
+
+def _parameter(parameter: Parameter) -> str:
+    needed = "required" if parameter.is_required else "optional"
+    return f"<dt><code>{escape(parameter.name)}</code></dt><dd>{needed}: {escape(_form(parameter.schema))}</dd>"
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    """A schema in words."""
+    if "enum" in schema:
+        return " or ".join(json.dumps(value) for value in schema["enum"])
+    kinds = schema.get("type", "any value")
+    text = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+    if schema.get("description"):
+        text += f", {schema['description']}"
+    fields = schema.get("properties")
+    return f"{text} with {', '.join(fields)}" if fields else text
+
+
+def _path(row: Operation) -> str:
+    answers = ", ".join(str(status) for status in sorted(openapi.statuses(row)))
+    facts = [
+        ("Credential", row.access.value),
+        ("Price", row.price or "free"),
+        *(() if row.request is None else [("Body", json.dumps(row.request))]),
+        *([("Query", ", ".join(name for name, _ in row.query))] if row.query else []),
+        ("Statuses", answers),
+    ]
+    return (
+        f"<details><summary><code>{escape(row.endpoint)}</code>"
+        f'<span class="price">{escape(row.price or "free")}</span></summary><div><p>{escape(row.summary)}</p><dl>'
+        + "".join(
+            f"<dt>{name}</dt><dd>{_code(value) if name == 'Body' else escape(value)}</dd>" for name, value in facts
+        )
+        + "</dl></div></details>"
+    )
+
+
+def _errors() -> str:
+    rows: Iterable[Err] = sorted(Err, key=lambda err: (err.row.http, err.name))
+    lines = "".join(
+        f"<tr><td><code>{err.name}</code></td><td>{err.row.http}</td><td>{'' if err.row.code is None else err.row.code}"
+        f"</td><td>{escape(err.row.message)}</td></tr>"
+        for err in rows
+    )
+    return (
+        '<section id="errors"><h2>Errors</h2><p>Errors of this service cost nothing. An error of the node is passed on '
+        "as it is, under HTTP 200.</p><table><thead><tr><th>Constant</th><th>HTTP</th><th>Code</th><th>Text</th></tr>"
+        f"</thead><tbody>{lines}</tbody></table></section>"
+    )
+
+
+def _pre(text: str) -> str:
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
