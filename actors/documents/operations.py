@@ -264,7 +264,7 @@ _ACCOUNT = (
         "payments",
         "Settles a half-signed payment.",
         ref("Settled"),
-        request=record(transaction={"type": "string", "minLength": 1, "description": "base64"}),
+        request=record(transaction={"type": "string", "minLength": 1, "format": "byte", "description": "base64"}),
         successes=(200, 202),
         refusals=(409, 502, 503),
         has_key=True,

@@ -118,7 +118,7 @@ _RPC: dict[str, Schema] = {
     "McpMessage": record(
         {
             "id": {"type": ["string", "integer"], "description": "without it, the message is a notification"},
-            "params": {"type": ["object", "null"]},
+            "params": {"description": "an object; another value is answered with -32602"},
         },
         jsonrpc=_RPC_VERSION,
         method={"type": "string", "minLength": 1},

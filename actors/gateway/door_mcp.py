@@ -19,7 +19,7 @@ from actors.gateway import headers, mcp_answers, mcp_messages, mcp_tools, replie
 from actors.gateway.admission import Plan
 from actors.gateway.answers import served_by
 from actors.gateway.authentication import Authenticator
-from actors.gateway.cost_limits import batch_within_limit, one_within_limit
+from actors.gateway.cost_limits import batch_within_limit, one_within_limit, parse_limit
 from actors.gateway.disconnects import unless_disconnected
 from actors.gateway.door_rpc import KEY_OF_BATCH
 from actors.gateway.headers import Header
@@ -74,6 +74,9 @@ class McpDoor:
         unfit = self._unfit(sent, request.id)
         if unfit is not None:
             return unfit
+        limit = None if request.max_credits is None else parse_limit(request.max_credits)
+        if isinstance(limit, Refusal):
+            return replies.plain(limit, request.id)
         version = sent.get(b"mcp-protocol-version")
         parsed = mcp_messages.parse(request.body, None if version is None else version.decode("latin-1"), self._tools)
         if isinstance(parsed, list):

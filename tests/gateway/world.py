@@ -183,7 +183,7 @@ class World:
                 self.accounts,
                 self.node,
                 self.identity_store,
-                Pages(),
+                settings.get("status") or Pages(),
                 self.clock,
                 payment_settler=desk,
                 deposits=settings.get("deposits"),
