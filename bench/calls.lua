@@ -1,7 +1,7 @@
 -- wrk script: one billed call, again and again. The request is built once; a `request` function would cost time per call.
 wrk.method = "POST"
-wrk.path = "/"
-wrk.body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+wrk.path = os.getenv("BENCH_PATH") or "/"
+wrk.body = os.getenv("BENCH_BODY") or '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 wrk.headers["Content-Type"] = "application/json"
 wrk.headers["X-Api-Key"] = os.getenv("BENCH_API_KEY")
 

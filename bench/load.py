@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
@@ -28,15 +29,20 @@ def tool() -> str:
     return "wrk" if shutil.which("wrk") else "python"
 
 
-def timed(url: str, api_key: str, connections: int, seconds: float) -> Load:
-    """Load for this many seconds. wrk breaks off calls in flight at the end and does not count them."""
+def timed(url: str, api_key: str, connections: int, seconds: float, asked: Mapping[str, str] | None = None) -> Load:
+    """Load for this many seconds. wrk breaks off calls in flight at the end and does not count them.
+
+    asked: BENCH_PATH and BENCH_BODY, where another request than the usual call is to be sent; needs wrk.
+    """
     wrk = shutil.which("wrk")
+    if wrk is None and asked:
+        raise LoadFailed("requests of another form are sent by wrk alone, which this machine does not have")
     if wrk is None:
         return _run(_generator(url, connections, "--seconds", str(seconds)), api_key, connections, seconds, "python")
     # One thread sends 100,000 requests a second; a second one would take a core from the measured system.
     whole = max(1, round(seconds))
     command = (wrk, "-t1", f"-c{connections}", f"-d{whole}s", "--timeout", "10s", "-s", str(_LUA), url)
-    return _run(command, api_key, connections, whole, "wrk")
+    return _run(command, api_key, connections, whole, "wrk", asked)
 
 
 def counted(url: str, api_key: str, connections: int, calls: int) -> Load:
@@ -48,10 +54,17 @@ def _generator(url: str, connections: int, *more: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "bench.generator", url, "--connections", str(connections), *more)
 
 
-def _run(command: tuple[str, ...], api_key: str, connections: int, seconds: float, name: str) -> Load:
+def _run(
+    command: tuple[str, ...],
+    api_key: str,
+    connections: int,
+    seconds: float,
+    name: str,
+    asked: Mapping[str, str] | None = None,
+) -> Load:
     done = subprocess.run(
         command,
-        env={**os.environ, "BENCH_API_KEY": api_key},
+        env={**os.environ, "BENCH_API_KEY": api_key, **(asked or {})},
         cwd=_ROOT,
         capture_output=True,
         text=True,

@@ -187,6 +187,18 @@ def _names(value: Any) -> int:
     return sum(_names(item) for item in value if type(item) in (dict, list))
 
 
+def ambiguity(raw: bytes, value: dict[str, Any]) -> Refusal | None:
+    """Why a message is refused whose names occur twice, or are too many to count. value: raw, decoded.
+
+    For messages of other forms; the calls of a JSON-RPC body are looked at by _read. Raises RecursionError.
+    """
+    if raw.count(b"{") + raw.count(b"[") <= _COUNTED_MAX and raw.count(b":") == _names(value):
+        return None
+    if len(raw) > _EXACT_BYTES_MAX:
+        return _INTRICATE
+    return _AMBIGUOUS if _has_twins(raw) else None
+
+
 def _is_too_deep(value: Any) -> bool:
     """Measure level by level, as recursion would exhaust the stack."""
     level = [value]

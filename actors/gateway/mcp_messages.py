@@ -143,7 +143,9 @@ def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
         payment = _payment(params.get("_meta"))
         if payment is None:
             return ToolCall(_refused(raw_id, f'_meta["{PAYMENT_META}"]: it is nested too deeply'))
-        return ToolCall(_call(raw_id, bytes(envelope.params), params, tools), payment)
+        call = _call(raw_id, bytes(envelope.params), params, tools)
+        ambiguous = None if isinstance(call, BadCall) else jsonrpc.ambiguity(raw, value)
+        return ToolCall(call, payment) if ambiguous is None else BadCall(_NO_ID, ambiguous)
     return BadCall(raw_id, Refusal(Err.METHOD_NOT_FOUND, shown(method)))
 
 

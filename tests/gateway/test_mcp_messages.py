@@ -79,6 +79,30 @@ def test_ambiguous_and_deep_arguments_are_told_to_their_request(params: bytes) -
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":7,"id":8,"method":"tools/call","params":{"name":"getSlot"}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call","params":{"name":"getSlot"}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"getBlock","name":"getSlot"}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"getSlot","arguments":{"params":[],"params":[]}}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"getSlot","_meta":{"a":1,"a":2}}}',
+    ],
+)
+def test_a_name_that_comes_twice_around_a_call_is_refused(body: bytes) -> None:
+    """As on POST /: two readers could take it for two different calls, so it is 400 and free."""
+    refused = parse(body, None, TOOLS)
+    assert isinstance(refused, BadCall) and refused.refusal.err is Err.INVALID_REQUEST
+    assert isinstance(parse(b"[" + body + b"]", None, TOOLS), list)
+
+
+def test_colons_in_texts_are_no_names() -> None:
+    """A URL in a message costs a slower look, and nothing else."""
+    told = {"name": "getSlot", "_meta": {"url": "https://a.test:443/x:y"}}
+    parsed = read({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": told})
+    assert isinstance(parsed, ToolCall) and not isinstance(parsed.call, BadCall)
+
+
+@pytest.mark.parametrize(
     "extra", [{"method": "notifications/initialized"}, {"result": {}, "id": 4}, {"method": "tools/call"}]
 )
 def test_notifications_and_responses_are_ignored(extra: dict[str, Any]) -> None:

@@ -1,0 +1,39 @@
+"""The measurement of MCP calls: both kinds ask the same, and a step counts the processor time of each answer."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.gateway import mcp_messages
+from actors.gateway.admission import PLANS
+from actors.gateway.jsonrpc import Call, parse
+from actors.gateway.mcp_messages import ToolCall
+from bench import mcp
+from bench.figures import Load
+from bench.systems import System
+
+
+def test_both_kinds_are_the_same_call() -> None:
+    """Else their ratio would say nothing."""
+    asked = mcp_messages.parse(mcp.KINDS["MCP"]["BENCH_BODY"].encode(), None, frozenset(PLANS))
+    assert isinstance(asked, ToolCall) and isinstance(asked.call, Call)
+    plain = parse(mcp.KINDS["JSON-RPC"]["BENCH_BODY"].encode())
+    assert isinstance(plain, Call)
+    assert (asked.call.method, orjson.loads(asked.call.params)) == (plain.method, orjson.loads(plain.params))
+
+
+def test_a_step_tells_the_time_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all processes, over the answers, which are no errors."""
+    readings = iter([{(1, 0.0): 1.0, (2, 0.0): 1.0}, {(1, 0.0): 2.0, (2, 0.0): 1.5}])
+    monkeypatch.setattr(mcp, "cpu_seconds", lambda pids: next(readings))
+    sent: list[Any] = []
+
+    def timed(*arguments: Any) -> Load:
+        sent.append(arguments)
+        return Load("wrk", 64, 5.0, 10_000, 3, 1.0, 2.0)
+
+    monkeypatch.setattr(mcp.load, "timed", timed)
+    system = System("x", "http://127.0.0.1:1/", "key", lambda: (1,))
+    assert mcp.step(system, 64, 5.0, "MCP") == (pytest.approx(150.0), 10_000, 3)
+    assert sent == [("http://127.0.0.1:1/", "key", 64, 5.0, mcp.KINDS["MCP"])]
