@@ -22,6 +22,7 @@ class MethodClass(Enum):
     SEND_BUNDLE = "SEND_BUNDLE"
     SEND_STATUS = "SEND_STATUS"
     TRADE_BUILD = "TRADE_BUILD"
+    DISCOVERY = "DISCOVERY"
     ARCHIVE_HISTORY = "ARCHIVE_HISTORY"
     DENIED = "DENIED"
 
@@ -53,6 +54,7 @@ CLASSES: MappingProxyType[MethodClass, ClassRow] = MappingProxyType(
         MethodClass.SEND_BUNDLE: ClassRow(Credits(10), 10_000),
         MethodClass.SEND_STATUS: ClassRow(Credits(0), 5_000),
         MethodClass.TRADE_BUILD: ClassRow(None, 15_000),
+        MethodClass.DISCOVERY: ClassRow(Credits(0), 5_000),
         MethodClass.ARCHIVE_HISTORY: ClassRow(None, 30_000),
         MethodClass.DENIED: ClassRow(None, 5_000),
     }
@@ -106,6 +108,7 @@ _TABLE: tuple[MethodRow, ...] = (
     *_rows("getSendStatus", MethodClass.SEND_STATUS, Availability.COMPOSED),
     *_rows("sendBundle", MethodClass.SEND_BUNDLE, Availability.RELAY),
     *_rows("executeSnipe executeSell", MethodClass.TRADE_BUILD, Availability.COMPOSED),
+    *_rows("rpc.discover", MethodClass.DISCOVERY, Availability.COMPOSED),
     *_rows(_ARCHIVE, MethodClass.ARCHIVE_HISTORY, Availability.ARCHIVE),
     *_rows(_DENIED, MethodClass.DENIED, Availability.DENIED),
     *_rows("requestAirdrop", MethodClass.DENIED, Availability.FORBIDDEN),
@@ -156,8 +159,9 @@ RELAY: tuple[RelayRow, ...] = (
 )
 
 
-# By the settings' pricing branch; and the status of a send, which is free on purpose.
-_PRICED_ELSEWHERE = (MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_STATUS, MethodClass.TRADE_BUILD)
+FREE = frozenset((MethodClass.SEND_STATUS, MethodClass.DISCOVERY))  # On purpose; a call takes a rate unit.
+# By the settings' pricing branch; or free.
+_PRICED_ELSEWHERE = FREE | {MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD}
 
 
 def check() -> None:

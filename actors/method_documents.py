@@ -363,6 +363,8 @@ _SENDING = {
     ),
 }
 
+_SERVICE = {"rpc.discover": plain("Returns the OpenRPC document of this service.")}
+
 DOCUMENTS: MappingProxyType[str, MethodDocument] = MappingProxyType(
-    {**_STATE, **_BLOCKS, **_CLUSTER, **_HISTORY, **_FEES, **_SENDING}
+    {**_STATE, **_BLOCKS, **_CLUSTER, **_HISTORY, **_FEES, **_SENDING, **_SERVICE}
 )

@@ -60,7 +60,7 @@ class AdmittedCall(msgspec.Struct, frozen=True):
 def _plan(row: MethodRow, pricing: PricingConfig) -> Plan:
     deferred, quoted = (row.method_class is kind for kind in (MethodClass.SEND_AND_CONFIRM, MethodClass.TRADE_BUILD))
     credits = pricing.landing_credits if deferred else pricing.build_credits if quoted else row.credits
-    is_free = row.method_class is MethodClass.SEND_STATUS
+    is_free = row.method_class in catalog.FREE
     assert isinstance(credits, int) and (credits > 0 or is_free), f"{row.name}: a callable method needs a price"
     item = HoldItem(row.name, credits)
     sends = row.method_class in _SENDING

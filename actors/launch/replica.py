@@ -27,7 +27,7 @@ from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore,
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
-from actors.launch.documents import document_pages
+from actors.launch.documents import discovery, document_pages
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
 from actors.launch.signalling import Signals, assemble_signals
@@ -186,7 +186,8 @@ def with_own_methods(
     asker = Asker(node, config.lookups.node_calls_max)
     handlers = FeeMethods(node).handlers() | LookupMethods(asker).handlers() | BulkLookups(asker).handlers()
     sending = {} if sends is None else sends.handlers()
-    return OwnMethods(node, handlers | sending | ({} if relay is None else relay.handlers()))
+    relayed = {} if relay is None else relay.handlers()
+    return OwnMethods(node, handlers | sending | relayed | discovery(config))
 
 
 class LivePages:

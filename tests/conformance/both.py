@@ -85,6 +85,10 @@ class Both:
         """A page of the gateway that is paid for."""
         return self._said(self._http.get(self._gateway_url + path, headers=self._key))
 
+    def public(self, path: str) -> Any:
+        """A page that is free and needs no credential."""
+        return self._http.get(self._gateway_url + path).raise_for_status().json()
+
     def engine_result(self, method: str, *params: Any) -> Any:
         """The block engine, which the embedded node serves on its own port."""
         response = self._http.post(f"{self._node_url}/api/v1/{method}", content=rpc(method, list(params)))

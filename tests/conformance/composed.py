@@ -32,6 +32,7 @@ def asks(both: Both, key: Keypair, somebody: Somebody) -> dict[str, Ask]:
         ),
         "sendAndConfirm": lambda: _shown(both.gateway("sendAndConfirm", [people.text(raced)]), _outcome_of, landed),
         "getSendStatus": lambda: _shown(both.gateway("getSendStatus", [landed[0]]), _outcome_of, landed),
+        "rpc.discover": lambda: (both.gateway("rpc.discover", []), both.public("/openrpc.json")),
         "suggestPriorityFee": lambda: (
             both.gateway("suggestPriorityFee", [{"urgency": "critical", "accounts": [wallet]}]),
             _suggestion(both, wallet),

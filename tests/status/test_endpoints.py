@@ -122,6 +122,7 @@ def test_the_published_prices_are_the_interfaces() -> None:
         "SEND_BUNDLE": 10,
         "SEND_STATUS": 0,
         "TRADE_BUILD": None,
+        "DISCOVERY": 0,
         "ARCHIVE_HISTORY": None,
         "DENIED": None,
     }

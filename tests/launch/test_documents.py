@@ -1,0 +1,36 @@
+"""The documents of a replica: about the paths that it serves, and one OpenRPC document for both ways to ask."""
+
+import json
+
+from actors.config import Config
+from actors.documents.endpoints import ENDPOINTS
+from actors.gateway import door_http
+from actors.launch.documents import discovery, document_pages, offer_of
+from actors.pages import Page, PageAnswer, PageRequest
+from tests.gateway.world import a_world, call
+
+
+async def _nothing(request: PageRequest) -> PageAnswer:
+    return PageAnswer(b"{}")
+
+
+def test_the_offer_has_all_that_is_served() -> None:
+    """As GET /capabilities lists it: the doors' own paths, the pages of contexts, and the documents."""
+    offer = offer_of(Config(), [Page("GET", "/new", _nothing)])
+    assert list(offer.served) == [*door_http.endpoints(relay=False), "GET /new", *ENDPOINTS]
+    assert not any(method.row.name == "sendBundle" for method in offer.methods)
+
+
+async def test_rpc_discover_answers_with_the_document_for_free() -> None:
+    """OpenRPC: it costs no credits and one rate unit, and needs a credential as every call does."""
+    pages, discover = document_pages(Config(), []), discovery(Config())["rpc.discover"]
+    async with a_world(pages=pages) as world:
+        answer = await discover(b"[]", 5_000)
+        world.node.answer = lambda method, params: answer
+        customer = await world.customer()
+        response = await world.rpc(customer, call("rpc.discover"))
+        assert response.json()["result"] == (await world.http.get("/openrpc.json")).json()
+        assert response.headers["x-ratelimit-remaining"] == "99" and "x-credits-cost" not in response.headers
+        assert (await world.rpc(None, call("rpc.discover"))).status_code == 402
+        assert await world.debits(customer) == []
+        assert json.loads((await world.http.get("/openapi.json")).content)["openapi"] == "3.1.0"
