@@ -151,9 +151,9 @@ def _header_parameters(row: Operation) -> list[dict[str, Any]]:
     if row.has_key:
         text = "of a call that moves money: carry it out once; 1 to 255 printable ASCII characters"
         found.append(_header("Idempotency-Key", text, {"type": "string"}))
-    if row.content_type.startswith("text/") or row.tag == "documents":
+    if 304 in row.successes:
         found.append(_header("If-None-Match", "an ETag of an earlier answer", {"type": "string"}))
-    return found if row.tag != "signals" else []
+    return found
 
 
 def _header(name: str, text: str, schema: Schema) -> dict[str, Any]:

@@ -363,6 +363,13 @@ _SIGNALS = (
 )
 
 _DOCUMENTS = (
+    Operation(
+        "GET /console",
+        "documents",
+        "The page on which people look after an account; browsers get it at / too.",
+        {"type": "string"},
+        content_type="text/html; charset=utf-8",
+    ),
     Operation("GET /openapi.json", "documents", "Describes every HTTP path.", {"type": "object"}, successes=(200, 304)),
     Operation(
         "GET /openrpc.json", "documents", "Describes every JSON-RPC method.", {"type": "object"}, successes=(200, 304)

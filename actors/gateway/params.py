@@ -181,6 +181,7 @@ def _config(checks: Mapping[str, Check]) -> tuple[str, Check]:
 _TAKING_NOTHING = """
 getClusterNodes getEpochSchedule getFirstAvailableBlock getGenesisHash getHealth getHighestSnapshotSlot getIdentity
 getInflationRate getMaxRetransmitSlot getMaxShredInsertSlot getVersion minimumLedgerSlot
+rpc.discover
 """
 _TAKING_A_CONTEXT = """
 getBlockHeight getEpochInfo getLatestBlockhash getSlot getSlotLeader getStakeMinimumDelegation getTransactionCount

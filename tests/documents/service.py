@@ -1,6 +1,8 @@
 """The offer of the whole product, as its routes and its contexts have it, without starting it."""
 
-import re
+import ast
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 from actors.config import PricingConfig
@@ -9,17 +11,35 @@ from actors.documents.offer import Offer, offer
 from actors.gateway import door_http
 
 _ACTORS = Path(__file__).parents[2] / "actors"
-_PAGE = re.compile(r'Page\(\s*"([A-Z]+)", "(/[^"]*)"')
 URL = "https://gateway.test"
 
 
+@functools.cache
 def pages_of_contexts() -> list[str]:
     """Every `Page(...)` in the sources: whoever adds one is found, whichever context it is."""
-    found = []
+    found: list[str] = []
     for source in sorted(_ACTORS.rglob("*.py")):
-        if source.parent.name not in ("gateway", "documents"):
-            found += [f"{verb} {path}" for verb, path in _PAGE.findall(source.read_text(encoding="utf-8"))]
+        text = source.read_text(encoding="utf-8")
+        if source.parent.name not in ("gateway", "documents") and "Page(" in text:
+            found += _pages_in(ast.parse(text))
     return found
+
+
+def _pages_in(module: ast.Module) -> Iterator[str]:
+    constants = {
+        target.id: node.value.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Page":
+            verb, path = (
+                one.value if isinstance(one, ast.Constant) else constants[one.id]  # type: ignore[attr-defined]
+                for one in node.args[:2]
+            )
+            yield f"{verb} {path}"
 
 
 def served() -> list[str]:
