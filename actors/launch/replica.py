@@ -75,8 +75,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     signals = await assemble_signals(config, redis_client, clock)
     # Paths of contexts beside the gateway.
     served: list[Page] = [*webhook_pages, *signals.pages, *ConsolePage().pages()]
-    pages = LivePages(config, clock, accounts, redis_client, served, signals)
     served += document_pages(config, served)
+    pages = LivePages(config, clock, accounts, redis_client, served, signals)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.
     await asyncio.gather(nodes.probe(), accounts.connected())
