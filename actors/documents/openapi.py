@@ -8,7 +8,8 @@ import re
 from typing import Any
 
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
-from actors.documents.operations import TAGS, Access, Operation, operations_of
+from actors.documents.operation import Access, Operation
+from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import SCHEMAS, Schema, ref
 
 _SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}

@@ -5,72 +5,21 @@ and by the pages of contexts; a path that is served and stands in no row is a mi
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum, unique
 from types import MappingProxyType
 
 from actors import catalog
+from actors.documents.event_operations import SIGNALS, WEBHOOKS
+from actors.documents.operation import Access, Operation
 from actors.documents.schemas import (
-    COUNT,
     PUBKEY,
-    SECONDS,
     SIGNATURE,
     STRING,
     Schema,
     body,
     list_of,
-    or_null,
     record,
     ref,
 )
-
-
-@unique
-class Access(Enum):
-    """The credentials that a path takes."""
-
-    PUBLIC = "no credential"
-    ACCOUNT = "any credential"
-    WALLET = "a wallet's signature"
-    SESSION = "a session token"
-    OPTIONAL = "no credential, or any"
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one path.
-
-    endpoint: as GET /capabilities lists it. price: in words; empty: free. answer: of success; successes, refusals: its
-    statuses, beside those that every path of this access has. other_type: of content, which some answers have instead.
-    is_call: it takes X-Max-Credits and tells its cost. has_key: it takes an Idempotency-Key. is_limited: by the number
-    of requests of its client's address.
-    """
-
-    endpoint: str
-    tag: str
-    summary: str
-    answer: Schema
-    access: Access = Access.PUBLIC
-    price: str = ""
-    request: Schema | None = None
-    needs_body: bool = True
-    query: tuple[tuple[str, Schema], ...] = ()
-    successes: tuple[int, ...] = (200,)
-    refusals: tuple[int, ...] = ()
-    content_type: str = "application/json"
-    other_type: str = ""
-    is_call: bool = False
-    has_key: bool = False
-    is_limited: bool = False
-
-    @property
-    def method(self) -> str:
-        return self.endpoint.partition(" ")[0]
-
-    @property
-    def path(self) -> str:
-        return self.endpoint.partition(" ")[2]
-
 
 _TIME: Schema = {"type": "string", "description": "ISO 8601 in UTC, or Unix seconds"}
 _WINDOW = (
@@ -280,88 +229,6 @@ _STATUS = (
     Operation("GET /stats/landing", "status", "Tells how sends land.", ref("Landing"), refusals=(503,)),
 )
 
-_WEBHOOK_FIELDS: dict[str, Schema] = {
-    "url": {"type": "string", "description": "https"},
-    "filter_type": {"type": "string", "enum": ["account", "program", "my_account", "lifecycle", "signal"]},
-}
-_WEBHOOK_OPTIONS: dict[str, Schema] = {
-    "filter_value": or_null(STRING),
-    "lifecycle_events": or_null(list_of(STRING)),
-    "signal_events": or_null(list_of(STRING)),
-    "wallets": or_null(list_of(PUBKEY)),
-}
-
-
-def _webhook(endpoint: str, summary: str, answer: str, **more: object) -> Operation:
-    settled: dict[str, object] = {"access": Access.ACCOUNT, "is_limited": True, "refusals": (403, 404, 503), **more}
-    return Operation(endpoint, "webhooks", summary, ref(answer), **settled)  # type: ignore[arg-type]
-
-
-_WEBHOOKS = (
-    _webhook(
-        "POST /webhooks",
-        "Registers a URL for events.",
-        "NewWebhook",
-        request=body(_WEBHOOK_OPTIONS, **_WEBHOOK_FIELDS),
-        successes=(201,),
-    ),
-    _webhook("GET /webhooks", "Lists the webhooks of the account.", "Webhooks"),
-    _webhook("DELETE /webhooks/{id}", "Deletes a webhook.", "DeletedWebhook"),
-    _webhook("PATCH /webhooks/{id}", "Changes a webhook.", "ChangedWebhook", request={"type": "object"}),
-    _webhook(
-        "POST /webhooks/{id}/rotate-secret", "Gives a new secret; the old one signs too for a day.", "RotatedSecret"
-    ),
-    _webhook(
-        "GET /webhooks/{id}/deliveries",
-        "Lists deliveries and their attempts, newest first.",
-        "Deliveries",
-        query=(_WINDOW[1], ("before", {"type": "string", "description": "an event id of this webhook"})),
-    ),
-    _webhook("POST /webhooks/{id}/test", "Sends one signed example event.", "TestDelivery"),
-    _webhook(
-        "POST /webhooks/{id}/replay",
-        "Sends events again, by their ids or by time.",
-        "Replayed",
-        request={
-            "anyOf": [
-                body(event_ids=list_of(STRING, minItems=1, maxItems=1_000)),
-                body(**{"from": SECONDS, "to": SECONDS}),
-            ]
-        },
-    ),
-)
-
-_FILTERS: tuple[tuple[str, Schema], ...] = (
-    ("kinds", {"type": "string", "description": "kinds of signals, separated by commas"}),
-    ("mint", PUBKEY),
-    ("program", PUBKEY),
-    ("programs", {"type": "string", "description": "public keys, separated by commas"}),
-    ("wallets", {"type": "string", "description": "public keys, separated by commas"}),
-    ("min_lamports", COUNT),
-    ("since", {"type": "string", "description": "a cursor of an earlier answer"}),
-)
-_SIGNALS = (
-    Operation(
-        "GET /signals/recent",
-        "signals",
-        "Returns the newest signals, or those after a cursor.",
-        ref("RecentSignals"),
-        query=(_WINDOW[1], *_FILTERS),
-        refusals=(503,),
-    ),
-    Operation(
-        "GET /signals/stream",
-        "signals",
-        "Sends signals as server-sent events, as they come.",
-        {"type": "string"},
-        Access.ACCOUNT,
-        "5 credits to connect, 1 for each event",
-        query=_FILTERS,
-        refusals=(403, 404, 503),
-        content_type="text/event-stream",
-    ),
-)
-
 _DOCUMENTS = (
     Operation(
         "GET /console",
@@ -415,8 +282,8 @@ OPERATIONS: MappingProxyType[str, Operation] = MappingProxyType(
             *_RELAY,
             *_ACCOUNT,
             *_STATUS,
-            *_WEBHOOKS,
-            *_SIGNALS,
+            *WEBHOOKS,
+            *SIGNALS,
             *_DOCUMENTS,
         )
     }

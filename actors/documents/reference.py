@@ -11,7 +11,8 @@ from typing import Any
 
 from actors.documents import openapi
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Method, Offer
-from actors.documents.operations import TAGS, Operation, operations_of
+from actors.documents.operation import Operation
+from actors.documents.operations import TAGS, operations_of
 from actors.errors import Err
 from actors.method_schemas import Parameter
 

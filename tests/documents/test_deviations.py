@@ -24,7 +24,8 @@ from schemathesis.config import SchemathesisConfig
 from actors.config import PaymentsConfig, PricingConfig
 from actors.documents import endpoints, openapi
 from actors.documents.offer import offer
-from actors.documents.operations import OPERATIONS, Access
+from actors.documents.operation import Access
+from actors.documents.operations import OPERATIONS
 from actors.errors import Err, Refusal
 from actors.gateway import door_http, outcomes
 from actors.method_requests import BulkQuestion

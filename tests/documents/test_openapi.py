@@ -6,7 +6,8 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from actors.documents import openapi
-from actors.documents.operations import Access, operations_of
+from actors.documents.operation import Access
+from actors.documents.operations import operations_of
 
 from .service import URL, served, the_offer
 

@@ -1,6 +1,7 @@
 """Every path that is served has a row, and every row is served; the same for methods."""
 
-from actors.documents.operations import OPERATIONS, TAGS, Access, operations_of
+from actors.documents.operation import Access
+from actors.documents.operations import OPERATIONS, TAGS, operations_of
 
 from .service import served
 

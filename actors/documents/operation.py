@@ -1,0 +1,56 @@
+"""One method of one path, as documents describe it, and the credentials that it takes.
+
+Pure vocabulary. The rows are in operations.py and event_operations.py.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from actors.documents.schemas import Schema
+
+
+@unique
+class Access(Enum):
+    """The credentials that a path takes."""
+
+    PUBLIC = "no credential"
+    ACCOUNT = "any credential"
+    WALLET = "a wallet's signature"
+    SESSION = "a session token"
+    OPTIONAL = "no credential, or any"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    endpoint: as GET /capabilities lists it. price: in words; empty: free. answer: of success; successes, refusals: its
+    statuses, beside those that every path of this access has. other_type: of content, which some answers have instead.
+    is_call: it takes X-Max-Credits and tells its cost. has_key: it takes an Idempotency-Key. is_limited: by the number
+    of requests of its client's address.
+    """
+
+    endpoint: str
+    tag: str
+    summary: str
+    answer: Schema
+    access: Access = Access.PUBLIC
+    price: str = ""
+    request: Schema | None = None
+    needs_body: bool = True
+    query: tuple[tuple[str, Schema], ...] = ()
+    successes: tuple[int, ...] = (200,)
+    refusals: tuple[int, ...] = ()
+    content_type: str = "application/json"
+    other_type: str = ""
+    is_call: bool = False
+    has_key: bool = False
+    is_limited: bool = False
+
+    @property
+    def method(self) -> str:
+        return self.endpoint.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.endpoint.partition(" ")[2]
