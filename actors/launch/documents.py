@@ -21,8 +21,9 @@ def offer_of(config: Config, pages: Sequence[Page] = ()) -> Offer:
     return offer(public_url_of(config), served, config.pricing, relay)
 
 
-def document_pages(config: Config, pages: Sequence[Page]) -> list[Page]:
-    return endpoints.pages(offer_of(config, pages))
+def with_documents(config: Config, pages: Sequence[Page]) -> list[Page]:
+    """These pages, and the documents about them."""
+    return [*pages, *endpoints.pages(offer_of(config, pages))]
 
 
 def discovery(config: Config) -> dict[str, MethodHandler]:

@@ -27,7 +27,7 @@ from actors.idempotency.store import IdempotencyStore, PostgresIdempotencyStore,
 from actors.identity.store import RedisIdentityStore
 from actors.launch import front
 from actors.launch.deposit_watcher import watch_deposits
-from actors.launch.documents import discovery, document_pages
+from actors.launch.documents import discovery, with_documents
 from actors.launch.payments import Payments, assemble_payments
 from actors.launch.sending import assemble_sends
 from actors.launch.signalling import Signals, assemble_signals
@@ -74,8 +74,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     webhooks, webhook_pages = await assemble_webhooks(config)
     signals = await assemble_signals(config, redis_client, clock)
     # Paths of contexts beside the gateway.
-    served: list[Page] = [*webhook_pages, *signals.pages, *ConsolePage().pages()]
-    served += document_pages(config, served)
+    served = with_documents(config, [*webhook_pages, *signals.pages, *ConsolePage().pages()])
     pages = LivePages(config, clock, accounts, redis_client, served, signals)
     nodes = Nodes(config.upstream, clock, pages.probed)
     # Before the first call: a new replica must not answer /health with "starting" while another one serves.

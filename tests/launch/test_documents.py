@@ -5,7 +5,7 @@ import json
 from actors.config import Config
 from actors.documents.endpoints import ENDPOINTS
 from actors.gateway import door_http
-from actors.launch.documents import discovery, document_pages, offer_of
+from actors.launch.documents import discovery, offer_of, with_documents
 from actors.pages import Page, PageAnswer, PageRequest
 from tests.gateway.world import a_world, call
 
@@ -23,7 +23,7 @@ def test_the_offer_has_all_that_is_served() -> None:
 
 async def test_rpc_discover_answers_with_the_document_for_free() -> None:
     """OpenRPC: it costs no credits and one rate unit, and needs a credential as every call does."""
-    pages, discover = document_pages(Config(), []), discovery(Config())["rpc.discover"]
+    pages, discover = with_documents(Config(), []), discovery(Config())["rpc.discover"]
     async with a_world(pages=pages) as world:
         answer = await discover(b"[]", 5_000)
         world.node.answer = lambda method, params: answer
