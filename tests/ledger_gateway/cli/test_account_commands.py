@@ -1,4 +1,4 @@
-"""`balance` and `status`; `usage` and `runway` run against the whole product (tests/cluster/test_command_line.py)."""
+"""`balance`, `status`, and what `usage` and `runway` make of their figures."""
 
 from collections.abc import Callable
 

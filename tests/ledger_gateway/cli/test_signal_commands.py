@@ -1,4 +1,4 @@
-"""`signals`; against the whole product in tests/cluster/test_command_line.py."""
+"""`signals`: what is printed of each, and why a stream cannot begin."""
 
 import json
 from collections.abc import Callable

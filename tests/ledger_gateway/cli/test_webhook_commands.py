@@ -1,4 +1,4 @@
-"""`webhooks`: secrets; the rest in tests/cluster/test_command_line.py, against the whole product."""
+"""`webhooks`: where secrets go, and rows of any form."""
 
 import stat
 from collections.abc import Callable
