@@ -55,7 +55,7 @@ _CALLS = (
         {"anyOf": [record(jsonrpc={"const": "2.0"}), list_of({"type": "object"})]},
         Access.OPTIONAL,
         "tools/call: the price of the method; all else is free",
-        {"anyOf": [ref("McpMessage"), {"type": "array"}]},
+        {"anyOf": [ref("McpMessage"), {"type": "array", "minItems": 1, "maxItems": 100}]},
         successes=(200, 202),
         refusals=(*_OF_CALLS, 404, 406, 409, 415),
         is_call=True,
