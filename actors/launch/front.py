@@ -29,6 +29,7 @@ from actors.launch.front_process import SETTINGS_FILE, close_folder
 from actors.local_servers.private_files import write_private
 
 PROGRAM = "haproxy"
+GRPC_CALLS_PER_SECOND = 500  # Of one address; accounts have 100 by default, and an address may have several.
 PAGES = "pages"  # Folder of the error pages, in that of the front.
 GRPC_SERVICES = "actors.gateway.door_grpc.add_services"  # Serve imports it in each process that listens.
 _RAY_VERSION = (2, 60)  # Whose templates the rules of front_config.py were written for.
@@ -89,6 +90,8 @@ def settings_of(config: Config, pages: Path, host: str | None, websocket_port: i
         edge_folder=str(pages.parent) if config.serve.tls else None,
         connections_max=config.serve.connections_max,
         request_seconds_max=config.serve.request_seconds_max,
+        grpc_requests_per_address=GRPC_CALLS_PER_SECOND,
+        trusted_proxies=config.identity.trusted_proxies,
     )
 
 

@@ -41,6 +41,7 @@ _ANSWER_SECONDS = 60
 _FILES_APART = 500  # Listeners, health checks, logs, and inherited files.
 _FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
 BUSY_SHARE, HOG_SHARE = 0.75, 0.125
+RATE_SECONDS = 10  # Clients that all come back at once are no flood.
 _LOOPBACK = "127.0.0.1"
 _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
@@ -61,6 +62,8 @@ class FrontSettings:
     edge_folder: str | None  # Folder of the sockets on which the edge connects; None: there is no edge.
     connections_max: int
     request_seconds_max: int
+    grpc_requests_per_address: int  # In a second, as a mean of RATE_SECONDS.
+    trusted_proxies: tuple[str, ...]  # Addresses and networks that many clients come from: without that limit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,9 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             lambda match: [
                 f"    bind {bracketed(settings.host or match[1])}:{match[2]}{both_families(settings.host)} proto h2",
                 *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
-                *_connections_of_an_address(connections_max),
+                # "session": what comes over the edge has its client's address only then.
+                *_connections_of_an_address(connections_max, "session", f",http_req_rate({RATE_SECONDS}s)"),
+                *_calls_of_an_address(settings),
                 _names_the_peer(settings),
             ],
         ),
@@ -177,7 +182,7 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             "(use_backend grpc_fallback_backend|http-request return status 200 .*) if is_list_applications",
             _ANY,
             _put(
-                "    http-request return status 200 content-type application/grpc hdr grpc-status 12 "
+                "    http-request return status 200 hdr grpc-status 12 "
                 'hdr grpc-message "not offered" if is_list_applications'
             ),
         ),
@@ -225,12 +230,29 @@ def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
     yield _names_the_peer(settings)
 
 
-def _connections_of_an_address(connections_max: int) -> Iterator[str]:
+def _connections_of_an_address(connections_max: int, when: str = "connection", stored: str = "") -> Iterator[str]:
     """When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more."""
     busy, hog = int(connections_max * BUSY_SHARE), int(connections_max * HOG_SHARE)
-    yield "    stick-table type ipv6 size 100k expire 60s store conn_cur"
-    yield "    tcp-request connection track-sc0 src,ipmask(32,64)"
-    yield f"    tcp-request connection reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
+    yield f"    stick-table type ipv6 size 100k expire 60s store conn_cur{stored}"
+    yield f"    tcp-request {when} track-sc0 src,ipmask(32,64)"
+    yield f"    tcp-request {when} reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
+
+
+def _calls_of_an_address(settings: FrontSettings) -> Iterator[str]:
+    """Refuse the calls of an address that makes too many: each costs a replica work, also one that is reset at once."""
+    unless = ""
+    if settings.trusted_proxies:
+        yield f"    acl from_a_trusted_proxy src {' '.join(settings.trusted_proxies)}"
+        unless = " !from_a_trusted_proxy"
+    a_second = settings.grpc_requests_per_address
+    # HAProxy leaves out the type of an answer without a body; some clients then say only that it is missing.
+    has_no_type = "{ status 200 } !{ res.hdr(content-type) -m found }"
+    yield f"    http-after-response set-header content-type application/grpc if {has_no_type}"
+    text = f"too many calls from this address, at most {a_second} a second; try again after {RATE_SECONDS} seconds"
+    yield (
+        "    http-request return status 200 hdr grpc-status 8 "
+        f'hdr grpc-message "{text}" if {{ sc0_http_req_rate gt {a_second * RATE_SECONDS} }}{unless}'
+    )
 
 
 def _names_the_peer(settings: FrontSettings) -> str:

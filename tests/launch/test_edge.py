@@ -20,6 +20,7 @@ from websockets.utils import accept_key
 from actors.config import Config
 from actors.launch import edge, front
 from actors.launch.edge import Edge
+from actors.launch.front_config import RATE_SECONDS
 from bench.systems import free_port
 
 from .fronts import Front, Replica, headers_of, read_answer, running, settled
@@ -125,6 +126,7 @@ class GrpcReplica:
     """A gRPC server that Serve's health check finds well, with one stream: each message comes back."""
 
     def __init__(self) -> None:
+        self.pings = 0
         self.server = grpc.aio.server()
         healthz = grpc.unary_unary_rpc_method_handler(self._healthz)
         self.server.add_generic_rpc_handlers(
@@ -145,6 +147,7 @@ class GrpcReplica:
         return b"\x0a\x07success"
 
     async def _ping(self, request: bytes, _context: object) -> bytes:
+        self.pings += 1
         return request
 
     async def _echo(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -176,6 +179,32 @@ async def test_grpc_over_tls_streams_both_ways_on_the_same_port() -> None:
                 await stream.done_writing()
                 assert await stream.read() is grpc.aio.EOF
                 assert await stream.code() is grpc.StatusCode.OK
+    await replica.server.stop(None)
+
+
+async def test_row_35_one_address_makes_so_many_grpc_calls_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile input 35: what is too much never reaches a replica, and says so as gRPC does; other addresses go on."""
+    replica = GrpcReplica()
+    await replica.server.start()
+    limit, calls = 10, 10 * RATE_SECONDS + 20
+    monkeypatch.setattr(front, "GRPC_CALLS_PER_SECOND", limit)
+    async with edged(Replica(), grpc_replica_port=replica.port) as found:
+        assert found.edge.ca_file is not None
+        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
+        async with grpc.aio.secure_channel(f"127.0.0.1:{found.port}", trusted) as channel:
+            ping = channel.unary_unary("/geyser.Geyser/Ping")
+            assert await ping(b"one", wait_for_ready=True, timeout=20) == b"one"
+            replica.pings = 0
+            transport = httpx.AsyncHTTPTransport(verify=found.trusting(), http2=True, local_address="127.0.0.9")
+            headers = {"content-type": "application/grpc", "te": "trailers"}
+            async with httpx.AsyncClient(transport=transport, base_url=found.edge.url) as flood:
+                for _ in range(calls):
+                    answer = await flood.post("/geyser.Geyser/Ping", content=b"\0\0\0\0\0", headers=headers)
+            assert (answer.status_code, answer.headers["grpc-status"]) == (200, "8")
+            assert answer.headers["content-type"] == "application/grpc"
+            assert "try again" in answer.headers["grpc-message"]
+            assert limit * RATE_SECONDS <= replica.pings < calls
+            assert await ping(b"two", timeout=20) == b"two"
     await replica.server.stop(None)
 
 

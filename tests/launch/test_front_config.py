@@ -14,7 +14,11 @@ _FILES_MAX = 1 << 20
 
 
 def told(
-    host: str | None = None, websocket_port: int | None = None, edge_folder: str | None = None, **settings: int
+    host: str | None = None,
+    websocket_port: int | None = None,
+    edge_folder: str | None = None,
+    trusted_proxies: tuple[str, ...] = (),
+    **settings: int,
 ) -> FrontSettings:
     return FrontSettings(
         haproxy="/haproxy",
@@ -25,6 +29,8 @@ def told(
         edge_folder=edge_folder,
         connections_max=settings.get("connections_max", 8_192),
         request_seconds_max=settings.get("request_seconds_max", 5),
+        grpc_requests_per_address=settings.get("grpc_requests_per_address", 500),
+        trusted_proxies=trusted_proxies,
     )
 
 
@@ -94,6 +100,17 @@ def test_the_edge_connects_on_a_socket_of_this_user(tmp_path: Path) -> None:
     assert takes_addresses[0] in section(text, "frontend http_frontend")
     assert takes_addresses[1] in section(text, "frontend grpc_frontend")
     assert "accept-proxy" not in rewrite(by_serve, told("0.0.0.0"), _FILES_MAX)
+
+
+def test_row_35_a_proxy_of_the_operators_has_no_limit_of_grpc_calls(tmp_path: Path) -> None:
+    """Hostile input 35: everybody comes from its address; without such a proxy every address has the limit."""
+    by_serve = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_replica_port=9001).read_text(encoding="utf-8")
+    limits = []
+    for proxies in ((), ("10.0.0.0/8", "2001:db8::/32")):
+        lines = section(rewrite(by_serve, told(trusted_proxies=proxies), _FILES_MAX), "frontend grpc_frontend")
+        limits += [line.partition(" if ")[2] for line in lines if "hdr grpc-status 8" in line]
+        assert ("acl from_a_trusted_proxy src 10.0.0.0/8 2001:db8::/32" in lines) is bool(proxies)
+    assert limits == ["{ sc0_http_req_rate gt 5000 }", "{ sc0_http_req_rate gt 5000 } !from_a_trusted_proxy"]
 
 
 def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
