@@ -5,6 +5,7 @@ are cached, so that many callers cost little. A removed signal is not shown; a m
 """
 
 import itertools
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 500
 _CACHED_MAX = 512
 _CACHED_SECONDS = 0.25
 _PAGES_MAX = 10  # Of the log that one request may search.
+_LIMIT = re.compile(r"[1-9][0-9]{0,2}")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit: wanted a whole number from 1 to {LIMIT_MAX}")
 
@@ -48,7 +50,7 @@ class RecentSignals:
 
     async def _body(self, query: Mapping[str, str]) -> bytes | Refusal:
         limit_text = query.get("limit", str(LIMIT_DEFAULT))
-        if not (limit_text.isascii() and limit_text.isdigit() and 1 <= int(limit_text[:4]) <= LIMIT_MAX):
+        if not (_LIMIT.fullmatch(limit_text) and int(limit_text) <= LIMIT_MAX):
             return _BAD_LIMIT
         wanted = read_query({name: value for name, value in query.items() if name != "limit"})
         if isinstance(wanted, Refusal):

@@ -84,7 +84,15 @@ async def test_an_answer_is_kept_until_something_happens() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"limit": "0"}, {"limit": "501"}, {"limit": "x"}, {"limit": "9" * 40}, {"kinds": "x"}]
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "501"},
+        {"limit": "x"},
+        {"limit": "9" * 40},
+        {"limit": "0001" + "9" * 20},
+        {"kinds": "x"},
+    ],
 )
 async def test_a_bad_query_is_refused(query: dict[str, str]) -> None:
     world = RecentWorld()
