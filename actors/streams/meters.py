@@ -204,7 +204,9 @@ class Meters:
         return meter
 
     def close(self, meter: Meter) -> None:
-        self._meters.pop((meter.pubkey, meter.name), None)
+        key = (meter.pubkey, meter.name)
+        if self._meters.get(key) is meter:
+            del self._meters[key]
 
     def look(self) -> None:
         for meter in list(self._meters.values()):

@@ -148,3 +148,14 @@ async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:
         debits = await world.debits(wallet)
         assert sum(credits for method, credits in debits if method == NAME) == 100
         assert await world.balance(wallet) == 1_000 - 60 - 100
+
+
+async def test_a_meter_that_was_closed_does_not_close_its_successor() -> None:
+    """Else nobody looks at the successor: its parts are never posted for their age, and refused holds not repeated."""
+    meters = Meters(OneAccount(1_000), ManualClock(), EDGE)
+    old = Stream(meters.open(PUBKEY, NAME))
+    old.meter.leave(old)
+    new = Stream(meters.open(PUBKEY, NAME))
+    old.meter.leave(old)
+    assert meters.open(PUBKEY, NAME) is new.meter is not old.meter
+    await meters.stop()
