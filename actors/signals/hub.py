@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from actors.clock import Clock
 from actors.signals.deliveries import LEASE_MS, Delivered, DeliveryStore, merged
@@ -51,6 +52,7 @@ class SignalHub:
         self._log, self._replays, self._deliveries, self._clock = log, replays, deliveries, clock
         self._ring, self._sleep = replays.ring, sleep
         self._subscriptions: dict[str, SignalSubscription] = {}
+        self._made: WeakSet[SignalSubscription] = WeakSet()  # Those too that have not begun, or never will.
         self._is_loaded = False
         self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
         self._covering: asyncio.Task[None] | None = None
@@ -107,6 +109,7 @@ class SignalHub:
         if not self._is_loaded:
             raise SignalLogUnavailable("the log has not been read yet")
         subscription = SignalSubscription(pubkey, wanted, sink, since or self.last, self._ring, self._cover_soon)
+        self._made.add(subscription)
         if since is not None:
             doubtful = await self._deliveries.doubtful()
             records = await self._deliveries.delivered(pubkey)
@@ -127,7 +130,7 @@ class SignalHub:
         """Whether this account may name these wallets too. The classifiers watch a bounded number for everybody."""
         if not wanted.wallets:
             return True
-        named = [each.filter.wallets or () for each in self._subscriptions.values() if each.pubkey == pubkey]
+        named = [each.filter.wallets or () for each in list(self._made) if each.pubkey == pubkey and not each.is_over]
         return len(wanted.wallets.union(*named)) <= ACCOUNT_WALLETS_MAX
 
     def begin(self, subscription: SignalSubscription) -> None:

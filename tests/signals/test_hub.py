@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.clock import ManualClock
 from actors.signals.deliveries import LEASE_MS
 from actors.signals.filters import SignalFilter
-from actors.signals.hub import SignalHub
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
 from actors.signals.replays import Replays
 from actors.signals.subscription import AHEAD_MAX, REPLAY_MAX
@@ -304,3 +304,18 @@ async def test_a_signal_that_a_lost_log_has_again_is_told_once() -> None:
     await world.log.append("p", 0, 0, [signal(1), signal(2)])
     await world.publish(hub)
     assert [each["mint"] for each in client.got] == ["M0", "M1", "M2"] and client.charged == 3
+
+
+async def test_wallets_count_from_the_moment_of_the_call() -> None:
+    """A hundred subscribe calls at once must not each find the account's 1,000 wallets unnamed."""
+    hub = await World().hub()
+    many = SignalFilter(wallets=frozenset(f"w{number}" for number in range(ACCOUNT_WALLETS_MAX)))
+    more = SignalFilter(wallets=frozenset(["one more"]))
+    under_way = asyncio.create_task(hub.subscribe(ACCOUNT, many, Client()))
+    await asyncio.sleep(0)
+    assert not hub.may_watch(ACCOUNT, more) and hub.may_watch(b"other", more)
+    subscription = await under_way
+    hub.begin(subscription)
+    assert not hub.may_watch(ACCOUNT, more)
+    hub.unsubscribe(subscription)
+    assert hub.may_watch(ACCOUNT, more)
