@@ -27,6 +27,7 @@ class PageRequest:
     parameters: the segments of the path that the pattern names. query: without the API key; a parameter that comes
     twice was refused. headers: names in lower case, without credentials. body: empty for GET and HEAD. proof: for
     answers that go on, which must end when their credential does; a wallet's signature is the account that it proved.
+    is_head: only the head of the answer will be sent.
     """
 
     pubkey: bytes | None
@@ -35,6 +36,7 @@ class PageRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     proof: Proof | None = None
+    is_head: bool = False
 
     @property
     def account(self) -> bytes:

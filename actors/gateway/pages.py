@@ -96,7 +96,7 @@ def _page_request(
     sent = {
         name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in CREDENTIALS
     }
-    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof)
+    return PageRequest(pubkey, found.parameters, query, sent, request.body, proof, request.method == "HEAD")
 
 
 def _response(answer: PageAnswer) -> Response:

@@ -30,7 +30,7 @@ from actors.signals.replays import Replays
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import checked_redis, connect_postgres
 from actors.streams.api import StreamEvent
-from actors.streams.meters import Meter, Meters
+from actors.streams.meters import HeldCharge, Meter, Meters
 from actors.streams.standing_watch import OnEnd, StandingWatch
 
 _APPLICATION = "ledger-gateway signals"
@@ -55,27 +55,29 @@ class MeteredSignals:
             await self.watch.stop()
 
     def join(self, proof: Proof, stream: object, on_end: OnEnd) -> None:
-        assert self.watch is not None, "connect comes first"
+        assert self.watch is not None, "hold comes first"
         self.watch.join(proof, stream, on_end)
 
     def leave(self, proof: Proof, stream: object) -> None:
-        assert self.watch is not None, "connect comes first"
+        assert self.watch is not None, "hold comes first"
         self.watch.leave(proof, stream)
 
-    async def connect(self, pubkey: bytes) -> Refusal | None:
+    async def hold(self, pubkey: bytes) -> HeldCharge | Refusal:
         if self.meters is None:
             return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "starting")
-        charge = await self.meters.hold(
-            ProvenProof(pubkey), SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
-        )
-        if isinstance(charge, Refusal):
-            return charge
-        if await self.meters.post(charge):
-            return None
-        return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged")
+        name, credits = SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
+        return await self.meters.hold(ProvenProof(pubkey), name, credits)
+
+    async def post(self, charge: HeldCharge) -> bool:
+        assert self.meters is not None, "hold comes first"
+        return await self.meters.post(charge)
+
+    async def release(self, charge: HeldCharge) -> None:
+        assert self.meters is not None, "hold comes first"
+        await self.meters.release(charge)
 
     def meter(self, pubkey: bytes) -> Meter:
-        assert self.meters is not None, "connect comes first"
+        assert self.meters is not None, "hold comes first"
         return self.meters.open(pubkey, SignalSubscriptions.meter_name)
 
 

@@ -5,27 +5,37 @@ The id of each event is its cursor, so a client that reconnects with Last-Event-
 replaced, whose session ends, whose account is suspended or runs out of credits gets the event `error` within a second,
 as a WebSocket gets its close code, and ends.
 
-When full: while BUFFER_MAX events wait for the client, further ones wait in the log.
+The connect charge is held first and posted once the subscription stands, so that a refused stream is free.
+
+When full: while BUFFER_MAX events wait for the client, further ones wait in the log. Above STREAMS_MAX streams of a
+replica, or ACCOUNT_STREAMS_MAX of one account: 503, free.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
 from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
-from actors.signals.filters import read_query
+from actors.signals.filters import WantedSignals, read_query
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub
 from actors.signals.subscription import SignalSubscription
 
 BUFFER_MAX = 100
+STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refuse a stream after its charge.
+ACCOUNT_STREAMS_MAX = 500
 EVENT_UNITS = 10  # Tenths of a credit.
 _KEEP_ALIVE_SECONDS = 15.0
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
+_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open streams of signals here; nothing is charged")
+_NOT_RECORDED = Refusal(
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the charge could not be recorded; nothing is charged for this stream"
+)
+_NO_HEAD = Refusal(Err.INVALID_REQUEST, "a stream answers GET only, as its head alone would cost as much")
 _TOO_MANY_WALLETS = Refusal(Err.INVALID_REQUEST, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
 
 
@@ -40,9 +50,15 @@ class EventMeter(Protocol):
 
 
 class StreamCharges(Protocol):
-    async def connect(self, pubkey: bytes) -> Refusal | None:
-        """Charge the beginning of a subscription."""
+    async def hold(self, pubkey: bytes) -> Any | Refusal:
+        """Hold the charge of a beginning; post or release it."""
         ...
+
+    async def post(self, charge: Any) -> bool:
+        """Charge what was held. False: it costs nothing."""
+        ...
+
+    async def release(self, charge: Any) -> None: ...
 
     def meter(self, pubkey: bytes) -> EventMeter: ...
 
@@ -56,8 +72,11 @@ class StreamCharges(Protocol):
 class SignalEventStream:
     def __init__(self, hub: SignalHub, charges: StreamCharges) -> None:
         self._hub, self._charges = hub, charges
+        self._streams: Counter[bytes] = Counter()  # Open ones and those that begin, of each account.
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
+        if request.is_head:
+            return _NO_HEAD
         query = dict(request.query)
         since = request.headers.get("last-event-id")
         if since is not None:
@@ -65,25 +84,48 @@ class SignalEventStream:
         wanted = read_query(query)
         if isinstance(wanted, Refusal):
             return wanted
-        if not self._hub.may_watch(request.account, wanted.filter):
-            return _TOO_MANY_WALLETS
-        refusal = await self._charges.connect(request.account)
-        if refusal is not None:
-            return refusal
-        listener = _Listener(self._charges.meter(request.account))
-        proof = request.proof or ProvenProof(request.account)
+        if self._streams.total() >= STREAMS_MAX or self._streams[request.account] >= ACCOUNT_STREAMS_MAX:
+            return _FULL
+        self._streams[request.account] += 1
         try:
+            return await self._begin(request, wanted)
+        finally:
+            self._leave(request.account)
+
+    async def _begin(self, request: PageRequest, wanted: WantedSignals) -> PageAnswer | Refusal:
+        charge = await self._charges.hold(request.account)
+        if isinstance(charge, Refusal):
+            return charge
+        listener, is_paid = _Listener(), False
+        try:
+            if not self._hub.may_watch(request.account, wanted.filter):  # With nothing awaited before it is counted.
+                return _TOO_MANY_WALLETS
             subscription = await self._hub.subscribe(request.account, wanted.filter, listener, wanted.since)
+            is_paid = await self._charges.post(charge)
         except AWAY:
             return _AWAY
+        finally:
+            if not is_paid:
+                await self._charges.release(charge)
+        if not is_paid:
+            return _NOT_RECORDED
         headers = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
+        proof = request.proof or ProvenProof(request.account)
         return PageAnswer(self._pieces(listener, subscription, proof), 200, "text/event-stream", headers)
+
+    def _leave(self, account: bytes) -> None:
+        self._streams[account] -= 1
+        if not self._streams[account]:
+            del self._streams[account]
 
     async def _pieces(
         self, listener: "_Listener", subscription: SignalSubscription, proof: Proof
     ) -> AsyncGenerator[bytes, None]:
         """Everything that must be undone begins in here, as a generator that never runs is never closed."""
-        listener.meter.join(listener, subscription.resume, listener.end)
+        account = subscription.pubkey
+        self._streams[account] += 1
+        meter = listener.meter = self._charges.meter(account)  # Now: a meter whose last stream has left is closed.
+        meter.join(listener, subscription.resume, listener.end)
         self._charges.join(proof, listener, listener.end)
         self._hub.begin(subscription)
         try:
@@ -98,7 +140,8 @@ class SignalEventStream:
         finally:
             self._hub.unsubscribe(subscription)
             self._charges.leave(proof, listener)
-            listener.meter.leave(listener)
+            meter.leave(listener)
+            self._leave(account)
 
 
 def _error(refusal: Refusal) -> bytes:
@@ -110,14 +153,14 @@ def _error(refusal: Refusal) -> bytes:
 class _Listener:
     """The sink of one stream."""
 
-    def __init__(self, meter: EventMeter) -> None:
-        self.meter = meter
+    def __init__(self) -> None:
+        self.meter: EventMeter | None = None  # Until its events begin.
         self.ended: Refusal | None = None
         self._buffer: deque[bytes] = deque()
         self._woken = asyncio.Event()
 
     def deliver(self, body: bytes, charged: bool) -> bool:
-        if self.ended is not None or len(self._buffer) >= BUFFER_MAX:
+        if self.ended is not None or self.meter is None or len(self._buffer) >= BUFFER_MAX:
             return False
         if charged and not self.meter.spend(EVENT_UNITS, self):
             return False

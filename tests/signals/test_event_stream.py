@@ -4,29 +4,38 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+import base58
 import pytest
 
 from actors.calls import KeyProof, Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.event_stream import BUFFER_MAX, SignalEventStream
-from actors.signals.log import NO_CURSOR
+from actors.signals.log import NO_CURSOR, SignalLogUnavailable
 from tests.signals.test_hub import ACCOUNT, World, settled
+
+KEYS = [base58.b58encode(bytes([number]) * 32).decode() for number in range(1, 151)]
 
 
 class Charges:
     """One account's credits, without an owner behind them."""
 
     def __init__(self, credits: int = 1_000) -> None:
-        self.credits = credits
+        self.credits, self.stands = credits, True
         self.watched: dict[object, tuple[Proof, Callable[[Refusal], None]]] = {}
         self.opened = MadeMeter(self)
 
-    async def connect(self, pubkey: bytes) -> Refusal | None:
+    async def hold(self, pubkey: bytes) -> Any | Refusal:
         if self.credits < 5:
             return Refusal(Err.INSUFFICIENT_CREDITS)
         self.credits -= 5
-        return None
+        return object()
+
+    async def post(self, charge: Any) -> bool:
+        return self.stands
+
+    async def release(self, charge: Any) -> None:
+        self.credits += 5
 
     def meter(self, pubkey: bytes) -> "MadeMeter":
         return self.opened
@@ -144,3 +153,44 @@ async def test_bad_filters_cost_nothing() -> None:
     charges = Charges()
     _, refusal = await open_stream(World(), charges, query={"kinds": "x"})
     assert isinstance(refusal, Refusal) and refusal.err is Err.INVALID_REQUEST and charges.credits == 1_000
+
+
+async def test_a_stream_that_does_not_begin_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interface, "Proxy error codes": a 503 consumes no credits, whichever step fails; nor does a bare head."""
+
+    async def away(*_: Any) -> Any:
+        raise SignalLogUnavailable("away")
+
+    world, charges = World(), Charges()
+    world.deliveries.delivered = away  # type: ignore[method-assign]
+    unrecorded = Charges()
+    unrecorded.stands = False
+    tries: list[tuple[Charges, dict[str, Any]]] = [
+        (charges, {"query": {"since": NO_CURSOR}}),
+        (charges, {"is_head": True}),
+        (charges, {"query": {"wallets": ",".join(KEYS[:100])}}),
+        (unrecorded, {}),
+    ]
+    monkeypatch.setattr("actors.signals.hub.ACCOUNT_WALLETS_MAX", 99)
+    for payer, sent in tries:
+        _, refusal = await open_stream(world, payer, **sent)
+        assert isinstance(refusal, Refusal) and payer.credits == 1_000, refusal
+    monkeypatch.setattr("actors.signals.event_stream.ACCOUNT_STREAMS_MAX", 2)
+    page = SignalEventStream(await World().hub(), charges)
+    for _ in range(2):
+        answer = await page.answer(PageRequest(ACCOUNT))
+        assert isinstance(answer, PageAnswer) and not isinstance(answer.body, bytes)
+        await read(answer.body, 1)
+    assert isinstance(await page.answer(PageRequest(ACCOUNT)), Refusal) and charges.credits == 1_000 - 2 * 5
+    other = await page.answer(PageRequest(b"o" * 32))
+    assert isinstance(other, PageAnswer)  # Its own limit, not the other account's.
+
+
+async def test_a_stream_joins_the_meter_that_is_in_use_when_it_begins() -> None:
+    """A meter whose last stream has left is looked at by nobody: a stream on it would wait for ever."""
+    world, charges = World(), Charges()
+    _, stream = await open_stream(world, charges)
+    charges.opened = later = MadeMeter(charges)
+    await read(stream, 1)
+    assert later.joined == 1
+    await stream.aclose()
