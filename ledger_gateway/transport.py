@@ -173,8 +173,11 @@ class Transport:
 
 
 async def _read(response: httpx.Response) -> bytes:
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        # Not asked for; and one piece of an answer that is compressed twice can be larger than the memory.
+        raise BadAnswer("the answer is compressed, which the request did not allow", response.status_code)
     parts, length = [], 0
-    async for part in response.aiter_bytes():
+    async for part in response.aiter_raw():
         length += len(part)
         if length > ANSWER_BYTES_MAX:
             raise BadAnswer(f"the answer is larger than {ANSWER_BYTES_MAX >> 20} MiB", response.status_code)

@@ -83,11 +83,18 @@ async def test_refusals_that_stay_are_not_repeated(status: int) -> None:
 
 async def test_an_endless_answer_and_a_bomb_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "ANSWER_BYTES_MAX", 1 << 20)
-    bomb = gzip.compress(bytes(8 << 20))
-    for sent in (http(200, bytes(2 << 20)), http(200, bomb, "Content-Encoding: gzip")):
+    good = b'{"jsonrpc":"2.0","id":0,"result":1}'
+    twice = gzip.compress(gzip.compress(bytes(8 << 20)))  # A few kilobytes, which one read would make megabytes.
+    for sent, fault in (
+        (http(200, bytes(2 << 20)), "larger"),
+        (http(200, twice, "Content-Encoding: gzip, gzip"), "compressed"),
+        (http(200, gzip.compress(good), "Content-Encoding: gzip"), "compressed"),
+    ):
         async with raw_server(sent) as (url, _), client(url, Waits()) as gateway:
-            with pytest.raises(BadAnswer, match="larger"):
+            with pytest.raises(BadAnswer, match=fault):
                 await gateway.call("getSlot")
+    async with raw_server(http(200, good, "Content-Encoding: identity")) as (url, _), client(url, Waits()) as gateway:
+        assert await gateway.call("getSlot") == 1
 
 
 async def test_a_silent_server_ends_by_the_clients_own_time() -> None:
