@@ -53,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 Reply = api.OwnerReply[Any]
 
+LISTINGS_MAX = 8  # Of one account's ledger under way at its owner, which makes one at a time for all its accounts.
+_TOO_MANY_LISTINGS = f"at most {LISTINGS_MAX} listings of an account's ledger are made at a time"
 _TOO_MANY_READS = f"at most {READS_MAX} questions about the usage of an account are answered at a time"
 _TOO_MANY_ROWS = f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
 
@@ -76,6 +78,7 @@ class Commands:
         self._store, self._settle, self._random_bytes = store, settle, random_bytes
         self._challenge_seconds = challenge_seconds
         self._usage_reads: Counter[bytes] = Counter()  # By account: those under way.
+        self._listings: Counter[bytes] = Counter()
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
@@ -143,9 +146,17 @@ class Commands:
         account = await self._reader(command.proof)
         if isinstance(account, api.OwnerReply):
             return account
-        await self._activations.until_written(account.pubkey)
-        page = (command.offset, command.limit, command.debits_only)
-        entries = await self._store.entries(account.pubkey, *page) if command.limit else []
+        page, pubkey, under_way = (command.offset, command.limit, command.debits_only), account.pubkey, self._listings
+        if under_way[pubkey] >= LISTINGS_MAX:
+            return self._refuse(account, Err.CONCURRENCY_LIMITED, _TOO_MANY_LISTINGS)
+        under_way[pubkey] += 1
+        try:
+            await self._activations.until_written(pubkey)
+            entries = await self._store.entries(pubkey, *page) if command.limit else []
+        finally:
+            under_way[pubkey] -= 1
+            if not under_way[pubkey]:
+                del under_way[pubkey]
         return self._reply(account, tuple(map(_line, entries)))
 
     async def _read_usage(self, command: api.ReadUsage) -> Reply:

@@ -3,11 +3,13 @@
 import asyncio
 import csv
 import io
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.accounts.ledger import Entry
 from actors.accounts.usage import UsageLine
 from actors.errors import Err, Refusal
 from actors.gateway.usage_pages import UsageQuestion, parse_usage, usage_csv
@@ -129,3 +131,33 @@ async def test_a_flood_of_questions_by_one_account_is_told_to_wait() -> None:
         answers = await asyncio.gather(*flood)
         assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 6
         assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
+
+
+async def test_a_flood_of_listings_by_one_account_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deep listings are made one at a time for all accounts of an owner, so one account may queue only a few."""
+    async with a_world() as world:
+        alice, bob = await world.customer(10), await world.customer(10)
+        keys = {"x-api-key": alice.api_key}, {"x-api-key": bob.api_key}
+        entries, gate = world.store.entries, asyncio.Event()
+
+        async def slow(pubkey: bytes, *rest: Any) -> list[Entry]:
+            if pubkey == alice.pubkey:
+                await gate.wait()
+            return await entries(pubkey, *rest)
+
+        monkeypatch.setattr(world.store, "entries", slow)
+        paths = ["/account/ledger?offset=1000000", "/account/history?offset=1000000"] * 6
+        flood = [asyncio.create_task(world.http.get(path, headers=keys[0])) for path in paths]
+        refused = []
+        for done in asyncio.as_completed(flood):
+            refused.append(await done)
+            if len(refused) == 4:
+                break
+        assert {answer.status_code for answer in refused} == {429}
+        assert {answer.headers["retry-after"] for answer in refused} == {"1"}
+        assert (await world.http.get("/account/ledger", headers=keys[1])).status_code == 200
+        assert (await world.http.get("/account/usage", headers=keys[0])).status_code == 200
+        gate.set()
+        answers = await asyncio.gather(*flood)
+        assert sorted(answer.status_code for answer in answers) == [200] * 8 + [429] * 4
+        assert (await world.http.get("/account/ledger", headers=keys[0])).status_code == 200
