@@ -58,8 +58,9 @@ BEGIN
 END $$;
 
 -- Lease jobs that are due: webhooks that work before those that fail, and of these the ones that waited longest first;
--- each_max of one webhook under lease at most, one of a webhook that fails, and failing_max of all that fail. Webhooks
--- that another dispatcher is looking at are skipped.
+-- each_max of one webhook under lease at most, one of a webhook that fails, and failing_max of all that fail. A webhook
+-- that was enabled again counts as failing until it has worked: enabling is free, and could else take every place again
+-- and again for receivers that hang. Webhooks that another dispatcher is looking at are skipped.
 CREATE OR REPLACE FUNCTION webhooks_claim(
     now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer
 ) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
@@ -67,19 +68,23 @@ DECLARE
     hook  webhooks;
     open_room integer := jobs_max;
     failing_room integer := failing_max;
+    fails boolean;
     room  integer;
     taken integer;
 BEGIN
     FOR hook IN
         SELECT w.* FROM webhooks w
         WHERE w.look_ms <= now_ms AND w.rest_until_ms <= now_ms AND w.status = 'active'
-          AND (w.failing_since_ms IS NULL OR failing_max > 0)
+          AND (failing_max > 0
+               OR (w.failing_since_ms IS NULL AND coalesce(w.last_status, '') NOT IN ('retrying', 'failed')))
           AND (w.filter_type = 'lifecycle' OR NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))
-        ORDER BY w.failing_since_ms IS NOT NULL, w.look_ms LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
+        ORDER BY w.failing_since_ms IS NOT NULL OR coalesce(w.last_status, '') IN ('retrying', 'failed'), w.look_ms
+        LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
     LOOP
-        EXIT WHEN open_room <= 0 OR (hook.failing_since_ms IS NOT NULL AND failing_room <= 0);
+        fails := hook.failing_since_ms IS NOT NULL OR coalesce(hook.last_status, '') IN ('retrying', 'failed');
+        EXIT WHEN open_room <= 0 OR (fails AND failing_room <= 0);
         -- Events of an account's life have an order: no newer one before the fate of those under lease is kept.
-        SELECT CASE WHEN hook.failing_since_ms IS NOT NULL THEN 1 - count(*)
+        SELECT CASE WHEN fails THEN 1 - count(*)
                     WHEN hook.filter_type = 'lifecycle' AND count(*) > 0 THEN 0
                     ELSE each_max - count(*) END INTO room
         FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state = 1 AND j.due_ms > now_ms;
@@ -94,12 +99,13 @@ BEGIN
                 FROM picked WHERE j.id = picked.id RETURNING j.*
             )
             SELECT l.id, l.lease, l.attempts, hook.id, hook.pubkey, hook.url, hook.filter_type, hook.secret,
-                   hook.previous_secrets, hook.previous_until_ms, hook.failing_since_ms, e.body, e.is_free
+                   hook.previous_secrets, hook.previous_until_ms,
+                   coalesce(hook.failing_since_ms, CASE WHEN fails THEN now_ms END), e.body, e.is_free
             FROM leased l JOIN webhook_events e ON e.id = l.event ORDER BY l.id;
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
         open_room := open_room - taken;
-        IF hook.failing_since_ms IS NOT NULL THEN
+        IF fails THEN
             failing_room := failing_room - taken;
         END IF;
         IF taken < room AND open_room <= 0 THEN

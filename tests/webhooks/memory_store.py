@@ -219,12 +219,12 @@ class MemoryWebhookStore:
             and hook.look_ms <= now_ms
             and hook.rest_until_ms <= now_ms
             and hook.record.status == "active"
-            and (hook.failing_since_ms is None or failing_max > 0)
+            and (failing_max > 0 or not _fails(hook))
             and (hook.record.filter.filter_type == "lifecycle" or hook.record.pubkey not in self.owing)
         ]
         claimed: list[Job] = []
-        for hook in sorted(ready, key=lambda each: (each.failing_since_ms is not None, each.look_ms))[:_LOOKED_AT_MAX]:
-            failing, room = hook.failing_since_ms is not None, jobs_max - len(claimed)
+        for hook in sorted(ready, key=lambda each: (_fails(each), each.look_ms))[:_LOOKED_AT_MAX]:
+            failing, room = _fails(hook), jobs_max - len(claimed)
             if room <= 0 or (failing and failing_max <= 0):
                 break
             leased = [job for job in self._of(hook.record.id, JobState.LEASED) if job.due_ms > now_ms]
@@ -237,7 +237,7 @@ class MemoryWebhookStore:
             )[: max(0, min(room, own_room))]
             for job in sorted(due, key=lambda job: job.id):
                 job.state, job.due_ms, job.lease, job.leased_by = JobState.LEASED, until_ms, job.lease + 1, claimer
-                claimed.append(self._leased(job, hook))
+                claimed.append(self._leased(job, hook, now_ms))
             if failing:
                 failing_max -= len(due)
             later = [job.due_ms for job in self._of(hook.record.id, *_OPEN) if job.due_ms > now_ms]
@@ -245,11 +245,12 @@ class MemoryWebhookStore:
             hook.look_ms = now_ms if is_cut else min(later, default=None)
         return claimed
 
-    def _leased(self, job: KeptJob, hook: KeptHook) -> Job:
+    def _leased(self, job: KeptJob, hook: KeptHook, now_ms: int) -> Job:
+        since_ms = now_ms if hook.failing_since_ms is None and _fails(hook) else hook.failing_since_ms
         event, record = self.events[job.event], hook.record
         return Job(
             *(job.id, job.lease, job.attempts, record.id, record.pubkey, record.url, record.filter.filter_type),
-            *(*hook.secrets, hook.failing_since_ms, event.body, event.is_free),
+            *(*hook.secrets, since_ms, event.body, event.is_free),
         )
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:
@@ -370,3 +371,8 @@ def _matches(record: Webhook, event: QueuedEvent) -> bool:
         and (wanted.programs is None or event.program in wanted.programs)
         and (event.lamports is None or event.lamports >= wanted.min_lamports)
     )
+
+
+def _fails(hook: KeptHook) -> bool:
+    """As webhooks_claim counts: a webhook that was enabled again fails until it has worked."""
+    return hook.failing_since_ms is not None or hook.record.last_status in ("retrying", "failed")

@@ -154,6 +154,20 @@ async def test_webhooks_that_fail_leave_places_to_those_that_work(store: Webhook
     assert claimed[5].webhook_id in {job.webhook_id for job in await claim(store, NOW + 460_001)}
 
 
+async def test_a_webhook_that_hangs_and_is_enabled_again_gets_one_request_until_it_works(store: WebhookStore) -> None:
+    """Hostile input 27: enabling is free. Done again and again it must not take the places of others each time."""
+    name = await hook(store)
+    await queue(store, 5)
+    (first,) = await claim(store, each=1)
+    await store.finish([result(first, JobState.WAITING)], NOW)
+    await store.change(ALICE, name, Change(enable=True), NOW)
+    assert await claim(store, failing=0) == []
+    (tried,) = await claim(store)
+    assert tried.failing_since_ms is not None, "it takes a place of those that work"
+    await store.finish([result(tried, JobState.DELIVERED)], NOW)
+    assert len(await claim(store, NOW + 1)) == 4
+
+
 async def test_a_disabled_webhook_gets_no_jobs_and_an_enabled_one_what_waited(store: WebhookStore) -> None:
     """Hostile input 27, 410; what waits is kept, and ends after its time."""
     name = await hook(store)
