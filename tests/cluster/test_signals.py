@@ -1,84 +1,138 @@
-"""Signals through the whole product: over WebSocket, after kills of classifier and Redis, recent and server-sent."""
+"""Signals through the whole product: whatever is killed, and whatever Redis loses, exactly once each, and paid once."""
 
+import contextlib
 import json
 import os
 import signal
+import threading
 import urllib.request
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from redis import Redis
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
 
+from actors.local_servers.datadir import DataDir
+from actors.local_servers.embedded_redis import EmbeddedRedis
 from bench.product import Product
-from tests.cluster.test_faults import eventually
+from tests.cluster.test_faults import assert_balances_follow_from_the_ledger, eventually
 from tests.customers import Customer, request
 from tests.signals import chain_calls
 
 _WAIT_SECONDS = 90.0
+_RETRY_SECONDS = 0.3
+_CONNECT_CREDITS = 5
 
 
-class Subscriber:
-    def __init__(self, customer: Customer, since: str | None = None) -> None:
-        url = customer.product.http_url.replace("http", "ws", 1) + "/ws"
-        self.socket: ClientConnection = connect(url, additional_headers={"X-Api-Key": customer.api_key})
-        wanted = {"kinds": ["newPair"]} | ({} if since is None else {"since": since})
-        call = {"jsonrpc": "2.0", "id": 1, "method": "subscribeSignal", "params": [wanted]}
-        self.socket.send(json.dumps(call))
-        self.id = json.loads(self.socket.recv(_WAIT_SECONDS))["result"]
+class Follower:
+    """A client as the interface wants it: it keeps its newest cursor, and connects again with it when it is cut off."""
 
-    def next(self) -> dict[str, Any]:
-        notification = json.loads(self.socket.recv(_WAIT_SECONDS))
-        assert notification["method"] == "signalNotification" and notification["params"]["subscription"] == self.id
-        found: dict[str, Any] = notification["params"]["result"]
-        return found
+    def __init__(self, customer: Customer) -> None:
+        self._url = customer.product.http_url.replace("http", "ws", 1) + "/ws"
+        self._key = customer.api_key
+        self.got: list[dict[str, Any]] = []
+        self.subscriptions = 0
+        self._is_over = threading.Event()
+        self.is_open = threading.Event()
+        self._thread = threading.Thread(target=self._follow)
+        self._thread.start()
+
+    @property
+    def mints(self) -> list[str]:
+        return [each["mint"] for each in self.got]
+
+    def _follow(self) -> None:
+        while not self._is_over.is_set():
+            with contextlib.suppress(WebSocketException, OSError, TimeoutError, KeyError):
+                self._once()
+            self.is_open.clear()
+            self._is_over.wait(_RETRY_SECONDS)
+
+    def _once(self) -> None:
+        since = {"since": self.got[-1]["cursor"]} if self.got else {}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "subscribeSignal", "params": [{"kinds": ["newPair"]} | since]}
+        with connect(self._url, additional_headers={"X-Api-Key": self._key}) as socket:
+            socket.send(json.dumps(call))
+            assert json.loads(socket.recv(_WAIT_SECONDS))["result"].startswith("sig_sub_")
+            self.subscriptions += 1
+            self.is_open.set()
+            while not self._is_over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    self.got.append(json.loads(socket.recv(0.2))["params"]["result"])
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(_WAIT_SECONDS)
 
 
-def _kill(product: Product, name: str) -> None:
-    (pid, *_) = product.running(name)
-    os.kill(pid, signal.SIGKILL)
+def _kill_all(product: Product, name: str) -> None:
+    for pid in product.running(name):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _lose_redis(product: Product) -> None:
+    with Redis.from_url(EmbeddedRedis(DataDir(product.data_dir)).url) as client:
+        client.flushall()
 
 
 def _spent(customer: Customer) -> int:
     return -sum(entry["amount"] for entry in customer.entries() if entry["amount"] < 0)
 
 
-def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Product) -> None:
-    """Decisions, "cursors and gaps": the classifier and Redis are killed; a cursor gives exactly the rest."""
-    customer, chain = Customer(product), product.ready["node_url"]
-    customer.grant(1_000)
-    first = Subscriber(customer)
-    mints = [chain_calls.launch(chain)["mint"]]
-    event = first.next()
-    assert (event["mint"], event["complete"], event["quote_asset"]) == (mints[0], False, "SOL")
-    _kill(product, "SignalClassifierActor")
-    mints.append(chain_calls.launch(chain)["mint"])
-    second = first.next()
-    assert second["mint"] == mints[1]
-    _kill(product, "redis-server")
-    mints.append(chain_calls.launch(chain)["mint"])
-    first.socket.close()
+def _recent(product: Product) -> list[str]:
+    answer = request(f"{product.http_url}/signals/recent?kinds=newPair", {})
+    return [each["mint"] for each in answer.body["events"]][::-1]
 
-    def recent() -> list[str]:
-        answer = request(f"{product.http_url}/signals/recent?kinds=newPair", {})
-        return [each["mint"] for each in answer.body["events"]]
 
-    assert eventually(lambda: set(mints) <= set(recent()), _WAIT_SECONDS)
-    again = Subscriber(customer, since=event["cursor"])
-    assert [again.next()["mint"] for _ in range(2)] == mints[1:]
-    again.socket.close()
-    # Two connections, and each of three events at most once; what a lost record may have covered is free.
-    assert eventually(lambda: 5 + 5 + 2 <= _spent(customer) <= 5 + 5 + 3, _WAIT_SECONDS), customer.entries()
-    spent = _spent(customer)
-
-    headers = {"X-Api-Key": customer.api_key}
+def _streamed(product: Product, customer: Customer, since: str, count: int) -> list[str]:
+    """Read so many signals as server-sent events."""
     stream = urllib.request.Request(
-        f"{product.http_url}/signals/stream?kinds=newPair&since={event['cursor']}", headers=headers
+        f"{product.http_url}/signals/stream?kinds=newPair&since={since}", headers={"X-Api-Key": customer.api_key}
     )
+    found: list[str] = []
     with urllib.request.urlopen(stream, timeout=_WAIT_SECONDS) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        seen: list[str] = []
-        while len(seen) < 2:
+        while len(found) < count:
             line = answer.readline().decode()
             if line.startswith("data: "):
-                seen.append(json.loads(line[6:])["mint"])
-    assert seen == mints[1:]
-    assert eventually(lambda: _spent(customer) in (spent + 5, 5 + 5 + 3 + 5), _WAIT_SECONDS), customer.entries()
+                found.append(json.loads(line[6:])["mint"])
+    return found
+
+
+def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Product) -> None:
+    """Decisions, "cursors and gaps": kill -9 of the classifier, of the stream hub, of the replicas and of Redis, and a
+    Redis that loses everything. What was launched on the chain is what an uninterrupted reader has."""
+    customer, chain = Customer(product), product.ready["node_url"]
+    customer.grant(1_000)
+    follower, mints = Follower(customer), list[str]()
+
+    def launched() -> None:
+        mints.append(chain_calls.launch(chain)["mint"])
+
+    try:
+        assert follower.is_open.wait(_WAIT_SECONDS)
+        for act in (
+            lambda: _kill_all(product, "SignalClassifierActor"),
+            lambda: _kill_all(product, "StreamHubActor"),
+            lambda: _kill_all(product, "ray::ServeReplica"),
+            lambda: _kill_all(product, "redis-server"),
+            lambda: _lose_redis(product),
+            lambda: None,
+        ):
+            launched()
+            assert eventually(lambda: follower.mints == mints, _WAIT_SECONDS), (follower.mints, mints)
+            act()
+            launched()  # While it is away.
+        assert eventually(lambda: follower.mints == mints, _WAIT_SECONDS), (follower.mints, mints)
+    finally:
+        follower.stop()
+    assert [mint for mint in _recent(product) if mint in mints] == mints
+    # Each subscription, and each event at most once; what a lost record may have covered is free.
+    connects = _CONNECT_CREDITS * follower.subscriptions
+    assert eventually(lambda: connects < _spent(customer) <= connects + len(mints), _WAIT_SECONDS), customer.entries()
+
+    again = _streamed(product, customer, follower.got[0]["cursor"], len(mints) - 1)
+    assert again == mints[1:]
+    highest = connects + _CONNECT_CREDITS + len(mints)
+    assert eventually(lambda: connects + _CONNECT_CREDITS < _spent(customer) <= highest, _WAIT_SECONDS)
+    assert_balances_follow_from_the_ledger(product)
