@@ -10,6 +10,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,31 +100,19 @@ def run(work: Any) -> Any:
     return box[0]
 
 
-class Gateway:
-    """A gateway and one account of it."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A gateway, and the key of one account of it."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        self.url, self._headers = url.rstrip("/"), {"content-type": "application/json", "x-api-key": api_key}
-
-    def call(self, method: str, *params: Any) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the JSON-RPC answer, and the headers with lower-case names."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}).encode()
-        return self._ask("/", body)
-
-    def get(self, path: str) -> Any:
-        return self._ask(path, None)[0]
-
-    def _ask(self, path: str, body: bytes | None) -> tuple[Any, dict[str, str]]:
-        request = urllib.request.Request(f"{self.url}{path}", body, self._headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read()), {name.lower(): value for name, value in answer.headers.items()}
+    url: str
+    api_key: str
 
 
 @contextlib.contextmanager
-def gateway() -> Iterator[Gateway]:
+def gateway() -> Iterator[Place]:
     """The gateway of GATEWAY_URL and API_KEY; without them one is started in a temporary folder, and stopped."""
     if "GATEWAY_URL" in os.environ:
-        yield Gateway(os.environ["GATEWAY_URL"], os.environ["API_KEY"])
+        yield Place(os.environ["GATEWAY_URL"], os.environ["API_KEY"])
         return
     from bench.product import Product, free_ports
 
@@ -132,6 +121,6 @@ def gateway() -> Iterator[Gateway]:
         product = Product(Path(folder) / "data", {}, free_ports())
         try:
             product.start()
-            yield Gateway(product.http_url, product.api_key)
+            yield Place(product.http_url, product.api_key)
         finally:
             product.stop()
