@@ -5,6 +5,7 @@ figure is the processor time of all the product's processes for each answered ca
 above the target, 2 when a call failed.
 """
 
+import signal
 import statistics
 import sys
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ def main(
     """Measure both kinds of call on this machine; takes about a minute and a half."""
     found: dict[str, list[float]] = {kind: [] for kind in KINDS}
     errors = 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # As an interrupt, so that all processes are stopped.
     try:
         with systems.upstream() as constant, systems.gateway(constant.url) as system:
             for kind in KINDS:
