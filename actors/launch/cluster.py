@@ -152,13 +152,15 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
 def _end_log_monitor() -> None:
     """End Ray's reader of log files. It looks for new lines ten times a second, for nobody: `log_to_driver` is off.
 
-    It takes as much of a core as an actor that has nothing to do. Ray has a switch for it only in `ray start`.
+    It takes as much of a core as an actor that has nothing to do. Ray has a switch for it only in `ray start`. Where
+    the parts of Ray used here are others, the reader goes on.
     """
     import ray
 
-    node = ray._private.worker._global_node
-    if node is not None:
-        node.kill_log_monitor(check_alive=False)
+    try:
+        ray._private.worker._global_node.kill_log_monitor(check_alive=False)
+    except AttributeError as error:
+        logger.info("Ray's reader of log files goes on: %s", error)
 
 
 def start_serve(serve_config: ServeConfig, front_program: Path | None, has_grpc: bool = False) -> None:
