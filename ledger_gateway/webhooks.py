@@ -16,6 +16,7 @@ import msgspec
 
 TOLERANCE_SECONDS = 300
 _PREFIX = "whsec_"
+_SIGNATURES_MAX = 8  # Of one header: the service sends three previous ones at most.
 
 
 class WebhookInvalid(Exception):
@@ -38,8 +39,8 @@ def verify(
     """Check one delivery and return it. Raises WebhookInvalid.
 
     headers: of the request, names in any case. body: the raw bytes. secret: as shown at creation. now: Unix seconds.
-    Both schemes count: X-Webhook-Signature, the previous secret's during a rotation, and webhook-signature of Standard
-    Webhooks. Compared in constant time.
+    Both schemes count: X-Webhook-Signature, those of the previous secrets after a rotation, and webhook-signature of
+    Standard Webhooks. Compared in constant time.
     """
     found = {name.lower(): value for name, value in headers.items()}
     event_id = found.get("x-webhook-event-id") or found.get("webhook-id", "")
@@ -60,12 +61,13 @@ def verify(
 
 def _is_ours(headers: Mapping[str, str], signed: bytes, secret: str) -> bool:
     own = "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-    given = [headers.get("x-webhook-signature", ""), headers.get("x-webhook-signature-previous", "")]
-    matches = [hmac.compare_digest(own.encode(), signature.encode()) for signature in given]
+    previous = headers.get("x-webhook-signature-previous", "").split(",")[:_SIGNATURES_MAX]
+    given = [headers.get("x-webhook-signature", ""), *previous]
+    matches = [hmac.compare_digest(own.encode(), signature.strip().encode()) for signature in given]
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         return any(matches)
     standard = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    parts = headers.get("webhook-signature", "").split(" ")[:8]
+    parts = headers.get("webhook-signature", "").split(" ")[:_SIGNATURES_MAX]
     return any(matches + [hmac.compare_digest(standard.encode(), part.encode()) for part in parts])

@@ -79,7 +79,7 @@ def test_the_nodes_own_limits_are_checked_free_of_charge(method, good, bad):
     refused(method, *bad)
 
 
-OWN = {*params_own.RULES, *params_sends.RULES, *params_trades.RULES, "sendBundle"}
+OWN = {*params_own.RULES, *params_sends.RULES, *params_trades.RULES, "sendBundle", "rpc.discover"}
 
 
 def test_every_method_of_a_node_has_an_edge():
