@@ -47,6 +47,7 @@ _TAIL_ENTRIES = 2_000
 _WALLETS_SECONDS = 1.0
 _POLLING_SECONDS = 10.0  # Without a stream, blocks are polled for so long; then the stream is tried again.
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
+_CANCEL_AGAIN_SECONDS = 1.0
 # Opens the source of blocks up to a slot, or for ever.
 OpenBlocks = Callable[[int | None], ChainSource]
 
@@ -90,9 +91,13 @@ class SignalClassifier:
             self._tasks.append(asyncio.create_task(self._follow_wallets()))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """End the tasks. A read of gRPC that is cancelled may end as a broken stream does, so that its task goes on
+        with the next source: it is then cancelled again."""
+        left = set(self._tasks)
+        while left:
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_SECONDS)
 
     def health(self) -> dict[str, Any]:
         """source: none, yellowstone or blocks. lag_slots: how far this classifier is behind it; None: it has none."""
