@@ -1,5 +1,6 @@
 """The console in a real browser against the whole product."""
 
+import os
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -174,7 +175,7 @@ def test_a_gateway_that_is_busy_or_gone_is_said_in_words(product: Product, brows
     browser.until("#health", "All systems work")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"] if "LONG_TESTS" in os.environ else ["dark"])
 def test_every_page_fits_a_phone_and_can_be_walked_by_keyboard(product: Product, browser: Browser, scheme: str) -> None:
     """390 px without scrolling sideways in both schemes; every control is reached by Tab and shows that it has it."""
     customer = Customer(product)
