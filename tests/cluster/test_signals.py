@@ -1,4 +1,4 @@
-"""Signals through the whole product: whatever is killed, and whatever Redis loses, exactly once each, and paid once."""
+"""Signals through the whole product: whatever is killed, exactly once each, and paid once."""
 
 import contextlib
 import json
@@ -8,12 +8,9 @@ import threading
 import urllib.request
 from typing import Any
 
-from redis import Redis
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from actors.local_servers.datadir import DataDir
-from actors.local_servers.embedded_redis import EmbeddedRedis
 from bench.product import Product
 from tests.cluster.test_faults import assert_balances_follow_from_the_ledger, eventually
 from tests.customers import Customer, request
@@ -70,11 +67,6 @@ def _kill_all(product: Product, name: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _lose_redis(product: Product) -> None:
-    with Redis.from_url(EmbeddedRedis(DataDir(product.data_dir)).url) as client:
-        client.flushall()
-
-
 def _spent(customer: Customer) -> int:
     return -sum(entry["amount"] for entry in customer.entries() if entry["amount"] < 0)
 
@@ -100,8 +92,8 @@ def _streamed(product: Product, customer: Customer, since: str, count: int) -> l
 
 
 def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Product) -> None:
-    """Decisions, "cursors and gaps": kill -9 of the classifier, of the stream hub, of the replicas and of Redis, and a
-    Redis that loses everything. What was launched on the chain is what an uninterrupted reader has."""
+    """Decisions, "cursors and gaps": kill -9 of the classifier, of the stream hub, of the replicas and of Redis.
+    What was launched on the chain is what an uninterrupted reader has."""
     customer, chain = Customer(product), product.ready["node_url"]
     customer.grant(1_000)
     follower, mints = Follower(customer), list[str]()
@@ -116,7 +108,6 @@ def test_subscribers_miss_nothing_and_pay_once_whatever_is_killed(product: Produ
             lambda: _kill_all(product, "StreamHubActor"),
             lambda: _kill_all(product, "ray::ServeReplica"),
             lambda: _kill_all(product, "redis-server"),
-            lambda: _lose_redis(product),
             lambda: None,
         ):
             launched()
