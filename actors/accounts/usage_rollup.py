@@ -27,7 +27,7 @@ class UsageRollup:
     def __init__(self, store: UsageStore, clock: Clock, accounts: Mapping[bytes, Account]) -> None:
         self._store, self._clock, self._accounts = store, clock, accounts
         self._rolled: dict[bytes, int] = {}  # Account in memory to the newest entry that is known to be rolled up.
-        self._failed: set[bytes] = set()  # They come last, so that one account that is damaged holds up nobody else.
+        self._failed: set[bytes] = set()  # Accounts that come last: a damaged one holds up no other.
         self._look_at = 0.0
 
     async def tick(self) -> None:

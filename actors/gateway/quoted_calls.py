@@ -87,7 +87,7 @@ class QuotedCalls:
     async def count_unpaid(self, operation: bytes, pubkey: bytes, methods: Sequence[str]) -> None:
         """Take a rate unit for each quote that the account could not pay. operation: of the first one."""
         items = tuple(HoldItem(method, 0) for method in methods)
-        with contextlib.suppress(OwnerUnavailable):  # It then admits no other quote either.
+        with contextlib.suppress(OwnerUnavailable):  # An owner that is away admits no other quote either.
             await self._accounts.hold(HoldRequest(operation, ProvenProof(pubkey), items))
 
     def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:

@@ -80,7 +80,7 @@ class SignalClassifier:
         self._by_slot: dict[int, list[SignalEvent]] = {}  # Of slots that are not final.
         self._position = self._slot = 0
         self._known_position = 0
-        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # What a log that is lost may have alone.
+        self._written: deque[LogEntry] = deque(maxlen=_WRITTEN_MAX)  # Entries that a lost log may have had alone.
         self.fault = ""
         self.counts = {"transactions": 0, "signals": 0, "corrections": 0}
         self._tasks: list[asyncio.Task[None]] = []

@@ -52,7 +52,7 @@ class SignalHub:
         self._log, self._replays, self._deliveries, self._clock = log, replays, deliveries, clock
         self._ring, self._sleep = replays.ring, sleep
         self._subscriptions: dict[str, SignalSubscription] = {}
-        self._made: WeakSet[SignalSubscription] = WeakSet()  # Those too that have not begun, or never will.
+        self._made: WeakSet[SignalSubscription] = WeakSet()  # Subscriptions that never begin are here too.
         self._is_loaded = False
         self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
         self._covering: asyncio.Task[None] | None = None

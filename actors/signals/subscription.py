@@ -99,7 +99,7 @@ class SignalSubscription:
         if self.is_live and left > AHEAD_MAX:
             self.is_live = False
             self._on_short(self)
-        elif not self.is_live and not left:  # It has caught up.
+        elif not self.is_live and not left:  # The replay has caught up.
             self._on_short(self)
 
     def _deliver(self, told: SharedEntry) -> bool:

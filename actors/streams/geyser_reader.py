@@ -36,7 +36,7 @@ class _State(Enum):
 
 
 class _Replayed:
-    """What a replay has sent, which must not come again."""
+    """Updates that a replay has sent, which must not come again."""
 
     def __init__(self, from_slot: int) -> None:
         self.from_slot = from_slot

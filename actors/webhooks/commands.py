@@ -120,7 +120,7 @@ class WebhookCommands:
             wait_seconds = -(-(possible_ms - now_ms) // 1000)
             reason = f"{PREVIOUS_MAX} earlier secrets are still valid; rotate again in {wait_seconds} s"
             return Refusal(Err.RATE_LIMITED, reason)
-        self._withdraw(webhook.id)  # What is leased with the secrets of before is leased again.
+        self._withdraw(webhook.id)  # Jobs leased with earlier secrets are leased again.
         return {"secret": secret, "previous_valid_until": until_ms // 1000}
 
     async def _create(self, command: api.CreateWebhook) -> dict[str, Any] | Refusal:

@@ -1,4 +1,4 @@
-"""What must survive of webhooks: registrations, events, deliveries, the log of attempts. The port, and its nouns.
+"""The lasting state of webhooks: registrations, events, deliveries, the log of attempts. The port, and its nouns.
 
 Implements: design, section 5; hostile inputs 26 to 29 (what is kept). Decides nothing.
 postgres_store.py is the store of the product; tests/webhooks/memory_store.py passes the same tests.

@@ -74,7 +74,7 @@ def keeps_window(config: Config) -> bool:
 
 
 def open_source(config: Config) -> WindowSource | None:
-    """What fills the window of the Yellowstone stream. None: none is kept."""
+    """The source of the window of the Yellowstone stream. None: none is kept."""
     if not keeps_window(config):
         return None
     return WindowSource(open_feeds(config, SystemClock()), config.geyser, int.from_bytes(os.urandom(6), "big") + 1)
