@@ -53,6 +53,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByGroup(config, log)
 
 
+class _FailuresAtOnce:
+    """Print a failure when it happens: a run that is stopped before its end would not tell it."""
+
+    def __init__(self, reporter: Any) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._reporter.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext[-4_000:]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register it where the run is told: with several workers, in the process that they report to."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAtOnce(reporter))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 

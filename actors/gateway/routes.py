@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import orjson
 
 from actors.accounts.api import (
@@ -186,8 +187,10 @@ class Routes:
             confirmed = await deposits.confirm(signature, identity.pubkey, identity.balance)
             if isinstance(confirmed, Refusal):
                 return with_figures(confirmed, account.figures)
-            # Credits may have been added: the figures are those after it.
+            # Credits may have been added, by this look-up or by the watcher meanwhile: figures and balance of after it.
             after = await self._accounts.ask(Identify(ProvenProof(identity.pubkey)))
+            if after.value is not None and not confirmed.credits_added:
+                confirmed = msgspec.structs.replace(confirmed, new_balance=after.value.balance or 0)
             return self._shaped(OwnerReply(confirmed, figures=after.figures), account_pages.confirmation_body)
 
         if request.key is None:

@@ -8,8 +8,10 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 
+import asyncpg
 import pytest
 
+from actors.accounts.audit_database import database
 from bench.product import Product
 from tests.cluster.test_admission import replica_urls
 from tests.cluster.test_faults import eventually
@@ -19,7 +21,7 @@ from tests.customers import Answer, request, rpc_body
 
 pytestmark = pytest.mark.kills
 
-_LEASE_SECONDS = 60
+_ANSWERED_SECONDS = 90.0
 _AT_ONCE_SECONDS = 10.0  # In which the node gives no answer, by fault.
 _KEY = {"Idempotency-Key": "a-key-of-the-test"}
 
@@ -41,7 +43,15 @@ def ask(sender: Sender, url: str, body: bytes) -> Answer:
     return request(url + "/", sender.customer.key_headers | _KEY, body)
 
 
-def test_a_killed_replica_leaves_one_charge_and_one_answer(product: Product) -> None:
+async def end_leases(product: Product) -> None:
+    """Move the end of every lease, a minute away, to now."""
+    async with database(None, product.data_dir) as url, contextlib.AsyncExitStack() as stack:
+        connection = await asyncpg.connect(url)
+        stack.push_async_callback(connection.close)
+        await connection.execute("UPDATE idempotency_keys SET lease_until_ms = 0 WHERE NOT answered")
+
+
+async def test_a_killed_replica_leaves_one_charge_and_one_answer(product: Product) -> None:
     """The call is under way at one replica when it dies. The others say so until its lease ends; then the call is made
     again, and everybody gets that answer."""
     sender, (doomed, *_) = Sender(product), replica_urls(product)
@@ -54,6 +64,7 @@ def test_a_killed_replica_leaves_one_charge_and_one_answer(product: Product) -> 
         os.kill(process_at(product, doomed), signal.SIGKILL)
     lost.join()
     assert eventually(lambda: _is_in_use(ask(sender, product.http_url, body)), _AT_ONCE_SECONDS)
+    await end_leases(product)
     answers: list[Answer] = []
 
     def answered() -> bool:
@@ -62,7 +73,7 @@ def test_a_killed_replica_leaves_one_charge_and_one_answer(product: Product) -> 
         answers.extend(each for each in found if each.status == 200)
         return len(answers) >= 2
 
-    assert eventually(answered, _LEASE_SECONDS + 60.0)
+    assert eventually(answered, _ANSWERED_SECONDS)
     assert {each.body["result"] for each in answers} == {signature(payment)}
     assert sender.debits() == [2]
 
