@@ -12,7 +12,7 @@ SECONDS_MAX = 60  # Of one cell; the kernel is then stopped and the command fail
 
 
 def paths(needs_gateway: bool) -> list[Path]:
-    """Return the notebooks that ask a whole gateway, or those that need a chain at most, which they start themselves."""
+    """Return the notebooks that ask a whole gateway, or those that need a chain of their own at most."""
     return [path for path in sorted(FOLDER.glob("*.ipynb")) if ("import gateway" in path.read_text()) is needs_gateway]
 
 
