@@ -10,6 +10,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from websockets.utils import accept_key
@@ -26,6 +27,7 @@ from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Request
 from actors.gateway.socket_session import OpenStreams, SocketSession
 from actors.http_server.exchange import Upgrade
+from actors.http_server.unfinished_messages import UnfinishedMessages
 from actors.http_server.websocket import Backlog, WebSocket
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 PATHS = (b"/ws", b"/", b"/rpc")
 BALANCE_MIN = 10  # Interface: connections are closed below 10 credits.
 BACKLOG_BYTES_MAX = 256 << 20  # Of a process; five of the largest blocks of a node.
+# Of a process, and of an account in it: 256 and 32 unfinished messages of the largest size.
+UNFINISHED_BYTES_MAX, UNFINISHED_ACCOUNT_BYTES_MAX = 64 << 20, 8 << 20
 _SUBPROTOCOL, _KEY_PREFIX = b"solana-rpc", b"auth."
 _OFFER, _VERSION, _KEY = b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-key"
 _BAD_HANDSHAKE = Refusal(Err.INVALID_REQUEST, "a WebSocket handshake needs one Sec-WebSocket-Key of 16 bytes in base64")
@@ -71,6 +75,9 @@ class WebSocketDoor:
         self._config, self._authenticator, self._accounts, self._pipeline = config, authenticator, accounts, pipeline
         self._late, self._errors, self._streams, self._next_id = late, errors, streams, next_id
         self._backlog = Backlog(BACKLOG_BYTES_MAX)
+        # A message of the largest size always fits into an empty room, whatever the setting.
+        most = max(UNFINISHED_ACCOUNT_BYTES_MAX, 2 * config.body_bytes_max)
+        self._unfinished = UnfinishedMessages(max(UNFINISHED_BYTES_MAX, 2 * most), most)
 
     async def answer(self, request: Request) -> Upgrade | Response:
         """Accept a handshake or refuse it; the connection of a refused one is closed."""
@@ -106,6 +113,7 @@ class WebSocketDoor:
                 config.socket_messages_per_second_max,
                 connections,
                 self._backlog,
+                partial(self._unfinished.resize, pubkey),
             ),
         )
 

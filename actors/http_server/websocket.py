@@ -13,15 +13,20 @@ Implements: interface, "WebSocket /ws" (ping every 25 s); hostile input 30. The 
   either, so it must take BUFFERED_BYTES_MAX between two pings, or it is closed like one that answers none. After a
   close frame pings get no pong.
 - One connection may be given more than that at once, a large answer or several. `Backlog` bounds the bytes of all.
+- A message that arrives slowly takes room of `UnfinishedMessages`; where there is none, the connection is closed with
+  1013, and nothing more that comes over it is kept.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
+
+from actors.http_server.unfinished_messages import SMALL_BYTES
 
 logger = logging.getLogger(__name__)
 _frames_logger = logging.getLogger(f"{__name__}.frames")  # websockets logs each connection at INFO.
@@ -87,12 +92,15 @@ class Backlog:
 
 
 class WebSocket(asyncio.Protocol):
-    """connections: of the server, which calls `shutdown` of each when it ends. per_second_max: frames of a client."""
+    """connections: of the server, which calls `shutdown` of each when it ends. per_second_max: frames of a client.
+
+    resize: UnfinishedMessages.resize for the owner of this connection.
+    """
 
     __slots__ = (
-        *("_backlog", "_connections", "_fragments", "_gives_up_at", "_handler", "_is_over", "_is_taken", "_loop"),
-        *("_per_second_max", "_protocol", "_seen", "_second", "_taken_before", "_timer", "_transport"),
-        *("_unanswered_pings", "_written", "is_full"),
+        *("_backlog", "_connections", "_discards", "_fragments", "_gives_up_at", "_handler", "_is_over", "_is_taken"),
+        *("_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second", "_taken_before", "_timer"),
+        *("_transport", "_unanswered_pings", "_written", "is_full"),
     )
 
     def __init__(
@@ -102,11 +110,14 @@ class WebSocket(asyncio.Protocol):
         per_second_max: int,
         connections: set[Any] | None,
         backlog: Backlog,
+        resize: Callable[[int, int], bool],
     ) -> None:
         self._handler, self._per_second_max, self._connections = handler, per_second_max, connections
-        self._backlog = backlog
+        self._backlog, self._resize = backlog, resize
         self._protocol = ServerProtocol(state=OPEN, max_size=message_bytes_max, logger=_frames_logger)
-        self._fragments: list[bytes] = []
+        self._fragments = bytearray()  # One object: a list would cost more than its bytes when they come one by one.
+        self._room = 0  # Bytes that this connection has of UnfinishedMessages.
+        self._discards = False  # There was no room for its message.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
         self._is_over = False  # The handler was told.
         self.is_full = False
@@ -163,8 +174,8 @@ class WebSocket(asyncio.Protocol):
         self._handler.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._protocol.eof_sent:
-            return  # Both sides have said all; read so that the client's last bytes cause no reset.
+        if self._protocol.eof_sent or self._discards:
+            return  # Nothing more is wanted; read so that the client's last bytes cause no reset.
         has_said_all = self._is_over  # The close frame is written.
         self._protocol.receive_data(data)
         for frame in self._protocol.events_received():
@@ -173,6 +184,9 @@ class WebSocket(asyncio.Protocol):
         self._write_protocols(only_end=has_said_all)
         if self._protocol.state is not OPEN:
             self._end()
+        unfinished = len(self._protocol.reader.buffer) + len(self._fragments)
+        if unfinished > SMALL_BYTES or self._room:
+            self._find_room(unfinished)
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""
@@ -181,6 +195,7 @@ class WebSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
         self._backlog.let_go(self)
+        self._discard()
         if self._timer is not None:
             self._timer.cancel()
         if self._connections is not None:
@@ -212,17 +227,33 @@ class WebSocket(asyncio.Protocol):
         if self._seen > self._per_second_max:
             self.close(RATE_LIMITED, f"rate_limited: more than {self._per_second_max} messages in a second")
         elif frame.opcode in _DATA:
-            if frame.data:  # Empty fragments count for no limit of a message's length.
-                self._fragments.append(bytes(frame.data))
             if frame.fin:
-                text = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
+                text = bytes(self._fragments + frame.data if self._fragments else frame.data)
                 self._fragments.clear()
                 if _is_utf8(text):
                     self._handler.message(text)
                 else:
                     self.close(INVALID_TEXT, "the message is not valid UTF-8")
+            else:
+                self._fragments += frame.data
         elif frame.opcode is Opcode.PONG:
             self._unanswered_pings = 0
+
+    def _find_room(self, unfinished: int) -> None:
+        wanted = unfinished if unfinished > SMALL_BYTES else 0
+        if self._resize(self._room, wanted):
+            self._room = wanted
+            return
+        self.close(TOO_SLOW, "too many messages are incomplete at the moment; connect again and send messages whole")
+        self._discard()
+
+    def _discard(self) -> None:
+        """Let go of what has come of a message, and of everything that comes after it."""
+        self._discards = True
+        self._protocol.reader.buffer.clear()
+        self._fragments.clear()
+        self._resize(self._room, 0)
+        self._room = 0
 
     def _write_protocols(self, only_end: bool = False) -> None:
         for data in self._protocol.data_to_send():

@@ -1,5 +1,8 @@
 """Handshakes: who may open a socket, and what everybody else hears."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -8,7 +11,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from actors.accounts.api import SetStatus
+from actors.gateway import door_websocket
 from actors.gateway.door_websocket import PATHS
+from actors.http_server import websocket
 from tests.streams.world import ask, open_sockets
 
 
@@ -86,3 +91,28 @@ async def test_a_flood_of_refused_handshakes_has_to_wait() -> None:
             status, _, headers = await _refusal(sockets)
             statuses.append(status)
         assert statuses[-1] == 429 and int(headers["retry-after"]) >= 1
+
+
+async def test_row_30_unfinished_messages_of_one_account_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile input 30: the account's own socket is closed with 1013, and another account is served."""
+    monkeypatch.setattr(door_websocket, "UNFINISHED_ACCOUNT_BYTES_MAX", 100_000)
+    monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
+    async with open_sockets(gateway={"body_bytes_max": 50_000}) as sockets, contextlib.AsyncExitStack() as stack:
+        hog, honest = await sockets.world.customer(credits=100), await sockets.world.customer(credits=100)
+        opened = [await stack.enter_async_context(sockets.connect(hog)) for _ in range(3)]
+        sending = [asyncio.create_task(one.send(_never_ends("x" * 20_000, "x" * 20_000))) for one in opened]
+        closing = [asyncio.create_task(one.wait_closed()) for one in opened]
+        done, _ = await asyncio.wait(closing, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert [opened[closing.index(task)].close_code for task in done] == [1013]
+        async with sockets.connect(honest) as socket:
+            assert (await ask(socket, "nothing", "x" * 30_000))["error"]["code"] == -32601
+            assert "result" in await ask(socket, "getSlot")
+        for task in (*sending, *closing):
+            task.cancel()
+
+
+async def _never_ends(*parts: str) -> AsyncIterator[str]:
+    """The fragments of a message, and then nothing for ever."""
+    for part in parts:
+        yield part
+    await asyncio.Event().wait()

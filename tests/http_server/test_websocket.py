@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from websockets.frames import Frame, Opcode
 
 from actors.http_server import websocket
+from actors.http_server.unfinished_messages import UnfinishedMessages
 from actors.http_server.websocket import Backlog, WebSocket, text_frame
 from tests.raw_sockets import Line
 
@@ -53,11 +55,16 @@ class Connections(set[Any]):
 
 @contextlib.asynccontextmanager
 async def connected(
-    per_second_max: int = 1_000_000, backlog: Backlog | None = None
+    per_second_max: int = 1_000_000,
+    backlog: Backlog | None = None,
+    unfinished: UnfinishedMessages | None = None,
+    owner: bytes = b"owner",
+    message_bytes_max: int = 1_000,
 ) -> AsyncIterator[tuple[Line, Handler, Connections]]:
     handler, connections, backlog = Handler(), Connections(), backlog or Backlog(1 << 30)
+    resize = partial((unfinished or UnfinishedMessages(1 << 30, 1 << 30)).resize, owner)
     server = await asyncio.get_running_loop().create_server(
-        lambda: WebSocket(handler, 1_000, per_second_max, connections, backlog), "127.0.0.1", 0
+        lambda: WebSocket(handler, message_bytes_max, per_second_max, connections, backlog, resize), "127.0.0.1", 0
     )
     line = Line(server.sockets[0].getsockname()[1])
     yield line, handler, connections
@@ -206,12 +213,54 @@ async def test_row_30_answers_that_nobody_takes_are_bounded_over_all_connections
     assert backlog._total == 0
 
 
+@pytest.mark.parametrize("is_fragmented", [False, True])
+async def test_row_30_unfinished_messages_are_bounded_over_all_connections(
+    is_fragmented: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection whose message does not fit is closed with 1013, whether it lacks frames or a part of one. Small
+    messages need no room. There is room again when a message is complete, and when its client has left."""
+    monkeypatch.setattr(websocket, "LINGER_SECONDS", 0.05)
+    unfinished = UnfinishedMessages(110_000, 60_000)
+    begun, rest = frame(1, b"x" * 50_000)[:-1], b"x"
+    if is_fragmented:
+        begun, rest = frame(1, b"x" * 49_999, fin=False), frame(0, b"x")
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(20):
+
+        async def opened(owner: bytes) -> tuple[Line, Handler, Connections]:
+            socket = connected(unfinished=unfinished, owner=owner, message_bytes_max=100_000)
+            return await stack.enter_async_context(socket)
+
+        (first, at_first, _), (second, _, second_connections) = await opened(b"a"), await opened(b"b")
+        for line in (first, second):
+            await line.says(begun)
+        await until(lambda: unfinished.bytes > 99_000)
+        for owner in (b"a", b"c"):  # Of the first the account has no room, of the second the process.
+            line, handler, _ = await opened(owner)
+            await line.says(begun, rest, *[frame(1, b"x")] * 3, pause_seconds=0)
+            assert close_code(await line.hears()) == 1013
+            assert handler.texts == [] and handler.ends == 1
+        assert unfinished.owners == 2
+        line, _, _ = await opened(b"c")
+        await line.says(frame(1, b"x" * 500)[:-1], b"x")
+        assert await line.hears(until=b"500") == text_frame(b"500")
+        await first.says(rest)
+        assert await first.hears(until=b"50000") == text_frame(b"50000")
+        second.close()
+        await second_connections.gone.wait()
+        assert (unfinished.bytes, unfinished.owners, at_first.ends) == (0, 0, 0)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - a connection tells nobody what it has read.
+        await asyncio.sleep(0)
+
+
 async def test_empty_fragments_are_not_kept() -> None:
     """A message that never ends costs no memory by fragments of no length."""
     async with connected() as (line, handler, _):
         await line.says(frame(1, b"a", fin=False), *[frame(0, b"", fin=False)] * 50, frame(9, b"p"))
         await line.hears(until=b"\x8a\x01p")
-        assert handler.socket._fragments == [b"a"]
+        assert handler.socket._fragments == b"a"
         await line.says(frame(0, b"b"), frame(1, b""))
         await line.hears(until=text_frame(b"0"))
         assert handler.texts == [b"ab", b""]

@@ -49,7 +49,7 @@ OPEN = {
     },
     "storage": {"connections", "schema"},
     "telemetry": {"logs", "metrics", "metrics_page"},
-    "http_server": {"choice", "exchange", "responses", "websocket"},
+    "http_server": {"choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
     # Rules and port of the keys of requests; the gateway runs the calls.
