@@ -9,7 +9,17 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from actors.gateway.params_values import InvalidError, at, at_most, boolean, commitment, fields, one_of, signature
+from actors.gateway.params_values import (
+    InvalidError,
+    at,
+    at_most,
+    boolean,
+    commitment,
+    fields,
+    one_of,
+    shown,
+    signature,
+)
 from actors.method_requests import RaceQuestion, SendStatusQuestion, SmartSendQuestion, encoded
 from actors.upstream.signed_transactions import decode_signed
 from actors.upstream.transactions import TransactionRefused
@@ -47,6 +57,9 @@ def _signed(arguments: list[Any], checks: dict[str, Callable[[Any, str], None]])
     text = at(arguments, 0, "transaction")
     second = arguments[1] if len(arguments) > 1 else None
     config = {} if second is None else fields(second, "parameter 2 (configuration)", checks)
+    for name in config:
+        if name not in checks:  # A misspelt `simulate` would send what its caller wanted to try.
+            raise InvalidError(f"parameter 2 (configuration): {shown(name)} is none of {', '.join(checks)}")
     if type(text) is not str:
         raise InvalidError("transaction: wanted a string")
     try:

@@ -61,6 +61,25 @@ def test_a_smart_send_may_simulate_and_name_an_urgency():
     assert "priority_fee_urgency" in refused("sendSmartTransaction", BASE64, {"priority_fee_urgency": "fast"})
 
 
+@pytest.mark.parametrize(
+    ("method", "config", "said"),
+    [
+        ("sendSmartTransaction", {"simulat": True}, "simulat is none of simulate, priority_fee_urgency"),
+        ("sendSmartTransaction", {"simulate": True, "skipPreflight": False}, "skipPreflight is none of"),
+        ("sendSmartTransaction", {"x\ny" * 999: None}, "x?yx?y"),
+        ("sendSmartTransaction", {"simulate": "true"}, "simulate: wanted true or false"),
+        ("sendSmartTransaction", {"priority_fee_urgency": ["high"]}, "priority_fee_urgency"),
+        ("sendSmartTransaction", ["simulate"], "must be an object"),
+        ("sendAndConfirm", {"skipPrefligth": False}, "skipPrefligth is none of encoding, skipPreflight"),
+        ("sendAndConfirm", {"skipPreflight": 0}, "skipPreflight: wanted true or false"),
+        ("sendAndConfirm", {"preflightCommitment": {}}, "preflightCommitment"),
+    ],
+)
+def test_an_option_that_is_unknown_or_of_a_wrong_type_is_refused_free(method, config, said):
+    """A misspelt `simulate` would send, for ever, what its caller wanted to try: -32602 before anything is charged."""
+    assert said in refused(method, BASE64, config)
+
+
 @pytest.mark.parametrize("method", ["sendAndConfirm", "sendSmartTransaction"])
 @pytest.mark.parametrize(
     ("raw", "said"),

@@ -99,6 +99,16 @@ async def test_the_same_bytes_from_two_accounts_are_one_landing(scene: Scene) ->
     assert (await scene.status(stranger, payment))["error"]["code"] == -32602
 
 
+async def test_an_option_that_is_not_known_is_refused_free_and_sends_nothing(scene: Scene) -> None:
+    """Interface, -32602 consumes no credits: a misspelt skipPreflight must not send what was to be tried first."""
+    customer = await scene.world.customer(100)
+    task = await scene.send(customer, scene.here.payment(), skipPrefligth=False)
+    error = task.result().json()["error"]
+    assert (error["code"], error["data"]["constant"]) == (-32602, "INVALID_PARAMS")
+    assert await scene.world.debits(customer) == [] and not scene.store.races
+    assert "sendTransaction" not in scene.here.calls
+
+
 async def test_a_send_that_expires_is_unknown_first_and_failed_by_proof(scene: Scene) -> None:
     """Its hold is gone long before the proof: base is then taken from what the account has."""
     customer = await scene.world.customer(100)
