@@ -72,6 +72,8 @@ class Page:
 
     is_public: takes no credentials, and its answers carry neither credit nor rate headers nor X-Request-Id.
     is_limited: its requests count against the limit of their client's address, as those of /account/* do.
+    minute_max: for a public page, how many requests of one address each replica answers in a minute; counted in its
+    memory, without a look at the shared store. None: there is no limit.
     """
 
     method: str
@@ -79,6 +81,7 @@ class Page:
     handler: Handler
     is_public: bool = False
     is_limited: bool = True
+    minute_max: int | None = None
 
     def __post_init__(self) -> None:
         assert self.method in METHODS, self.method

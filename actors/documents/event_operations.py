@@ -75,6 +75,7 @@ SIGNALS = (
         ref("RecentSignals"),
         query=(_LIMIT, *_FILTERS),
         refusals=(503,),
+        is_limited=True,
     ),
     Operation(
         "GET /signals/stream",

@@ -33,6 +33,7 @@ class AddressLimits:
         self._per_minute = config.address_requests_per_minute
         self._store, self._trusted, self._clock = store, trusted, clock
         self._counts = Counts()  # Of this process alone, for while the shared store is away.
+        self._page_counts = Counts()  # Of public pages, which are answered without a look at the shared store.
 
     def name_of(self, client: Client) -> str:
         """The name under which requests of this client's address are counted; client_addresses.UNKNOWN has no limit."""
@@ -49,6 +50,19 @@ class AddressLimits:
         apart = _WITHOUT_CREDENTIALS if is_bare else ""
         for name, share in allowances(self.name_of(request.client)):
             verdict = judge(await self._count(apart + name, minute_of(now)), self._per_minute * share, now)
+            if not verdict.allowed:
+                return _too_many(verdict)
+        return None
+
+    def page_refusal(self, request: Request, minute_max: int) -> Refusal | None:
+        """Count a request of a public page in the memory of this process. A refusal when there were too many.
+
+        A count in the shared store would cost more than a cached answer. The price of this choice is that an address
+        gets minute_max answers of each replica.
+        """
+        now, path = self._clock.now(), request.path.decode("latin-1")
+        for name, share in allowances(self.name_of(request.client)):
+            verdict = judge(self._page_counts.add(f"{path} {name}", minute_of(now), 1), minute_max * share, now)
             if not verdict.allowed:
                 return _too_many(verdict)
         return None

@@ -198,6 +198,10 @@ class HttpDoor:
             too_many = await self._addresses.refusal(request)
             if too_many is not None:
                 return self._errors.reply(too_many, request)
+        elif page is not None and page.minute_max is not None:
+            too_many = self._addresses.page_refusal(request, page.minute_max)
+            if too_many is not None:
+                return self._errors.reply(too_many, request)
         body = fault or (b"" if served_as == "GET" else await read_body(receive, self.body_bytes_max))
         if isinstance(body, Refusal):
             return replies.closing(body, request.id)

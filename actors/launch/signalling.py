@@ -25,7 +25,7 @@ from actors.signals.history import PostgresSignalHistory
 from actors.signals.host import place_classifiers
 from actors.signals.hub import SignalHub
 from actors.signals.log import RedisSignalLog
-from actors.signals.recent import RecentSignals
+from actors.signals.recent import MINUTE_MAX, RecentSignals
 from actors.signals.replays import Replays
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.storage.connections import checked_redis, connect_postgres
@@ -66,7 +66,7 @@ class MeteredSignals:
         if self.meters is None:
             return Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "starting")
         name, credits = SignalSubscriptions.meter_name, SignalSubscriptions.connect_credits
-        return await self.meters.hold(ProvenProof(pubkey), name, credits)
+        return await self.meters.begin(ProvenProof(pubkey), name, credits)
 
     async def post(self, charge: HeldCharge) -> bool:
         assert self.meters is not None, "hold comes first"
@@ -122,9 +122,9 @@ async def assemble_signals(
     replays = Replays(log, PostgresSignalHistory(pool))
     hub = SignalHub(log, replays, RedisDeliveries(redis_client), clock)
     await hub.start()
-    charges = MeteredSignals()
+    charges, recent = MeteredSignals(), RecentSignals(hub, replays, clock)
     pages = [
-        Page("GET", "/signals/recent", RecentSignals(hub, replays, clock).answer, is_public=True, is_limited=False),
+        Page("GET", "/signals/recent", recent.answer, is_public=True, is_limited=False, minute_max=MINUTE_MAX),
         Page("GET", "/signals/stream", SignalEventStream(hub, charges).answer, is_limited=False),
     ]
     kind = SignalSubscriptions(hub, StreamEvent)

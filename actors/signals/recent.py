@@ -2,6 +2,10 @@
 
 Implements: interface, "Public endpoints"; decisions, `GET /signals/recent`. Answers come from the memory of the hub and
 are cached, so that many callers cost little. A removed signal is not shown; a moved one has its new slot.
+
+When full: beyond CACHED_BYTES_MAX the oldest answers are forgotten. A cached answer is good until the next
+signal, and for a quarter of a second at least, so only questions that many ask are found again: most are the same one.
+The bytes hold 16 of the largest answers (500 signals of about 500 bytes), or 160 of the default 50 signals.
 """
 
 import itertools
@@ -21,7 +25,11 @@ from actors.signals.log import LogEntry
 from actors.signals.replays import Replays
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 500
-_CACHED_MAX = 512
+# Of one client address, at each replica. A question that no answer is kept for can search the whole ring, which takes
+# milliseconds; a client that fills a gap needs a few answers of 500 signals.
+MINUTE_MAX = 300
+CACHED_BYTES_MAX = 4 << 20
+_ENTRY_BYTES = 500  # Of the objects of one cached answer, beside its texts.
 _CACHED_SECONDS = 0.25
 _PAGES_MAX = 10  # Of the log that one request may search.
 _LIMIT = re.compile(r"[1-9][0-9]{0,2}")
@@ -33,6 +41,7 @@ class RecentSignals:
     def __init__(self, hub: SignalHub, replays: Replays, clock: Clock) -> None:
         self._hub, self._replays, self._clock = hub, replays, clock
         self._cached: OrderedDict[tuple[tuple[str, str], ...], tuple[float, int, bytes]] = OrderedDict()
+        self.cached_bytes = 0
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
         key = tuple(sorted(request.query.items()))
@@ -43,10 +52,18 @@ class RecentSignals:
         body = await self._body(request.query)
         if isinstance(body, Refusal):
             return body
-        self._cached[key] = (now + _CACHED_SECONDS, version, body)
-        if len(self._cached) > _CACHED_MAX:
-            self._cached.popitem(last=False)
+        self._keep(key, (now + _CACHED_SECONDS, version, body))
         return PageAnswer(body)
+
+    def _keep(self, key: tuple[tuple[str, str], ...], kept: tuple[float, int, bytes]) -> None:
+        before = self._cached.pop(key, None)
+        if before is not None:
+            self.cached_bytes -= _bytes_of(key, before[2])
+        self._cached[key] = kept
+        self.cached_bytes += _bytes_of(key, kept[2])
+        while self.cached_bytes > CACHED_BYTES_MAX:
+            oldest, (_, _, body) = self._cached.popitem(last=False)
+            self.cached_bytes -= _bytes_of(oldest, body)
 
     async def _body(self, query: Mapping[str, str]) -> bytes | Refusal:
         limit_text = query.get("limit", str(LIMIT_DEFAULT))
@@ -100,6 +117,10 @@ class RecentSignals:
             if not page.entries:
                 break
         return list(kept.values()), since
+
+
+def _bytes_of(key: tuple[tuple[str, str], ...], body: bytes) -> int:
+    return _ENTRY_BYTES + len(body) + sum(len(name) + len(value) for name, value in key)
 
 
 def _document(events: list[dict[str, Any]], next_cursor: str) -> bytes:

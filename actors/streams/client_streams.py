@@ -143,7 +143,7 @@ class ClientStreams:
 
     async def _subscribe(self, kind: SubscriptionKind, wanted: Any) -> StreamAnswer | Refusal:
         """Hold the charge, subscribe, post the charge, and answer: like any call."""
-        charge = await self._meters.hold(self.proof, kind.subscribe, kind.connect_credits)
+        charge = await self._meters.begin(self.proof, kind.subscribe, kind.connect_credits)
         if isinstance(charge, Refusal):
             return charge
         if not self._is_open():

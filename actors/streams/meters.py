@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from actors.accounts.api import AccountsClient, OwnerUnavailable
+from actors.accounts.api import AccountsClient, OwnerUnavailable, ReadStanding
 from actors.calls import (
     FIRST_ALLOWANCE,
     FIRST_STREAM_CHARGE,
@@ -34,6 +34,7 @@ from actors.calls import (
 from actors.clock import Clock
 from actors.errors import Err, Refusal
 from actors.streams.allowance import PART_SECONDS_MAX, Allowance, HeldPart
+from actors.streams.standing_watch import BALANCE_MIN
 
 logger = logging.getLogger(__name__)
 
@@ -235,6 +236,27 @@ class Meters:
         assert reply.figures is not None
         settle = SettleRequest(operation, reply.pubkey, reply.epoch, name, credits, credits, _POSTED, held_at)
         return HeldCharge(settle, reply.figures)
+
+    async def begin(self, proof: Proof, name: str, credits: int) -> HeldCharge | Refusal:
+        """Hold the charge of a stream's beginning, as `hold` does.
+
+        Refuses with INSUFFICIENT_CREDITS too, and holds nothing, where the balance after the charge would be below the
+        minimum of an open stream: the standing watch would end the stream that was just paid for.
+        """
+        charge = await self.hold(proof, name, credits)
+        # The owner is asked once more only when little is left: credits that other streams hold ahead still count.
+        if isinstance(charge, Refusal) or charge.figures.credits_remaining >= BALANCE_MIN:
+            return charge
+        try:
+            reply = await self._accounts.ask(ReadStanding(ProvenProof(charge.pubkey)))
+        except OwnerUnavailable:
+            reply = None
+        if reply is not None and reply.value is not None and reply.value.balance - credits >= BALANCE_MIN:
+            return charge
+        await self.release(charge)
+        if reply is None:
+            return _AWAY
+        return Refusal(Err.INSUFFICIENT_CREDITS, hint=f"an open stream needs {BALANCE_MIN} credits after the charge")
 
     async def post(self, charge: HeldCharge) -> bool:
         """Charge what was held; True: it is durable, and what it pays for may be delivered. False: it costs nothing."""

@@ -1,5 +1,6 @@
 """Whose address a request counts under, and what that costs whom, through the real door. Hostile inputs 35 and 49."""
 
+import httpx
 import pytest
 
 from actors.errors import Err
@@ -7,6 +8,7 @@ from actors.gateway.address_limits import counted_address, is_limited
 from actors.gateway.requests import AsgiClient
 from actors.identity.client_addresses import FRONT_HEADER, UNKNOWN, TrustedProxies, front_token
 from actors.identity.store import IdentityStoreUnavailable
+from actors.pages import Page, PageAnswer, PageRequest
 from tests.identity.memory_store import MemoryIdentityStore
 
 from .world import a_world, call
@@ -130,6 +132,32 @@ async def test_row_35_challenges_for_a_flood_of_keys_take_no_memory():
         assert statuses == [200] * 50 + [429] * 10
         assert store._sessions == {}
         assert not any(record.nonces for record in store._records.values())
+
+
+async def test_a_public_page_has_a_limit_for_each_address_that_needs_no_store():
+    """Rule of `Page.minute_max`: counted in memory, so Redis is never asked; 429 with Retry-After, others go on, the
+    limits of the customers' paths are untouched, and the next minute starts anew."""
+
+    class Unasked(MemoryIdentityStore):
+        async def count_address(self, address: str, minute: int, amount: int) -> int:
+            raise AssertionError("a public page waits for the store")
+
+    async def shown(request: PageRequest) -> PageAnswer:
+        return PageAnswer(b"{}")
+
+    pages = (Page("GET", "/shown", shown, is_public=True, is_limited=False, minute_max=3),)
+    async with a_world(pages=pages, identity_store=Unasked()) as world:
+
+        async def ask(address: str) -> httpx.Response:
+            return await world.http.get("/shown", headers=through_front(address))
+
+        found = [await ask("203.0.113.1") for _ in range(5)]
+        assert [response.status_code for response in found] == [200, 200, 200, 429, 429]
+        assert found[4].json()["error"]["code"] == "RATE_LIMITED"
+        assert 1 <= int(found[4].headers["retry-after"]) <= 60
+        assert (await ask("203.0.113.2")).status_code == 200
+        world.clock.advance(60)
+        assert (await ask("203.0.113.1")).status_code == 200
 
 
 def test_which_paths_are_limited():

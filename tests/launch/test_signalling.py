@@ -9,10 +9,45 @@ from redis.asyncio import Redis
 from actors.clock import SystemClock
 from actors.config import Config, StorageConfig
 from actors.errors import Refusal
-from actors.launch.signalling import assemble_signals
-from actors.pages import PageAnswer, PageRequest
+from actors.launch.signalling import MeteredSignals, assemble_signals
+from actors.pages import Page, PageAnswer, PageRequest
+from actors.signals.event_stream import SignalEventStream
 from actors.signals.log import RedisSignalLog
+from actors.streams.meters import Meters
+from tests.gateway.test_wire import listening
+from tests.gateway.world import a_world
+from tests.signals.test_hub import World as SignalWorld
 from tests.signals.test_log import signal
+
+
+async def test_a_stream_that_leaves_less_than_the_minimum_is_refused_before_its_charge() -> None:
+    """Interface, "Signal billing": a stream ends below 10 credits, so with 10 to 14 the 5 for connecting would buy
+    nothing. The answer is the 402 of every call without credits, and free; with 15 the stream stays."""
+    charges = MeteredSignals()
+    stream = SignalEventStream(await SignalWorld().hub(), charges)
+    pages = (Page("GET", "/signals/stream", stream.answer, is_limited=False),)
+    async with a_world(pages=pages) as world, listening(world.door) as port:
+        meters = Meters(world.accounts, world.clock, b"meteredg")
+        charges.open(meters, world.accounts)
+        for credits in (10, 14):
+            poor = await world.customer(credits=credits)
+            answer = await world.http.get("/signals/stream", headers={"x-api-key": poor.api_key})
+            assert answer.status_code == 402 and answer.headers["x-credits-remaining"] == str(credits)
+            error = answer.json()["error"]
+            assert error["code"] == "INSUFFICIENT_CREDITS" and error["data"]["minimum_deposit_usdc"] == "0.01"
+            assert "insufficient credits" in error["message"] and "10 credits" in error["message"]
+            assert await world.debits(poor) == []
+        enough = await world.customer(credits=15)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /signals/stream HTTP/1.1\r\nhost: a\r\nx-api-key: %b\r\n\r\n" % enough.api_key.encode())
+        async with asyncio.timeout(10):
+            assert (await reader.readuntil(b"retry: 1000")).startswith(b"HTTP/1.1 200")
+        assert charges.watch is not None
+        await charges.watch.check()
+        assert await world.debits(enough) == [("subscribeSignal", 5)] and stream._streams.total() == 1
+        writer.close()
+        await charges.close()
+        await meters.stop()
 
 
 async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: str) -> None:
@@ -29,6 +64,7 @@ async def test_a_replica_serves_what_the_log_has(redis_url: str, postgres_url: s
 
     signals = await assemble_signals(config, client, SystemClock(), place)
     assert [page.endpoint for page in signals.pages] == ["GET /signals/recent", "GET /signals/stream"]
+    assert signals.pages[0].minute_max == 300
     assert [page.is_public for page in signals.pages] == [True, False]
     answer = await signals.pages[0].handler(PageRequest(None))
     assert isinstance(answer, PageAnswer) and isinstance(answer.body, bytes) and b'"M1"' in answer.body

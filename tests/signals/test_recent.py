@@ -83,6 +83,27 @@ async def test_an_answer_is_kept_until_something_happens() -> None:
     assert [each["mint"] for each in (await get(page))["events"]] == ["M1", "M0"]
 
 
+async def test_kept_answers_take_a_few_megabytes_whatever_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask, free: neither large answers nor long questions fill the memory, and the newest stay."""
+    world = RecentWorld()
+    await world.write(60)
+    page = await world.page()
+    monkeypatch.setattr("actors.signals.recent.CACHED_BYTES_MAX", 60_000)
+    for number in range(1, 61):
+        await get(page, limit=str(number))
+        await get(page, kinds=",".join(["graduation"] * number))
+        kept = sum(len(answer[2]) + len(str(key)) for key, answer in page._cached.items())
+        assert kept <= page.cached_bytes <= 60_000
+    assert 2 < len(page._cached) < 120 and (("limit", "60"),) in page._cached
+    await world.write(1)
+    await world.publish(world.live)
+    world.clock.advance(1)
+    for key in list(page._cached):
+        await get(page, **dict(key))
+    left = {key: 500 + len(answer[2]) + sum(map(len, sum(key, ()))) for key, answer in page._cached.items()}
+    assert page.cached_bytes == sum(left.values()), "an answer that was replaced still counts"
+
+
 @pytest.mark.parametrize(
     "query",
     [

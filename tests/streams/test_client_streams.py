@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from actors.calls import ProvenProof
 from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
 from actors.streams.api import Sink, StreamEvent
+from actors.streams.meters import HeldCharge
 from actors.streams.native_kinds import METER_NAME
 from tests.streams.world import ACCOUNT, account_value, ask, hear, open_sockets
 
@@ -96,15 +98,15 @@ async def test_a_client_that_does_not_read_is_closed_with_1013() -> None:
 async def test_credits_that_run_out_end_the_stream_and_nothing_is_given_away() -> None:
     """Money rule 10: an event that is not covered is not delivered; the balance never goes below zero."""
     async with open_sockets() as sockets:
-        wallet = await sockets.world.customer(credits=12)
+        wallet = await sockets.world.customer(credits=15)
         async with sockets.connect(wallet) as socket:
             await ask(socket, "slotSubscribe")
-            for slot in range(101, 171):
+            for slot in range(101, 201):
                 await sockets.node.new_slot(slot)
             heard = 0
-            while heard < 70:
+            while heard < 100:
                 heard += (await hear(socket))["method"] == "slotNotification"
-            await sockets.node.new_slot(200)
+            await sockets.node.new_slot(300)
             await asyncio.sleep(0.05)
             await sockets.sockets.check()
             with pytest.raises(ConnectionClosed) as closed:
@@ -157,6 +159,34 @@ async def test_subscriptions_of_other_contexts_have_string_ids_and_prices_of_the
             assert (await ask(socket, "signalUnsubscribe", "sig_sub_1"))["result"] is True
         await sockets.meters.stop()
         assert await sockets.world.debits(wallet) == [("subscribeSignal", 5), ("signalNotification", 2)]
+
+
+async def test_a_subscription_that_leaves_less_than_the_minimum_is_refused_before_its_charge() -> None:
+    """Interface, "WebSocket minimum balance": below 10 credits a socket is closed, so with 10 to 14 the 5 for
+    connecting would buy nothing. The refusal is free and the socket goes on; credits that another stream of the account
+    holds ahead are still its own."""
+    async with open_sockets(kinds=[_Echoes()]) as sockets:
+        world = sockets.world
+        for credits in (10, 14):
+            poor = await world.customer(credits=credits)
+            async with sockets.connect(poor) as socket:
+                for method, parameters in (("subscribeSignal", ({},)), ("slotSubscribe", ())):
+                    error = (await ask(socket, method, *parameters))["error"]
+                    assert (error["code"], error["message"]) == (-32010, "insufficient credits")
+                    assert error["data"]["constant"] == "INSUFFICIENT_CREDITS" and "10 credits" in error["data"]["hint"]
+                await sockets.sockets.check()
+                assert "error" not in await ask(socket, "getSlot"), "the socket was closed"
+            assert await world.debits(poor) == [("getSlot", 1)]
+        enough = await world.customer(credits=15)
+        ahead = await world.customer(credits=65)
+        held = await sockets.meters.hold(ProvenProof(ahead.pubkey), "slotNotification", 50, takes_rate_unit=False)
+        assert isinstance(held, HeldCharge)
+        for wallet in (enough, ahead):
+            async with sockets.connect(wallet) as socket:
+                assert "result" in await ask(socket, "slotSubscribe")
+                await sockets.sockets.check()
+                assert "result" in await ask(socket, "slotUnsubscribe", 1), "the socket was closed"
+        await sockets.meters.release(held)
 
 
 def test_the_answer_is_json() -> None:
