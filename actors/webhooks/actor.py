@@ -1,7 +1,8 @@
 """The dispatcher: leases jobs, sends them, charges for the first success of each, and keeps what came of them.
 
 Implements: interface specification, "Webhook deliveries"; decisions, "webhook retries", "webhook delivery price";
-hostile inputs 27 to 29. A shell: core.py decides about an attempt, lanes.py about fairness, functions.sql claims.
+hostile inputs 27 to 29. A shell: core.py decides about an attempt, lanes.py and places.py about fairness, and
+functions.sql claims.
 Order of one delivery: lease, send, charge, keep. A kill in between sends it once more; the charge is named by the
 event, so it is made once.
 """
@@ -22,6 +23,7 @@ from actors.telemetry.metrics import Metrics
 from actors.webhooks import core
 from actors.webhooks.core import Attempt, JobState
 from actors.webhooks.lanes import AT_ONCE_MAX, Lanes
+from actors.webhooks.places import Places
 from actors.webhooks.sealing import CannotUnseal, SecretSeal
 from actors.webhooks.signing import delivery_headers
 from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, WebhooksUnavailable
@@ -29,9 +31,6 @@ from actors.webhooks.store import Job, JobResult, QueueFigures, WebhookStore, We
 logger = logging.getLogger(__name__)
 
 METHOD = "webhookDelivery"  # As the ledger and the usage history name a charge.
-LEASED_MAX = 2_000
-LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they end before their lease.
-LEASED_FAILING_MAX = LEASED_MAX // 2  # Of webhooks that fail: however many hang, half of the places are for others.
 LEASE_MS = 120_000
 _LIFECYCLE_SECONDS = 0.5
 _EVENTS_AT_ONCE_MAX = 500
@@ -83,10 +82,10 @@ class WebhookDispatcher:
         self._lanes: Lanes[Job] = Lanes(lambda job: job.webhook_id, _at_once_max)
         self._requests: set[asyncio.Task[None]] = set()
         self._ended: list[tuple[Job, Attempt]] = []
-        self._given_back: list[int] = []
+        self._given_back: list[Job] = []
         self._has_ended = asyncio.Event()
         self.wake = asyncio.Event()  # Set by the sources of events: there are new jobs.
-        self._unfinished = self._failing = 0  # Leased, and their results not kept yet; those of webhooks that fail.
+        self.places = Places()
         self.figures = QueueFigures(0, None, 0)
         self._tasks: list[asyncio.Task[None]] = []
         metrics.watch("webhook_queue_depth", lambda: self.figures.waiting)
@@ -150,14 +149,12 @@ class WebhookDispatcher:
 
     async def claim_once(self) -> bool:
         """Lease jobs that are due and begin to send them. True: there may be more."""
-        room = LEASED_MAX - self._unfinished
-        if room <= 0:
+        room = self.places.room()
+        if not room.jobs:
             return False
         now_ms = self._clock.now_ms()
-        until_ms, failing_room = now_ms + LEASE_MS, LEASED_FAILING_MAX - self._failing
-        jobs = await self._store.claim(self._name, now_ms, until_ms, room, LEASED_OF_ONE_MAX, failing_room)
-        self._unfinished += len(jobs)
-        self._failing += sum(job.failing_since_ms is not None for job in jobs)
+        jobs = await self._store.claim(self._name, now_ms, now_ms + LEASE_MS, room)
+        self.places.take(jobs)
         self._begin(self._lanes.add(jobs))
         return bool(jobs)
 
@@ -169,7 +166,7 @@ class WebhookDispatcher:
 
     async def _send(self, job: Job) -> None:
         attempt = await self._attempt(job)
-        self._failing -= job.failing_since_ms is not None
+        self.places.attempted(job)
         self._ended.append((job, attempt))
         ready, given_back = self._lanes.ended(job, failed=not attempt.is_success)
         self._give_back(given_back)
@@ -183,8 +180,9 @@ class WebhookDispatcher:
         self._has_ended.set()
 
     def _give_back(self, jobs: Sequence[Job]) -> None:
-        self._failing -= sum(job.failing_since_ms is not None for job in jobs)
-        self._given_back += [job.id for job in jobs]
+        for job in jobs:
+            self.places.attempted(job)
+        self._given_back += jobs
 
     async def _attempt(self, job: Job) -> Attempt:
         now_ms = self._clock.now_ms()
@@ -211,8 +209,8 @@ class WebhookDispatcher:
             self._has_ended.clear()
         try:
             if given_back:
-                await self._store.release(given_back, self._clock.now_ms())
-                self._unfinished -= len(given_back)
+                await self._store.release([job.id for job in given_back], self._clock.now_ms())
+                self.places.free(given_back)
                 given_back = []
             if ended:
                 charged = await self._charge([job for job, attempt in ended if attempt.is_success])
@@ -222,7 +220,7 @@ class WebhookDispatcher:
             self._ended, self._given_back = ended + self._ended, given_back + self._given_back
             self._has_ended.set()
             raise
-        self._unfinished -= len(ended)
+        self.places.free(job for job, _ in ended)
         for _, attempt in ended:
             self._metrics.webhook_attempts.add((_label(attempt),))
         return True

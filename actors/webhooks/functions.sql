@@ -57,36 +57,51 @@ BEGIN
     RETURN made;
 END $$;
 
--- Lease jobs that are due: webhooks that work before those that fail, and of these the ones that waited longest first;
--- each_max of one webhook under lease at most, one of a webhook that fails, and failing_max of all that fail. A webhook
--- that was enabled again counts as failing until it has worked: enabling is free, and could else take every place again
--- and again for receivers that hang. Webhooks that another dispatcher is looking at are skipped.
+-- Lease jobs that are due: webhooks that work before those that fail, of these the ones whose accounts hold the fewest
+-- places first, and of these the ones that waited longest; one job of a webhook that fails, and failing_max of all that
+-- fail. A webhook that works has each_max jobs under lease at most, and only at_once_max where its account holds
+-- account_max, or as many as are free: nobody leases ahead what others need (places.py). holders, held: accounts that
+-- hold many places before this claim. A webhook that was enabled again counts as failing until it has worked: enabling
+-- is free, and could else take every place again and again for receivers that hang. Webhooks that another dispatcher is
+-- looking at are skipped.
 CREATE OR REPLACE FUNCTION webhooks_claim(
-    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer
+    now_ms bigint, lease_until_ms bigint, claimer text, jobs_max integer, each_max integer, failing_max integer,
+    at_once_max integer, account_max integer, holders bytea[], held integer[]
 ) RETURNS SETOF webhooks_claimed LANGUAGE plpgsql AS $$
 DECLARE
     hook  webhooks;
     open_room integer := jobs_max;
     failing_room integer := failing_max;
+    accounts bytea[] := holders;
+    places integer[] := held;
+    account integer;
     fails boolean;
     room  integer;
     taken integer;
 BEGIN
     FOR hook IN
-        SELECT w.* FROM webhooks w
+        SELECT w.* FROM webhooks w LEFT JOIN unnest(holders, held) AS h (pubkey, places) ON h.pubkey = w.pubkey
         WHERE w.look_ms <= now_ms AND w.rest_until_ms <= now_ms AND w.status = 'active'
           AND (failing_max > 0
                OR (w.failing_since_ms IS NULL AND coalesce(w.last_status, '') NOT IN ('retrying', 'failed')))
           AND (w.filter_type = 'lifecycle' OR NOT EXISTS (SELECT FROM webhook_debts d WHERE d.pubkey = w.pubkey))
-        ORDER BY w.failing_since_ms IS NOT NULL OR coalesce(w.last_status, '') IN ('retrying', 'failed'), w.look_ms
-        LIMIT 256 FOR NO KEY UPDATE SKIP LOCKED
+        ORDER BY w.failing_since_ms IS NOT NULL OR coalesce(w.last_status, '') IN ('retrying', 'failed'),
+            coalesce(h.places, 0), w.look_ms
+        LIMIT 256 FOR NO KEY UPDATE OF w SKIP LOCKED
     LOOP
         fails := hook.failing_since_ms IS NOT NULL OR coalesce(hook.last_status, '') IN ('retrying', 'failed');
         EXIT WHEN open_room <= 0 OR (fails AND failing_room <= 0);
+        account := array_position(accounts, hook.pubkey);
+        IF account IS NULL THEN
+            accounts := accounts || hook.pubkey;
+            places := places || 0;
+            account := cardinality(accounts);
+        END IF;
         -- Events of an account's life have an order: no newer one before the fate of those under lease is kept.
         SELECT CASE WHEN fails THEN 1 - count(*)
                     WHEN hook.filter_type = 'lifecycle' AND count(*) > 0 THEN 0
-                    ELSE each_max - count(*) END INTO room
+                    WHEN places[account] < least(account_max, open_room) THEN each_max - count(*)
+                    ELSE least(each_max, at_once_max) - count(*) END INTO room
         FROM webhook_jobs j WHERE j.webhook_id = hook.id AND j.state = 1 AND j.due_ms > now_ms;
         taken := 0;
         IF room > 0 THEN
@@ -105,6 +120,7 @@ BEGIN
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
         open_room := open_room - taken;
+        places[account] := places[account] + taken;
         IF fails THEN
             failing_room := failing_room - taken;
         END IF;

@@ -23,6 +23,7 @@ from actors.webhooks.store import (
     JobResult,
     LoggedJob,
     QueueFigures,
+    Room,
     SealedSecrets,
     SourceCursor,
     WebhooksUnavailable,
@@ -214,13 +215,12 @@ class PostgresWebhookStore:
 
     # --- deliveries
 
-    async def claim(
-        self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int, failing_max: int
-    ) -> list[Job]:
+    async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                "SELECT * FROM webhooks_claim($1, $2, $3, $4, $5, $6)",
-                *(now_ms, until_ms, claimer, jobs_max, each_max, failing_max),
+                "SELECT * FROM webhooks_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                *(now_ms, until_ms, claimer, room.jobs, room.each, room.failing),
+                *(room.at_once, room.share, room.holders, room.held),
             )
         return [Job(*row) for row in rows]
 

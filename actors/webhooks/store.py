@@ -41,6 +41,23 @@ class Job(NamedTuple):
         return SealedSecrets(self.secret, self.previous_secrets, self.previous_until_ms)
 
 
+class Room(NamedTuple):
+    """What a claim may lease.
+
+    jobs: free places. failing: of them for webhooks that fail. each: jobs of one webhook under lease. at_once: the same
+    where the account holds `share` places, or as many as are free. holders, held: accounts that hold more places than
+    one webhook may have requests under way, and how many each of them holds; others go first.
+    """
+
+    jobs: int
+    failing: int
+    each: int
+    at_once: int
+    share: int
+    holders: Sequence[bytes] = ()
+    held: Sequence[int] = ()
+
+
 class JobResult(NamedTuple):
     """What came of one attempt, as webhooks_finish() takes it. attempts: made so far."""
 
@@ -173,10 +190,9 @@ class WebhookStore(Protocol):
 
     # --- deliveries
 
-    async def claim(
-        self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int, failing_max: int
-    ) -> list[Job]:
-        """Lease jobs that are due, each_max of one webhook, and failing_max of all webhooks that fail."""
+    async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
+        """Lease jobs that are due, by the rules of places.py: webhooks that work first, of these the ones whose
+        accounts hold the fewest places, of these the ones that waited longest."""
         ...
 
     async def finish(self, results: Sequence[JobResult], now_ms: int) -> None:

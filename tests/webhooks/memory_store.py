@@ -1,5 +1,6 @@
 """A store of webhooks in memory; it passes the tests of the one in PostgreSQL (test_store.py)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from actors.webhooks.store import (
     JobResult,
     LoggedJob,
     QueueFigures,
+    Room,
     SealedSecrets,
     SourceCursor,
 )
@@ -209,9 +211,10 @@ class MemoryWebhookStore:
 
     # --- deliveries
 
-    async def claim(
-        self, claimer: str, now_ms: int, until_ms: int, jobs_max: int, each_max: int, failing_max: int
-    ) -> list[Job]:
+    async def claim(self, claimer: str, now_ms: int, until_ms: int, room: Room) -> list[Job]:
+        free, failing_free = room.jobs, room.failing
+        before = dict(zip(room.holders, room.held, strict=True))
+        places = Counter(before)
         ready = [
             hook
             for hook in self.hooks.values()
@@ -219,29 +222,33 @@ class MemoryWebhookStore:
             and hook.look_ms <= now_ms
             and hook.rest_until_ms <= now_ms
             and hook.record.status == "active"
-            and (failing_max > 0 or not _fails(hook))
+            and (failing_free > 0 or not _fails(hook))
             and (hook.record.filter.filter_type == "lifecycle" or hook.record.pubkey not in self.owing)
         ]
         claimed: list[Job] = []
-        for hook in sorted(ready, key=lambda each: (_fails(each), each.look_ms))[:_LOOKED_AT_MAX]:
-            failing, room = _fails(hook), jobs_max - len(claimed)
-            if room <= 0 or (failing and failing_max <= 0):
+        turns = sorted(ready, key=lambda each: (_fails(each), before.get(each.record.pubkey, 0), each.look_ms))
+        for hook in turns[:_LOOKED_AT_MAX]:
+            failing, account = _fails(hook), hook.record.pubkey
+            if free <= 0 or (failing and failing_free <= 0):
                 break
             leased = [job for job in self._of(hook.record.id, JobState.LEASED) if job.due_ms > now_ms]
-            own_room = (1 if failing else each_max) - len(leased)
+            may_lease_ahead = places[account] < min(room.share, free)
+            of_one = 1 if failing else room.each if may_lease_ahead else min(room.each, room.at_once)
+            own_room = of_one - len(leased)
             if hook.record.filter.filter_type == "lifecycle" and leased:
                 own_room = min(0, own_room)
             due = sorted(
                 (job for job in self._of(hook.record.id, *_OPEN) if job.due_ms <= now_ms),
                 key=lambda job: (job.due_ms, job.id),
-            )[: max(0, min(room, own_room))]
+            )[: max(0, min(free, own_room))]
             for job in sorted(due, key=lambda job: job.id):
                 job.state, job.due_ms, job.lease, job.leased_by = JobState.LEASED, until_ms, job.lease + 1, claimer
                 claimed.append(self._leased(job, hook, now_ms))
+            free, places[account] = free - len(due), places[account] + len(due)
             if failing:
-                failing_max -= len(due)
+                failing_free -= len(due)
             later = [job.due_ms for job in self._of(hook.record.id, *_OPEN) if job.due_ms > now_ms]
-            is_cut = len(due) < own_room and len(claimed) >= jobs_max
+            is_cut = len(due) < own_room and free <= 0
             hook.look_ms = now_ms if is_cut else min(later, default=None)
         return claimed
 

@@ -11,8 +11,10 @@ from actors.accounts.api import SetStatus
 from actors.signals.api import LoggedSignal
 from actors.signals.events import SignalEvent
 from actors.webhooks.actor import charge_operation
+from actors.webhooks.api import CreateWebhook
 from actors.webhooks.core import FAILING_MS_MAX
 from actors.webhooks.payloads import signal_event, signal_gap_event
+from actors.webhooks.places import Places
 
 from .outside import Delivered, Receiver
 from .test_readme import receiver_code
@@ -113,6 +115,41 @@ async def _finish_for_ever(world: WebhookWorld) -> None:
         await world.dispatcher.finish_once()
 
 
+async def test_row_28_fifty_slow_webhooks_of_one_account_leave_the_others_their_places(
+    world: WebhookWorld, target: Receiver, other: Receiver
+) -> None:
+    """Hostile inputs 27 and 28: receivers that are slow and succeed hold a place each second of their time. Eight
+    requests to each are under way, none waits for a place, and another account gets all its events meanwhile."""
+    slow, quick, released = await world.gateway.customer(5_000), await world.gateway.customer(500), asyncio.Event()
+
+    async def answer_late(request: web.Request) -> web.StreamResponse:
+        await released.wait()
+        return web.Response(status=204)
+
+    target.behaviour = answer_late
+    for _ in range(50):
+        wanted = {"url": target.url, "filter_type": "my_account"}
+        assert isinstance(await world.commands.ask(CreateWebhook(slow.pubkey, fields=wanted)), dict)
+    await world.register(quick, other.url)
+    world.dispatcher.places = Places(800)  # At 32 for each webhook the slow ones would take all.
+    await world.queue(slow.text, 40)
+    finishing = asyncio.ensure_future(_finish_for_ever(world))
+    while await world.dispatcher.claim_once():
+        pass
+    assert world.dispatcher._lanes.under_way == 50 * 8
+    assert world.dispatcher.places.of(slow.pubkey) <= 800 // 8 + 32 + 50 * 8
+    await world.queue(quick.text, 300)
+    while len(other.delivered) < 300:
+        await world.dispatcher.claim_once()
+        await asyncio.sleep(0.001)
+    released.set()
+    while len(target.delivered) < 600:
+        await world.dispatcher.claim_once()
+        await asyncio.sleep(0.001)
+    assert len({each.event_id for each in target.delivered}) == len(target.delivered)
+    finishing.cancel()
+
+
 async def test_row_28_one_event_for_ten_thousand_webhooks(world: WebhookWorld, target: Receiver) -> None:
     """Hostile input 28: one row of the event, a job for each webhook, billed for each delivery; leases are bounded."""
     customer = await world.gateway.customer(20_000)
@@ -126,7 +163,7 @@ async def test_row_28_one_event_for_ten_thousand_webhooks(world: WebhookWorld, t
     assert await world.queue(customer.text) == 10_000
     assert await world.pool.fetchval("SELECT count(*) FROM webhook_events") == 1
     await world.dispatcher.claim_once()
-    assert world.dispatcher._unfinished <= 2_000
+    assert world.dispatcher.places.taken <= 2_000
     assert world.dispatcher._lanes.under_way <= 2_000
 
 

@@ -2,12 +2,13 @@
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from actors.signals.events import KINDS, SignalEvent
@@ -15,9 +16,10 @@ from actors.signals.filters import SignalFilter
 from actors.storage.connections import connect_postgres
 from actors.webhooks.core import JobState
 from actors.webhooks.payloads import QueuedEvent, signal_event
+from actors.webhooks.places import Places
 from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.registrations import Change, Webhook, WebhookFilter
-from actors.webhooks.store import Dropped, Job, JobResult, SourceCursor, WebhookStore
+from actors.webhooks.store import Dropped, Job, JobResult, Room, SourceCursor, WebhookStore
 from tests.databases import as_role
 
 from .memory_store import MemoryWebhookStore
@@ -25,6 +27,7 @@ from .memory_store import MemoryWebhookStore
 NOW = 1_700_000_000_000
 ALICE, BOB = b"a" * 32, b"b" * 32
 JOBS_MAX = 40
+ROOM = Room(jobs=100, failing=9, each=10, at_once=8, share=100)
 _numbers = itertools.count()
 
 
@@ -54,8 +57,8 @@ async def queue(store: WebhookStore, count: int = 1, pubkey: bytes = ALICE, now:
     return await store.queue([event._replace(cause=f"c{next(_numbers)}") for _ in range(count)], now)
 
 
-async def claim(store: WebhookStore, now: int = NOW, most: int = 100, each: int = 10, failing: int = 9) -> list[Job]:
-    return await store.claim("one", now, now + 1_000, most, each, failing)
+async def claim(store: WebhookStore, now: int = NOW, name: str = "one", **room: Any) -> list[Job]:
+    return await store.claim(name, now, now + 1_000, ROOM._replace(**room))
 
 
 def result(job: Job, state: JobState, now: int = NOW, **fields: Any) -> JobResult:
@@ -98,14 +101,87 @@ async def test_webhooks_take_turns_and_a_released_job_keeps_its_place(store: Web
     await queue(store, 2, BOB)
     claimed = await claim(store)
     assert [sum(job.pubkey == each for job in claimed) for each in (ALICE, BOB)] == [10, 2]
-    assert await store.claim("two", NOW, NOW + 1_000, 100, 10, 9) == []
+    assert await claim(store, name="two") == []
     await store.release([job.id for job in claimed], NOW + 1)
-    again = await store.claim("two", NOW + 1, NOW + 1_001, 5, 10, 9)
+    again = await claim(store, NOW + 1, "two", jobs=5)
     rest = await claim(store, NOW + 1)
     assert len(again) == 5 and not {job.id for job in again} & {job.id for job in rest}
     assert {job.id for job in claimed} <= {job.id for job in [*again, *rest]}, "newer jobs came first"
     assert all(job.lease == 2 for job in again)
     assert await store.release_of("two", NOW + 2) == 5
+
+
+class Shared:
+    """Four accounts with 8, 3, 1 and 1 webhooks that share 120 places; `open` and `leased` are counted apart."""
+
+    HOOKS = (8, 3, 1, 1)
+
+    def __init__(self, store: WebhookStore) -> None:
+        self.store, self.places, self.now = store, Places(120), NOW
+        self.accounts = [next(_numbers).to_bytes(32, "big") for _ in self.HOOKS]
+        self.open: Counter[str] = Counter()
+        self.leased: dict[str, list[Job]] = {}
+        self.owner: dict[str, bytes] = {}
+
+    async def begin(self) -> None:
+        for account, count in zip(self.accounts, self.HOOKS, strict=True):
+            for _ in range(count):
+                name = await hook(self.store, account)
+                self.owner[name], self.leased[name] = account, []
+
+    async def queue(self, account: bytes, count: int) -> None:
+        await queue(self.store, count, account, self.now)
+        for name in self.owner:
+            if self.owner[name] == account:
+                self.open[name] = min(JOBS_MAX, self.open[name] + count)
+
+    async def claim(self) -> None:
+        room = self.places.room()
+        before = Counter(self.owner[job.webhook_id] for jobs in self.leased.values() for job in jobs)
+        jobs = await self.store.claim("one", self.now, self.now + 60_000, room)
+        self.places.take(jobs)
+        gained = Counter(job.webhook_id for job in jobs)
+        for job in jobs:
+            self.leased[job.webhook_id].append(job)
+        assert self.places.taken == sum(map(len, self.leased.values())) <= 120
+        starving = {name for name, jobs in self.leased.items() if len(jobs) < min(8, self.open[name])}
+        assert not starving or self.places.taken == 120, "a request waits while a place is free"
+        for name in gained:
+            account = self.owner[name]
+            assert all(before[account] <= max(8, before[self.owner[each]]) for each in starving), "out of turn"
+            assert len(self.leased[name]) <= (32 if before[account] < min(room.share, room.jobs) else 8), "ahead"
+
+    async def finish(self, account: bytes, count: int) -> None:
+        names = [name for name in self.owner if self.owner[name] == account]
+        ended = [job for name in names for job in self.leased[name]][:count]
+        await self.store.finish([result(job, JobState.DELIVERED, self.now) for job in ended], self.now)
+        self.places.free(ended)
+        for job in ended:
+            self.leased[job.webhook_id].remove(job)
+            self.open[job.webhook_id] -= 1
+
+    async def end(self) -> None:
+        for name, account in self.owner.items():
+            await self.store.delete(account, name)
+
+
+_turns = st.tuples(st.sampled_from(["queue", "queue", "finish"]), st.integers(0, 3), st.integers(1, 40))
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(turns=st.lists(_turns, min_size=2, max_size=14))
+@example(turns=[("queue", 0, 40), ("queue", 1, 40), ("queue", 2, 9), ("finish", 0, 1), ("finish", 0, 20)])
+async def test_no_request_waits_for_a_free_place_and_the_account_with_the_fewest_goes_first(
+    store: WebhookStore, turns: list[tuple[str, int, int]]
+) -> None:
+    """Rule 7: many slow webhooks of one account cost the others no place that they need, and none is left empty."""
+    shared = Shared(store)
+    await shared.begin()
+    for act, number, count in turns:
+        await (shared.queue if act == "queue" else shared.finish)(shared.accounts[number], count)
+        shared.now += 1
+        await shared.claim()
+    await shared.end()
 
 
 async def test_lifecycle_events_are_leased_only_when_the_fate_of_earlier_ones_is_kept(store: WebhookStore) -> None:

@@ -1,0 +1,64 @@
+"""The places of a dispatcher: how many jobs it may have under lease, and how accounts share them.
+
+Implements: hostile inputs 27 and 28 (slow receivers delay nobody else, however many webhooks their account has). Pure.
+A place is one job under lease, from the claim of the job until its result is kept.
+
+A webhook whose account holds less than its share gets jobs ahead of its requests, so that the next request begins at
+once. Beyond the share, and where the account holds as many places as are free, a webhook gets only as many jobs as it
+may have requests under way. So no request waits while a place is free, and 50 webhooks of one account that are slow
+hold about 600 places in place of 1,600. A place that becomes free goes to the account that holds the fewest.
+functions.sql (webhooks_claim) applies these rules to what is due.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from actors.webhooks.lanes import AT_ONCE_MAX
+from actors.webhooks.store import Job, Room
+
+LEASED_MAX = 2_000
+LEASED_OF_ONE_MAX = 32  # Of one webhook: at eight at once and 15 s each they end before their lease.
+FAILING_SHARE = 2  # Of webhooks that fail: however many hang, half of the places are for others.
+# An eighth of the places for jobs ahead of requests: 20 busy webhooks of as many accounts keep their lanes full.
+ACCOUNT_SHARE = 8
+
+
+class Places:
+    def __init__(self, places_max: int = LEASED_MAX) -> None:
+        self._max = places_max
+        self._held: Counter[bytes] = Counter()
+        self._failing = 0
+        self.taken = 0
+
+    def of(self, account: bytes) -> int:
+        return self._held[account]
+
+    def room(self) -> Room:
+        large = [(account, held) for account, held in self._held.items() if held > AT_ONCE_MAX]
+        return Room(
+            jobs=max(0, self._max - self.taken),
+            failing=max(0, self._max // FAILING_SHARE - self._failing),
+            each=LEASED_OF_ONE_MAX,
+            at_once=AT_ONCE_MAX,
+            share=self._max // ACCOUNT_SHARE,
+            holders=[account for account, _ in large],
+            held=[held for _, held in large],
+        )
+
+    def take(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._held[job.pubkey] += 1
+            self._failing += job.failing_since_ms is not None
+            self.taken += 1
+
+    def attempted(self, job: Job) -> None:
+        """A job of a webhook that fails makes room for another such job when its request ends, or is never made."""
+        self._failing -= job.failing_since_ms is not None
+
+    def free(self, jobs: Iterable[Job]) -> None:
+        """The results of these jobs are kept, or their leases are given back."""
+        for job in jobs:
+            self.taken -= 1
+            self._held[job.pubkey] -= 1
+            if not self._held[job.pubkey]:
+                del self._held[job.pubkey]
