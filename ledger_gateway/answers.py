@@ -15,6 +15,7 @@ import msgspec
 from ledger_gateway.errors import BadAnswer, GatewayError, LedgerGatewayError, NodeError, Unavailable, class_of
 
 RETRY_AFTER_SECONDS_MAX = 86_400.0  # A later time than this is nonsense, and counts as "do not ask again".
+CALL_ID = 0  # JSON-RPC id of a call that is sent alone.
 _TEXT_MAX = 500  # Characters of a server's text that go into an error.
 _UNAVAILABLE = 503
 
@@ -72,21 +73,39 @@ def document_of(answer: Answer) -> Any:
 
 
 def result_of(answer: Answer) -> Any:
-    """Return the result of a single JSON-RPC call. Raises NodeError, GatewayError or BadAnswer."""
-    return item_of(_json(answer), answer).result()
+    """Return the result of a single JSON-RPC call, whose id is CALL_ID. Raises NodeError, GatewayError or BadAnswer."""
+    reply = _json(answer)
+    if isinstance(reply, dict) and ("id" in reply or "result" in reply):
+        number = reply.get("id")
+        # A request that cannot be read is refused under the id null (JSON-RPC 2.0, section 5).
+        is_refusal = number is None and "result" not in reply
+        if not is_refusal and (type(number) is not int or number != CALL_ID):
+            told = f"the answer has the id {_text(number) or 'null'}, and the call had {CALL_ID}"
+            raise BadAnswer(f"{told}: it is the answer to another call", answer.status)
+    return item_of(reply, answer).result()
 
 
 def items_of(answer: Answer, count: int) -> list[BatchItem]:
-    """Return the ends of a batch's calls, whose ids are 0 to count-1. Raises GatewayError for a refusal of it all."""
+    """Return the ends of a batch's calls, whose ids are 0 to count-1, in their order; the replies may have another one.
+
+    A call without a reply, or with two, ends in BadAnswer. Raises GatewayError for a refusal of the whole batch.
+    """
     value = _json(answer)
     if not isinstance(value, list):
         raise _refusal(value, answer)
     found: dict[int, BatchItem] = {}
+    strays = 0
     for reply in value:
         number = reply.get("id") if isinstance(reply, dict) else None
-        if type(number) is int and 0 <= number < count and number not in found:
+        if type(number) is not int or not 0 <= number < count:
+            strays += 1
+        elif number in found:
+            twice = BadAnswer(f"the batch's answer has two replies to the call with id {number}", answer.status)
+            found[number] = BatchItem(error=twice)
+        else:
             found[number] = item_of(reply, answer)
-    lost = BatchItem(error=BadAnswer("the batch's answer has no reply to this call", answer.status))
+    told = f", and {strays} with ids that no call had" if strays else ""
+    lost = BatchItem(error=BadAnswer(f"the batch's answer has no reply to this call{told}", answer.status))
     return [found.get(number, lost) for number in range(count)]
 
 

@@ -16,7 +16,17 @@ from typing import Any, TypeVar
 
 import httpx
 
-from ledger_gateway.answers import Answer, BatchItem, Figures, decode, document_of, items_of, result_of, told_errors
+from ledger_gateway.answers import (
+    CALL_ID,
+    Answer,
+    BatchItem,
+    Figures,
+    decode,
+    document_of,
+    items_of,
+    result_of,
+    told_errors,
+)
 from ledger_gateway.credentials import ApiKey, Session, Wallet, credential_of
 from ledger_gateway.errors import LimitReached, NotFound, Unavailable, Unreachable
 from ledger_gateway.records import Account, Bulk, Confirmation, LedgerEntry, Quote, Usage, UsageEntry, Webhook
@@ -98,7 +108,7 @@ class Gateway:
         idempotency_key: of a call that moves money; the call is then carried out and charged once, however often it is
         sent, and a send may be retried. max_credits: refuse the call, free, where it could cost more.
         """
-        body = _encoded({"jsonrpc": "2.0", "id": 0, "method": method, "params": list(params)})
+        body = _encoded(_request(CALL_ID, (method, *params)))
         headers = _call_headers(idempotency_key, max_credits)
         again = repeatable(method, idempotency_key)
         return await self._transport.ask("POST", "/", result_of, body=body, headers=headers, repeatable=again)

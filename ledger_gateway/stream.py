@@ -43,6 +43,7 @@ class Stream:
         self._subscriptions: list[Subscription[Any]] = []
         self._by_id: dict[int | str, Subscription[Any]] = {}
         self._pending: dict[int, tuple[asyncio.Future[Any], Subscription[Any] | None]] = {}
+        self._given_up: set[int] = set()  # Requests of this connection whose answers may still come.
         self._socket: ClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
@@ -125,6 +126,8 @@ class Stream:
             raise Unreachable("the WebSocket gave no answer", was_sent=True) from None
         finally:
             self._pending.pop(number, None)
+            if not answered.done() or answered.cancelled():
+                self._given_up.add(number)
 
     async def _run(self) -> None:
         """Connect, and connect again, until the caller may not any more."""
@@ -152,6 +155,7 @@ class Stream:
         self.connections += 1
         self._socket, began = socket, asyncio.get_running_loop().time()
         reading = asyncio.create_task(self._read(socket))
+        reason: LedgerGatewayError = Unreachable(LOST, was_sent=True)
         try:
             await self._make_again(socket)
             if self._first is not None and not self._first.done():
@@ -159,13 +163,16 @@ class Stream:
             await asyncio.shield(reading)
         except ConnectionClosed as closed:
             self._judge(closed, asyncio.get_running_loop().time() - began)
+        except BadAnswer as error:
+            reason = error
+            raise
         finally:
             self._socket = None
             reading.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionClosed, LedgerGatewayError):
                 await reading
             await socket.close()
-            self._lose()
+            self._lose(reason)
         for subscription in list(self._subscriptions):
             await subscription.broke()
 
@@ -214,8 +221,14 @@ class Stream:
                 raise BadAnswer("a WebSocket message is no JSON-RPC", 200)
             if "method" in said:
                 await self._hand_over(said)
-            elif type(said.get("id")) is int and said["id"] in self._pending:
-                self._answered(*self._pending[said["id"]], said)
+                continue
+            number = said.get("id")
+            if type(number) is int and number in self._pending:
+                self._answered(*self._pending[number], said)
+            elif type(number) is int and number in self._given_up:
+                self._given_up.remove(number)  # Nobody waits for this answer any more.
+            else:
+                raise BadAnswer(f"a WebSocket answer has an id that no request had: {plain(repr(number)[:40])}", 200)
 
     async def _hand_over(self, said: dict[str, Any]) -> None:
         params = said.get("params")
@@ -263,13 +276,14 @@ class Stream:
         growing: float = _WAIT_SECONDS * 2.0 ** min(max(self._fruitless - 1, 0), 10)
         return min(growing, _WAIT_SECONDS_MAX) * (1 + self._transport.jitter() / 2)
 
-    def _lose(self) -> None:
+    def _lose(self, reason: LedgerGatewayError) -> None:
         self._by_id.clear()
+        self._given_up.clear()
         for subscription in self._subscriptions:
             subscription.id = None
         for answered, _ in list(self._pending.values()):
             if not answered.done():
-                answered.set_exception(Unreachable(LOST, was_sent=True))
+                answered.set_exception(reason)
 
     def _finish(self, error: LedgerGatewayError | None) -> None:
         if self._first is not None and not self._first.done():

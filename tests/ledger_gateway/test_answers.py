@@ -117,6 +117,28 @@ def test_replies_of_a_batch_are_matched_by_their_ids(order: list[int], lost: set
         assert isinstance(end.error, BadAnswer) if number in lost else end.result() == number * 10
 
 
+@given(id=VALUES, is_error=st.booleans())
+def test_an_answer_to_another_call_is_none(id: Any, is_error: bool) -> None:
+    """JSON-RPC 2.0, section 5: only the reply with the id of the call is its answer. An error may come without one."""
+    end = {"error": {"code": -32600, "message": "no"}} if is_error else {"result": 5}
+    try:
+        assert result_of(Answer(200, {}, json.dumps({"jsonrpc": "2.0", "id": id, **end}).encode())) == 5
+        assert type(id) is int and id == 0 and not is_error
+    except NodeError:
+        assert is_error and (id is None or (type(id) is int and id == 0))
+    except BadAnswer as error:
+        assert "the answer to another call" in str(error) and not (type(id) is int and id == 0)
+
+
+def test_an_answer_without_an_id_and_a_call_with_two_replies_are_none() -> None:
+    with pytest.raises(BadAnswer, match="id null, and the call had 0"):
+        result_of(Answer(200, {}, b'{"jsonrpc":"2.0","result":5}'))
+    twice = [{"id": 1, "result": 7}, {"id": 0, "result": 1}, {"id": 0, "result": 2}]
+    first, second, third = items_of(Answer(200, {}, json.dumps([*twice, {"id": 9, "result": 9}]).encode()), 3)
+    assert "two replies" in str(first.error) and second.result() == 7
+    assert "no reply to this call, and 1 with ids that no call had" in str(third.error)
+
+
 @given(value=SCALARS | st.sampled_from(["-5", "99999999", "Wed, 21 Oct 2015 07:28:00 GMT", "1e308", "nan", "inf", "3"]))
 def test_a_wait_is_sane_or_none(value: Any) -> None:
     """Retry-After of a hostile server never makes a client wait for ever, or less than nothing."""

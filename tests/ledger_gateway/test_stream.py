@@ -13,6 +13,7 @@ from actors.signals.log import NO_CURSOR
 from actors.signals.subscriptions import SignalSubscriptions
 from actors.streams.api import StreamEvent
 from ledger_gateway import Denied, Gap, Gateway, Notification, PaymentNeeded, Session, Stream, Unreachable, Wallet
+from ledger_gateway import stream as stream_module
 from ledger_gateway.errors import LedgerGatewayError
 from tests.signals.test_hub import World as SignalWorld
 from tests.streams.world import Sockets, open_sockets
@@ -161,8 +162,34 @@ async def test_a_dead_or_hostile_server_ends_the_beginning() -> None:
                     assert isinstance(event, Gap)
             assert stream.connections == 10
 
-    async with serve(hostile, "127.0.0.1", 0) as server:
+    async def mistaken(connection: ServerConnection) -> None:
+        number = json.loads(await connection.recv())["id"]
+        await connection.send(json.dumps({"jsonrpc": "2.0", "id": number + 1, "result": 1}))
+        await connection.wait_closed()
+
+    for handler, told in ((hostile, "not JSON"), (mistaken, "an id that no request had: 2")):
+        async with serve(handler, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+            async with Gateway(url, "key", sleep=waits) as gateway, gateway.stream() as stream:
+                with pytest.raises(LedgerGatewayError, match=told):
+                    await stream.subscribe(ROOTS)
+
+
+async def test_an_answer_that_comes_too_late_does_not_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that was given up is known, and the next request is answered."""
+    monkeypatch.setattr(stream_module, "_ANSWER_SECONDS", 0.05)
+
+    async def slow(connection: ServerConnection) -> None:
+        first = json.loads(await connection.recv())["id"]
+        second = json.loads(await connection.recv())["id"]
+        for number in (first, second):
+            await connection.send(json.dumps({"jsonrpc": "2.0", "id": number, "result": number}))
+        await connection.wait_closed()
+
+    async with serve(slow, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
-        async with Gateway(url, "key", sleep=waits) as gateway, gateway.stream() as stream:
-            with pytest.raises(LedgerGatewayError):
+        async with Gateway(url, "key", sleep=Waits()) as gateway, gateway.stream() as stream:
+            with pytest.raises(Unreachable, match="gave no answer"):
                 await stream.subscribe(ROOTS)
+            monkeypatch.setattr(stream_module, "_ANSWER_SECONDS", 20.0)
+            assert (await stream.subscribe(ROOTS)).id == 2
