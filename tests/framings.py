@@ -36,10 +36,12 @@ def body(request_id: bytes = ID) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": request_id.decode(), "method": "getSlot"}).encode()
 
 
-def post(*headers: bytes, content: bytes | None = None, start: bytes = b"POST / HTTP/1.1") -> bytes:
+def post(
+    *headers: bytes, content: bytes | None = None, start: bytes = b"POST / HTTP/1.1", host: bytes = b"host: a\r\n"
+) -> bytes:
     """headers: `%d` is the length of the content."""
     content = body() if content is None else content
-    head = lines(start, b"host: a", *(header.replace(b"%d", b"%d" % len(content)) for header in headers))
+    head = lines(start) + host + lines(*(header.replace(b"%d", b"%d" % len(content)) for header in headers))
     return head + b"\r\n" + content
 
 
@@ -257,8 +259,11 @@ def heads() -> list[Framing]:
             post(WITH_KEY, b"expect: 100-continue", LENGTH).replace(b"\r\n\r\n", b"\r\n\r\n" + CUT),
             1,
         ),
-        row("two hosts", b"host: b"),
-        Framing("head: no host", CALL.replace(b"host: a\r\n", b""), 1),
+        Framing("head: two hosts", post(WITH_KEY, b"host: b", LENGTH), refused=True),
+        Framing("head: two equal hosts", post(WITH_KEY, b"host: a", LENGTH), refused=True),
+        Framing("head: two hosts under HTTP/1.0", post(WITH_KEY, b"host: b", LENGTH, start=b"POST / HTTP/1.0")),
+        Framing("head: no host", CALL.replace(b"host: a\r\n", b""), refused=True),
+        Framing("head: no host under HTTP/1.0", post(WITH_KEY, LENGTH, start=b"POST / HTTP/1.0", host=b""), 1),
         Framing("head: an empty host", CALL.replace(b"host: a", b"host:"), 1),
         Framing("head: a user in the host", CALL.replace(b"host: a", b"host: user@a"), 1),
         row("absolute form", start=b"POST http://a/ HTTP/1.1"),

@@ -29,7 +29,7 @@ from actors.http_server.responses import HttpResponse, refusal
 logger = logging.getLogger(__name__)
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
-_REFUSED = "this server takes no upgrades, no CONNECT and no bodies in chunks; send a Content-Length"
+_REFUSED = "this server takes one Host, no upgrades, no CONNECT and no bodies in chunks; send a Content-Length"
 
 
 def http_server(doorway: Doorway) -> Any:
@@ -66,8 +66,13 @@ class CautiousApp:
 
 
 def _is_in_doubt(scope: Any) -> bool:
-    return scope["method"] == "CONNECT" or any(
-        name in (b"upgrade", b"transfer-encoding") for name, _ in scope["headers"]
+    names = [name for name, _ in scope["headers"]]
+    hosts = names.count(b"host")
+    return (
+        scope["method"] == "CONNECT"
+        or (b"upgrade" in names or b"transfer-encoding" in names)
+        or hosts > 1
+        or (not hosts and scope["http_version"] == "1.1")
     )
 
 
@@ -110,7 +115,7 @@ class _Rehearsal:
         return request.target == b"/door"
 
     def answer(self, request: HttpRequest) -> bytes:
-        assert request.by_name == {b"content-length": b"2"}, request.by_name
+        assert request.by_name == {b"host": b"a", b"content-length": b"2"}, request.by_name
         return _OK + request.body
 
     def refused(self, reason: str, status: int) -> HttpResponse:
@@ -127,9 +132,10 @@ def _try_out(server: Any) -> None:
     config = Config(world, log_config=None, lifespan="off", http=server, access_log=False)
     connection = server(Doorway(world), config, ServerState(), {}, _loop=world)
     connection.connection_made(world)
-    connection.data_received(b"POST /door HTTP/1.1\r\nContent-LENGTH: 2\r\n\r\nhiGET /ok HTTP/1.1\r\n\r\n")
+    host = b"HTTP/1.1\r\nHost: a\r\n"
+    connection.data_received(b"POST /door %bContent-LENGTH: 2\r\n\r\nhiGET /ok %b\r\n" % (host, host))
     answered = world.written
-    connection.data_received(b"POST /door HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n")
+    connection.data_received(b"POST /door %bTransfer-Encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n" % host)
     connection.connection_lost(None)
     assert answered == _OK + b"hi" + _OK + b"ok", answered
     assert world.written[len(answered) :].startswith(b"HTTP/1.1 400 ") and world.is_ended, "trailers are not refused"

@@ -12,6 +12,7 @@ refused with 400, and its connection is closed, where the two could disagree:
 * it asks for an upgrade: the parser ends such a request at its head, whatever length the head gives. Only a WebSocket
   handshake without a body, on a path that serves WebSocket, is let through. CONNECT is refused the same way;
 * it has trailers: the parser reports them like headers, so credentials and addresses could be set after the head;
+* it is of HTTP/1.1 and has no Host, or it has two (RFC 9112, section 3.2);
 * its length is given twice, by Transfer-Encoding with anything but `chunked`, or in chunks under HTTP/1.0;
 * its head, a run of trailers or of chunk extensions is longer than HEAD_BYTES_MAX.
 
@@ -42,11 +43,12 @@ _NOTHING, _HEAD, _BODY = 0, 1, 2  # The parts of a request: which one is being r
 
 
 UPGRADE = "this path takes no upgrade of the connection"
-HANDSHAKE = "a WebSocket handshake has one Host, one `Upgrade: websocket`, no Content-Length and no Expect"
+HANDSHAKE = "a WebSocket handshake has one `Upgrade: websocket`, no Content-Length and no Expect"
 TRAILERS = "trailers are not taken; send all headers before the body"
 AMBIGUOUS = "the body's length is given in more than one way"
 CODING = "the only transfer coding taken is `chunked`, and it needs HTTP/1.1"
 VERSION = "the version of HTTP is not 1.1 or 1.0"
+HOST = "a request has one Host header"
 LONG_HEAD = f"the head or a part between chunks is longer than {HEAD_BYTES_MAX} bytes"
 MALFORMED = "this is not a valid HTTP request"
 SLOW = "the request took too long to arrive"
@@ -142,6 +144,7 @@ class HttpServer(AnsweringHttp):
         found = dict(headers)
         if (
             len(found) < len(headers)
+            or b"host" not in found
             or b"transfer-encoding" in found
             or parser.should_upgrade()
             or self._data_bytes + self._unproductive_bytes > HEAD_BYTES_MAX
@@ -180,6 +183,8 @@ class HttpServer(AnsweringHttp):
             return CODING
         if version not in _VERSIONS:
             return VERSION
+        if (version == "1.1" and b"host" not in found) or _occurs_twice(b"host", self.headers):
+            return HOST
         if self.parser.should_upgrade():
             if not self._is_websocket(version, found):
                 return UPGRADE
@@ -324,12 +329,7 @@ class HttpServer(AnsweringHttp):
 
 
 def _is_clear_handshake(found: dict[bytes, bytes], headers: HeaderList) -> bool:
-    return (
-        b"host" in found
-        and b"content-length" not in found
-        and b"expect" not in found
-        and not (_occurs_twice(b"upgrade", headers) or _occurs_twice(b"host", headers))
-    )
+    return b"content-length" not in found and b"expect" not in found and not _occurs_twice(b"upgrade", headers)
 
 
 def _occurs_twice(name: bytes, headers: HeaderList) -> bool:
