@@ -192,7 +192,11 @@ class HttpDoor:
         if served_as not in serves:
             if path == door_mcp.PATH:
                 return door_mcp.only_post(request.id)
-            return replies.plain(Refusal(Err.NOT_FOUND, f"this path answers to {', '.join(serves)} only"), request.id)
+            other_method = Refusal(Err.NOT_FOUND, f"this path answers to {', '.join(serves)} only")
+            refused = replies.plain(other_method, request.id)
+            if self._is_root(request):
+                refused.headers.append(headers.VARY_ACCEPT)
+            return refused
         page = serves[served_as]
         if is_limited(path) if page is None else page.is_limited:
             too_many = await self._addresses.refusal(request)
@@ -216,8 +220,13 @@ class HttpDoor:
 
     def _is_for_people(self, request: Request) -> bool:
         """Whether a browser asks for the address of this service: it gets the console, if there is one."""
-        is_root = request.path == b"/" and request.method in ("GET", "HEAD") and not request.query
-        return is_root and prefers(request.headers, b"text/html", b"application/json") and self._has_console
+        if request.query or not self._is_root(request):
+            return False
+        return prefers(request.headers, b"text/html", b"application/json")
+
+    def _is_root(self, request: Request) -> bool:
+        """Whether this asks for the address of the service, which has two forms where there is a console."""
+        return self._has_console and request.path == b"/" and request.method in ("GET", "HEAD")
 
     def _door_of(self, path: bytes) -> tuple[Answer | None, Mapping[str, Page | None]]:
         """Find the door of a path, and the methods that it takes; on a path of another context each has a page."""

@@ -44,6 +44,7 @@ DEPRECATED_URL_KEY: HeaderList = [
 ]
 REPEATED = (b"idempotent-replayed", b"true")  # The answer was kept from an earlier request with the same key.
 NO_STORE = (b"cache-control", b"no-store")
+VARY_ACCEPT = (b"vary", b"accept")  # The client's Accept header has chosen the form of the answer.
 CLOSE = responses.CLOSE
 
 

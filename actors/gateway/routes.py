@@ -162,6 +162,7 @@ class Routes:
             response.content_type = usage_pages.CSV
         else:
             response = Response(200, usage_pages.usage_body(asked, reply.value), [])
+        response.headers.append(headers.VARY_ACCEPT)
         return self._measured(response, reply.figures)
 
     async def _api_key(self, request: Request, caller: Caller) -> Response | Refusal:

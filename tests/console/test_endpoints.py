@@ -44,6 +44,8 @@ async def test_other_requests_are_answered_as_without_a_console(path: str, accep
     async with a_world(pages=ConsolePage().pages()) as world:
         answer = await world.http.get(path, headers={"accept": accept})
         assert answer.status_code == 404 and answer.headers["content-type"] == "application/json"
+        # A cache must not give a browser the answer of a tool, nor a tool the page.
+        assert answer.headers.get("vary") == ("accept" if path.startswith("/?") or path == "/" else None)
 
 
 async def test_a_service_without_a_console_says_what_it_takes() -> None:

@@ -93,7 +93,7 @@ async def test_usage_tells_an_account_its_own_calls_and_nobody_elses() -> None:
 
         for path, headers in (("?by=method&format=csv", {}), ("?by=method", {"accept": "text/csv"})):
             answer = await world.http.get(f"/account/usage{path}", headers=key | headers)
-            assert answer.headers["content-type"] == "text/csv"
+            assert answer.headers["content-type"] == "text/csv" and answer.headers["vary"] == "accept"
             assert answer.text == "method,calls,credits\r\ngetSlot,3,3\r\n"
         other = await world.http.get("/account/usage", headers={"x-api-key": bob.api_key})
         assert other.json()["rows"] == [] and other.json()["totals"] == {"calls": 0, "credits": 0}
