@@ -1,8 +1,8 @@
 """The door for quotes: POST /quote tells the price of JSON-RPC calls before they are made.
 
-Implements: COSTS.md. A quote is free: it holds nothing, takes no rate unit, and asks the node about builders alone.
-Everybody may ask, within the limit of his address. The price of a builder (executeSnipe, executeSell) depends on the
-chain, and its handler works for accounts alone: so such a call needs a credential, and the limits of quoted_calls.py.
+Implements: COSTS.md. A quote is free: it holds nothing, and asks the node about builders alone. Everybody may ask,
+within the limit of his address. The price of a builder (executeSnipe, executeSell) depends on the chain, and its
+handler works for accounts alone: so such a call needs a credential, and takes a rate unit (quoted_calls.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,9 @@ class QuoteDoor:
             refused = self._pipeline.counted(caller.proof, request.client, whole(held)).refusal
             assert refused is not None
             return refused
-        return held.figures, priced
+        built = [end.plan.method for end in priced if isinstance(end, AdmittedCall) and end.answer is not None]
+        after = await self._pipeline.quoted.count_unpaid(held.pubkey, built) if built else None
+        return after or held.figures, priced
 
     def _price(self, end: QuotedEnd, request_id: str) -> _Price:
         if isinstance(end, Refusal):

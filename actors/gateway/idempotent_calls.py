@@ -210,8 +210,7 @@ class IdempotentCalls:
                     return whole(granted)
                 refusal = Refusal(Err[str(granted.verdicts[0])])
                 if is_unpaid_quote(admitted, refusal):
-                    operation = self._pipeline.take_lasting_operation()
-                    await self._pipeline.quoted.count_unpaid(operation, held.pubkey, (admitted.plan.method,))
+                    await self._pipeline.quoted.count_unpaid(held.pubkey, (admitted.plan.method,))
                 return _free(admitted, refusal, granted)
             held = granted
         release, began_at = release_of(admitted, record.operation, held, self._clock.now()), self._clock.monotonic()

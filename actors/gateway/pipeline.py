@@ -76,7 +76,7 @@ class Pipeline:
         # For holds that another process ends. No owner hears of this edge, so none ends them when this process does.
         self._deferred_edge = hashlib.sha256(b"deferred" + edge).digest()[:EDGE_BYTES]
         self._plans, self._callers = plans, callers or {}
-        self.quoted = QuotedCalls(accounts, quotes or {}, clock)
+        self.quoted = QuotedCalls(accounts, quotes or {}, clock, self._take_operations)
         self._operations = 0
         self._messages = 0  # Counts messages to owners, to know the newest figure of an account's credits.
         self._in_flight = 0
@@ -207,7 +207,7 @@ class Pipeline:
         pairs = zip(admitted, items, strict=True)
         unpaid = [call.plan.method for call, item in pairs if is_unpaid_quote(call, item.refusal)]
         if unpaid and isinstance(proven, ProvenProof):
-            await self.quoted.count_unpaid(self._take_operations(len(unpaid)), proven.pubkey, unpaid)
+            await self.quoted.count_unpaid(proven.pubkey, unpaid)
 
     def counted(self, proof: Proof, client: Client | None, done: Replies) -> Replies:
         """Count the refusals of these replies against the caller, and give the replies back."""

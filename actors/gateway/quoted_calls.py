@@ -12,13 +12,14 @@ So the price that is held is the price that is charged, and nothing that can fai
 The handler's work is unpaid until step 3, and limited for that reason: an account without the smallest price or without
 a rate unit gets no quote; an account gets at most as many quotes in a second as it may make calls, and
 QUOTES_AT_ONCE_MAX at once. Each replica counts for itself. Of one batch QUOTES_PER_BATCH run at once, and the others
-wait for them. A refused call takes no rate unit, but for one: a quote that the account could not pay. Otherwise an
-account with the smallest price and no more could have quotes for nothing, for ever, from every replica at once.
+wait for them. A refused call takes no rate unit, but for one: a call that was priced and is not paid, because the
+account has too few credits, because X-Max-Credits or the payment allows less, or because only its price was asked for
+(POST /quote). Otherwise such a caller could have quotes for nothing, for ever, from every replica at once.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -39,10 +40,17 @@ QuotedEnd = AdmittedCall | NodeAnswer | Refusal
 
 
 class QuotedCalls:
-    """handlers: by method."""
+    """handlers: by method. take_operations: names so many operations, and returns the first one."""
 
-    def __init__(self, accounts: AccountsClient, handlers: Mapping[str, QuoteHandler], clock: Clock) -> None:
+    def __init__(
+        self,
+        accounts: AccountsClient,
+        handlers: Mapping[str, QuoteHandler],
+        clock: Clock,
+        take_operations: Callable[[int], bytes],
+    ) -> None:
         self._accounts, self._handlers, self._clock = accounts, handlers, clock
+        self._take_operations = take_operations
         self._second = 0
         self._in_second: dict[bytes, int] = {}
         self._at_once: dict[bytes, int] = {}
@@ -81,14 +89,21 @@ class QuotedCalls:
             if not self._at_once[pubkey]:
                 del self._at_once[pubkey]
         if isinstance(answer, QuotedAnswer):
-            return _priced(call, answer)
+            priced = _priced(call, answer)
+            if isinstance(priced, Refusal):
+                await self.count_unpaid(pubkey, (call.plan.method,))
+            return priced
         return answer if isinstance(answer, Refusal) else outcomes.refusal_of(answer) or answer
 
-    async def count_unpaid(self, operation: bytes, pubkey: bytes, methods: Sequence[str]) -> None:
-        """Take a rate unit for each quote that the account could not pay. operation: of the first one."""
+    async def count_unpaid(self, pubkey: bytes, methods: Sequence[str]) -> Figures | None:
+        """Take a rate unit for each quote that nobody pays for, and return the figures of after it."""
         items = tuple(HoldItem(method, 0) for method in methods)
         with contextlib.suppress(OwnerUnavailable):  # An owner that is away admits no other quote either.
-            await self._accounts.hold(HoldRequest(operation, ProvenProof(pubkey), items))
+            counted = await self._accounts.hold(
+                HoldRequest(self._take_operations(len(items)), ProvenProof(pubkey), items)
+            )
+            return counted.figures
+        return None
 
     def _limited(self, call: AdmittedCall, pubkey: bytes, figures: Figures) -> Refusal | None:
         """Count a quote, or refuse it. plan.ceiling is the smallest price of the method."""

@@ -78,7 +78,8 @@ async def test_a_quote_equals_the_later_charge_or_bounds_it(asked, end, posted):
         customer = await world.customer(100_000)
         world.node.answer = lambda method, params: end
         quote = (await world.rpc(customer, asked, "/quote")).json()
-        assert world.accounts.settles == [] and all(hold.items == () for hold in world.accounts.holds)
+        ceilings = [item.ceiling for hold in world.accounts.holds for item in hold.items]
+        assert world.accounts.settles == [] and not any(ceilings)
         assert world.node.calls == []
         done = await world.rpc(customer, asked)
         charged = int(done.headers.get("x-credits-cost", 0))
@@ -149,6 +150,22 @@ async def test_bad_items_have_their_errors_in_place():
         quote = (await world.rpc(None, body, "/quote")).json()
         assert [one.get("error", {}).get("code") for one in quote["calls"]] == [-32600, -32601, -32602, -32602, None]
         assert (quote["credits"], quote["exact"]) == (1, True)
+
+
+async def test_quotes_of_builders_end_with_the_accounts_rate():
+    """Each takes a rate unit, as the node was asked for it; quotes that ask nobody take none."""
+    part = Part()
+    async with a_world(**{**offered(part), "accounts": {"requests_per_second": 3}}) as world:
+        customer = await world.customer(1_000)
+        assert (await world.rpc(customer, call(), "/quote")).status_code == 200
+        first = await world.rpc(customer, [BUILT, call(), BUILT], "/quote")
+        assert first.json()["credits"] == 151 and first.headers["x-ratelimit-remaining"] == "1"
+        assert (await world.rpc(customer, BUILT, **{"x-max-credits": "74"})).status_code == 412
+        for path in ("/quote", "/"):
+            refused = (await world.rpc(customer, BUILT, path)).json()
+            error = refused["calls"][0]["error"] if path == "/quote" else refused["error"]
+            assert error["data"]["constant"] == "RATE_LIMITED"
+        assert await world.debits(customer) == []
 
 
 async def test_quotes_have_the_limit_of_their_address():

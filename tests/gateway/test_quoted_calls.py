@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
@@ -124,6 +125,20 @@ async def test_quotes_that_an_account_cannot_pay_end_with_its_rate() -> None:
     for pipeline in (first, second):
         assert (await pipeline.single(PROOF, a_trade())).errs() == [Err.RATE_LIMITED] and len(quoter.asked) == 7
     assert account.available == PRICE - 1
+
+
+@pytest.mark.parametrize("limit", ["cost_max", "credits_max"])
+async def test_quotes_over_a_limit_of_their_request_end_with_the_rate(limit: str) -> None:
+    """X-Max-Credits or a payment below the price: the node's work was for nothing, so it takes a rate unit."""
+    account, quoter = OneAccount(credits=10**6), Quoter()
+    account.rate_left = 4
+    pipeline = pipeline_of(account, quoter)
+    calls = [msgspec.structs.replace(a_trade(b"%d" % number), **{limit: PRICE - 1}) for number in range(3)]
+    ends = [(await pipeline.batch(PROOF, calls)).errs(), (await pipeline.single(PROOF, calls[0])).errs()]
+    err = Err.MAX_CREDITS_EXCEEDED if limit == "cost_max" else Err.INSUFFICIENT_CREDITS
+    assert ends == [[err] * 3, [err]] and account.rate_left == 0 and not any(account.held.values())
+    assert (await pipeline.single(PROOF, calls[0])).errs() == [Err.RATE_LIMITED] and len(quoter.asked) == 4
+    assert account.available == 10**6 and account.posted == {}
 
 
 async def test_an_account_without_a_rate_unit_gets_no_quote() -> None:
