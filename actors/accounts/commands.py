@@ -8,7 +8,6 @@ deposit_commands.py has the commands on deposits. A reply that says something is
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +28,7 @@ from actors.accounts.credentials import Credentials
 from actors.accounts.deposit_commands import DepositCommands
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from actors.accounts.ledger import Entry, EntryType, describe
+from actors.accounts.long_reads import LongReads
 from actors.accounts.nonces import signed_challenge
 from actors.accounts.referrals import Referral, referral_error
 from actors.accounts.settling import Settled
@@ -44,7 +44,7 @@ from actors.calls import (
     SettleRequest,
     WalletProof,
 )
-from actors.errors import Err
+from actors.errors import Err, Refusal
 from actors.identity import keys
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import base58_text
@@ -54,9 +54,9 @@ logger = logging.getLogger(__name__)
 Reply = api.OwnerReply[Any]
 
 LISTINGS_MAX = 8  # Of one account's ledger under way at its owner, which makes one at a time for all its accounts.
-_TOO_MANY_LISTINGS = f"at most {LISTINGS_MAX} listings of an account's ledger are made at a time"
-_TOO_MANY_READS = f"at most {READS_MAX} questions about the usage of an account are answered at a time"
-_TOO_MANY_ROWS = f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
+_TOO_MANY_ROWS = Refusal(
+    Err.INVALID_REQUEST, f"this would be more than {ROWS_MAX} rows: ask for a shorter range, or by fewer columns"
+)
 
 
 class Commands:
@@ -77,8 +77,7 @@ class Commands:
         self._activations, self._commits, self._credentials = activations, commits, credentials
         self._store, self._settle, self._random_bytes = store, settle, random_bytes
         self._challenge_seconds = challenge_seconds
-        self._usage_reads: Counter[bytes] = Counter()  # By account: those under way.
-        self._listings: Counter[bytes] = Counter()
+        self._long_reads = LongReads(activations.until_written)
         self._deposits = DepositCommands(activations, commits, store, credits_per_usdc)
 
     async def ask(self, command: api.Command[api.Value]) -> api.OwnerReply[api.Value]:
@@ -146,36 +145,26 @@ class Commands:
         account = await self._reader(command.proof)
         if isinstance(account, api.OwnerReply):
             return account
-        page, pubkey, under_way = (command.offset, command.limit, command.debits_only), account.pubkey, self._listings
-        if under_way[pubkey] >= LISTINGS_MAX:
-            return self._refuse(account, Err.CONCURRENCY_LIMITED, _TOO_MANY_LISTINGS)
-        under_way[pubkey] += 1
-        try:
-            await self._activations.until_written(pubkey)
-            entries = await self._store.entries(pubkey, *page) if command.limit else []
-        finally:
-            under_way[pubkey] -= 1
-            if not under_way[pubkey]:
-                del under_way[pubkey]
+        page = (account.pubkey, command.offset, command.limit, command.debits_only)
+        entries = await self._long_reads.read(
+            "listings of the ledger", LISTINGS_MAX, account.pubkey, lambda: self._store.entries(*page)
+        )
+        if isinstance(entries, Refusal):
+            return self._refuse(account, entries)
         return self._reply(account, tuple(map(_line, entries)))
 
     async def _read_usage(self, command: api.ReadUsage) -> Reply:
         account = await self._reader(command.proof)
         if isinstance(account, api.OwnerReply):
             return account
-        pubkey, under_way = account.pubkey, self._usage_reads
-        if under_way[pubkey] >= READS_MAX:
-            return self._refuse(account, Err.CONCURRENCY_LIMITED, _TOO_MANY_READS)
-        under_way[pubkey] += 1
-        try:
-            await self._activations.until_written(pubkey)
-            lines = await self._store.usage.read(pubkey, command.first_hour, command.end_hour, command.by)
-        finally:
-            under_way[pubkey] -= 1
-            if not under_way[pubkey]:
-                del under_way[pubkey]
-        if len(lines) > ROWS_MAX:
-            return self._refuse(account, Err.INVALID_REQUEST, _TOO_MANY_ROWS)
+        asked = (account.pubkey, command.first_hour, command.end_hour, command.by)
+        lines = await self._long_reads.read(
+            "sums of the usage", READS_MAX, account.pubkey, lambda: self._store.usage.read(*asked)
+        )
+        if not isinstance(lines, Refusal) and len(lines) > ROWS_MAX:
+            lines = _TOO_MANY_ROWS
+        if isinstance(lines, Refusal):
+            return self._refuse(account, lines)
         return self._reply(account, tuple(lines))
 
     async def _identify(self, proof: Proof) -> Reply:
@@ -366,8 +355,9 @@ class Commands:
         """A reply with the account's figures as they are now."""
         return api.OwnerReply(value, figures=figures(account, self._activations.moment()))
 
-    def _refuse(self, account: Account, err: Err, detail: str) -> Reply:
-        return api.OwnerReply(refusal=err.name, detail=detail, figures=figures(account, self._activations.moment()))
+    def _refuse(self, account: Account, refusal: Refusal) -> Reply:
+        told = figures(account, self._activations.moment())
+        return api.OwnerReply(refusal=refusal.err.name, detail=refusal.detail, figures=told)
 
     def _now(self) -> int:
         return self._activations.moment().wall_ms // 1000

@@ -40,7 +40,8 @@ def usage_mistake(first_hour: int, end_hour: int, by: tuple[str, ...]) -> str | 
         return "from must be before to"
     days = HOURLY_DAYS_MAX if "hour" in by else RANGE_DAYS_MAX
     if end_hour - first_hour > days * DAY_HOURS + 1:  # Two times so far apart touch one hour more.
-        return f"from and to may be at most {days} days apart{' by hour' if 'hour' in by else ''}"
+        by_hour = " by hour" if "hour" in by else ""
+        return f"from and to may be at most {days} days apart{by_hour}: ask for a shorter range, or for several"
     return None
 
 
