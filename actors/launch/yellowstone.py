@@ -14,14 +14,14 @@ from actors.streams.geyser_feeds import open_feeds
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.host import keeps_window
-from actors.streams.watched_credentials import WatchedCredentials
+from actors.streams.standing_watch import StandingWatch
 from actors.telemetry.metrics import Metrics
 
 
 class Yellowstone:
     """The open parts of one replica. close() ends all streams first."""
 
-    def __init__(self, service: GeyserService, credentials: WatchedCredentials) -> None:
+    def __init__(self, service: GeyserService, credentials: StandingWatch) -> None:
         self._service, self._credentials = service, credentials
 
     @property
@@ -51,7 +51,8 @@ def open_yellowstone(
     feeds = open_feeds(config, clock)
     feeds.start()
     replays = GeyserReplays(link.call) if link is not None and keeps_window(config) else None
-    credentials = WatchedCredentials(accounts, meters.next_allowance)
+    # A stream is paid by the minute, so it needs no balance; and it prolongs its session, as a call does.
+    credentials = StandingWatch(accounts, balance_min=0, prolongs_sessions=True)
     credentials.start()
     service = GeyserService(feeds, meters, credentials, config.geyser, clock, replays=replays)
     instructions = door.deposit_instructions

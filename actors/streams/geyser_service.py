@@ -25,7 +25,7 @@ from actors.streams.geyser_relay import relay
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_stream import GeyserStream, status_of
 from actors.streams.meters import HeldCharge, Meters
-from actors.streams.watched_credentials import WatchedCredentials
+from actors.streams.standing_watch import StandingWatch
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class GeyserService:
         self,
         feeds: GeyserFeeds,
         meters: Meters,
-        credentials: WatchedCredentials,
+        credentials: StandingWatch,
         settings: GeyserConfig,
         clock: Clock,
         minute_seconds: float = 60.0,

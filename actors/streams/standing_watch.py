@@ -2,7 +2,7 @@
 
 Implements: interface, "WebSocket minimum balance" and the close codes; hostile input 31. A shell.
 The owners of accounts are asked once for all streams of a credential, every CHECK_SECONDS, in one message to each
-owner. Asking does not prolong a session. An owner that does not answer ends nothing: meanwhile no allowance is held, so
+owner. An owner that does not answer ends nothing: meanwhile no allowance is held, so
 nothing is delivered on trust. Not here: how a stream ends.
 """
 
@@ -22,16 +22,23 @@ _ASKED_AT_ONCE_MAX = 2_000
 _KEY_REPLACED = Refusal(Err.AUTH_FAILED, "the API key was replaced")
 _SESSION_OVER = Refusal(Err.AUTH_FAILED, "the session has ended")
 _SUSPENDED = Refusal(Err.METHOD_NOT_ALLOWED, "this account is suspended")
-_LOW = Refusal(Err.INSUFFICIENT_CREDITS, f"an open stream needs a balance of {BALANCE_MIN} credits")
 
 OnEnd = Callable[[Refusal], None]
 
 
 class StandingWatch:
-    """Belongs to one event loop."""
+    """Belongs to one event loop. balance_min: a stream with less ends. prolongs_sessions: as calls do."""
 
-    def __init__(self, accounts: AccountsClient, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        accounts: AccountsClient,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        balance_min: int = BALANCE_MIN,
+        prolongs_sessions: bool = False,
+    ) -> None:
         self._accounts, self._sleep = accounts, sleep
+        self._balance_min, self._prolongs_sessions = balance_min, prolongs_sessions
         self._by_proof: dict[Proof, dict[object, OnEnd]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -59,9 +66,9 @@ class StandingWatch:
         proofs = list(self._by_proof)
         for start in range(0, len(proofs), _ASKED_AT_ONCE_MAX):
             part = proofs[start : start + _ASKED_AT_ONCE_MAX]
-            replies = await self._accounts.ask_many([ReadStanding(proof) for proof in part])
+            replies = await self._accounts.ask_many([ReadStanding(proof, self._prolongs_sessions) for proof in part])
             for proof, reply in zip(part, replies, strict=True):
-                refusal = _refusal_of(proof, reply)
+                refusal = _refusal_of(proof, reply, self._balance_min)
                 if refusal is not None:
                     for on_end in list(self._by_proof.get(proof, {}).values()):
                         on_end(refusal)
@@ -75,7 +82,7 @@ class StandingWatch:
                 logger.exception("open streams could not be checked")
 
 
-def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding]) -> Refusal | None:
+def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding], balance_min: int) -> Refusal | None:
     """Why the streams of this credential end. None: they go on."""
     if reply.refusal == Err.AUTH_FAILED.name:
         return _KEY_REPLACED if isinstance(proof, KeyProof) else _SESSION_OVER
@@ -83,4 +90,6 @@ def _refusal_of(proof: Proof, reply: OwnerReply[AccountStanding]) -> Refusal | N
         return None
     if not reply.value.is_active:
         return _SUSPENDED
-    return _LOW if reply.value.balance < BALANCE_MIN else None
+    if reply.value.balance < balance_min:
+        return Refusal(Err.INSUFFICIENT_CREDITS, f"an open stream needs a balance of {balance_min} credits")
+    return None

@@ -10,7 +10,7 @@ from solders.keypair import Keypair
 from solders.message import Message
 from solders.transaction import Transaction
 
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import AccountStanding, OwnerReply, OwnerUnavailable
 from actors.calls import Figures, HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, operation_at
 from actors.clock import ManualClock
 from actors.gateway.jsonrpc import Call
@@ -67,6 +67,12 @@ class OneAccount:
             return HoldReply(PUBKEY, 1, self.refusal, (), None)
         verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
         return HoldReply(PUBKEY, 1, None, verdicts, Figures(self.available, 1_000, self.rate_left, 1))
+
+    async def ask_many(self, commands):
+        """Answer ReadStanding for each."""
+        if self.refusal is not None:
+            return [OwnerReply(refusal=self.refusal)] * len(commands)
+        return [OwnerReply(AccountStanding(PUBKEY, self.available, is_active=True))] * len(commands)
 
     def _admit(self, operation, item) -> str | None:
         if operation in self.held:

@@ -23,7 +23,7 @@ from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_service import GeyserService
 from actors.streams.hub.window_source import WindowSource
 from actors.streams.meters import Meters
-from actors.streams.watched_credentials import WatchedCredentials
+from actors.streams.standing_watch import StandingWatch
 from tests.devnode.local_node import LocalNode
 from tests.gateway.doubles import EDGE, PROOF, OneAccount
 
@@ -119,7 +119,11 @@ class GeyserWorld:
         clock = SystemClock()
         self.feeds = GeyserFeeds(f"http://127.0.0.1:{self.node_port}", None, self.settings, clock)
         self.meters = Meters(self.account, clock, EDGE)  # type: ignore[arg-type]
-        self.credentials = WatchedCredentials(self.account, self.meters.next_allowance)  # type: ignore[arg-type]
+        self.credentials = StandingWatch(
+            self.account,  # type: ignore[arg-type]
+            balance_min=0,
+            prolongs_sessions=True,
+        )
         replays = None
         if self.keeps_window:
             self.source = WindowSource(

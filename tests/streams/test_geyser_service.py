@@ -93,10 +93,10 @@ async def test_a_revoked_credential_ends_its_streams(world: GeyserWorld) -> None
     client = world.client()
     await client.ask(traffic())
     await settled(world, client)
-    await world.credentials.look()
+    await world.credentials.check()
     assert world.service.streams_open == 1
     world.account.refusal = "AUTH_FAILED"
-    await world.credentials.look()
+    await world.credentials.check()
     code, _ = await client.end()
     assert code is grpc.StatusCode.UNAUTHENTICATED
     assert world.service.streams_open == 0

@@ -13,10 +13,12 @@ KEY, WALLET = KeyProof(b"h" * 32, b"r" * 8), ProvenProof(b"a" * 32)
 class Owners:
     def __init__(self) -> None:
         self.asked: list[list[Any]] = []
+        self.uses: set[bool] = set()
         self.replies: dict[Any, OwnerReply[AccountStanding]] = {}
 
     async def ask_many(self, commands: list[ReadStanding]) -> list[OwnerReply[AccountStanding]]:
         self.asked.append([command.proof for command in commands])
+        self.uses = {command.uses for command in commands}
         good = OwnerReply(AccountStanding(b"a" * 32, BALANCE_MIN, is_active=True))
         return [self.replies.get(command.proof, good) for command in commands]
 
@@ -33,7 +35,7 @@ async def test_each_credential_is_asked_about_once_and_all_its_streams_end() -> 
         watch.join(proof, name, end(name))
     watch.leave(KEY, "gone")
     await watch.check()
-    assert owners.asked == [[KEY, WALLET]] and ended == []
+    assert owners.asked == [[KEY, WALLET]] and owners.uses == {False} and ended == []
     owners.replies[KEY] = OwnerReply(None, Err.AUTH_FAILED.name)
     owners.replies[WALLET] = OwnerReply(AccountStanding(b"a" * 32, BALANCE_MIN - 1, is_active=True))
     await watch.check()
@@ -43,3 +45,17 @@ async def test_each_credential_is_asked_about_once_and_all_its_streams_end() -> 
     owners.replies = {WALLET: OwnerReply(AccountStanding(b"a" * 32, 1_000, is_active=False))}
     await watch.check()
     assert [refusal.err for refusal in told] == [Err.METHOD_NOT_ALLOWED]
+
+
+async def test_streams_that_are_paid_by_the_minute_need_no_balance_and_prolong_their_session() -> None:
+    """Those of gRPC. An owner that is away, or does not admit the question, has revoked nothing."""
+    owners, told = Owners(), list[Refusal]()
+    watch = StandingWatch(owners, balance_min=0, prolongs_sessions=True)  # type: ignore[arg-type]
+    watch.join(KEY, "one", told.append)
+    for reply in (
+        OwnerReply(AccountStanding(b"a" * 32, 0, is_active=True)),
+        *(OwnerReply(None, err.name) for err in (Err.SERVICE_TEMPORARILY_UNAVAILABLE, Err.RATE_LIMITED)),
+    ):
+        owners.replies[KEY] = reply
+        await watch.check()
+    assert owners.uses == {True} and told == []
