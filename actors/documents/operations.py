@@ -147,6 +147,23 @@ def _account(endpoint: str, summary: str, answer: str, **more: object) -> Operat
     return Operation(endpoint, "account", summary, ref(answer), **settled)  # type: ignore[arg-type]
 
 
+def _session(
+    name: str, summary: str, answer: str, refusals: tuple[int, ...], request: Schema | None = None
+) -> Operation:
+    """request: None where the token says it all, and a body is not needed."""
+    return Operation(
+        f"POST /auth/{name}",
+        "sessions",
+        summary,
+        ref(answer),
+        Access.PUBLIC if request else Access.SESSION,
+        request=request or {"type": "object"},
+        needs_body=request is not None,
+        refusals=refusals,
+        is_limited=True,
+    )
+
+
 _ACCOUNT = (
     _account("GET /account/info", "Returns the account: balance, funding, credit batches.", "Account"),
     _account("GET /account/ledger", "Lists deposits, debits and adjustments, newest first.", "Ledger", query=_WINDOW),
@@ -179,35 +196,15 @@ _ACCOUNT = (
         refusals=(403, 404, 409, 502, 503),
         has_key=True,
     ),
-    Operation(
-        "POST /auth/challenge",
-        "sessions",
-        "Gives a text to sign.",
-        ref("Challenge"),
-        request=record(pubkey=PUBKEY),
-        refusals=(401,),
-        is_limited=True,
-    ),
-    Operation(
-        "POST /auth/verify",
-        "sessions",
+    _session("challenge", "Gives a text to sign.", "Challenge", (401,), record(pubkey=PUBKEY)),
+    _session(
+        "verify",
         "Opens a session for a signed challenge.",
-        ref("Session"),
-        request=record(pubkey=PUBKEY, challenge=STRING, signature=STRING),
-        refusals=(401, 402, 403, 404, 503),
-        is_limited=True,
+        "Session",
+        (401, 402, 403, 404, 503),
+        record(pubkey=PUBKEY, challenge=STRING, signature=STRING),
     ),
-    Operation(
-        "POST /auth/logout",
-        "sessions",
-        "Ends the session of the token.",
-        ref("LoggedOut"),
-        Access.SESSION,
-        request={"type": "object"},
-        needs_body=False,
-        refusals=(403, 404, 503),
-        is_limited=True,
-    ),
+    _session("logout", "Ends the session of the token.", "LoggedOut", (403, 404, 503)),
     Operation(
         "POST /x402/settle",
         "payments",
