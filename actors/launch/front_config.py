@@ -41,7 +41,11 @@ _ANSWER_SECONDS = 60
 _FILES_APART = 500  # Listeners, health checks, logs, and inherited files.
 _FILES_PER_CONNECTION = 2.6  # One to the client, one to the replica, and HAProxy counts a pipe for every fourth.
 BUSY_SHARE, HOG_SHARE = 0.75, 0.125
-RATE_SECONDS = 10  # Clients that all come back at once are no flood.
+# Clients that all come back at once are no flood. But when 1,000 calls wait in a replica, gRPC refuses some at random,
+# whoever makes them, so an address must not be able to make many more at once.
+RATE_SECONDS = 2
+# A replica that is busy with many calls answers late, and is not dead. Serve's limit is the pause between two checks.
+_GRPC_CHECK_SECONDS = 3
 _LOOPBACK = "127.0.0.1"
 _PUBLIC = ("frontend http_frontend", "frontend grpc_frontend")
 
@@ -170,8 +174,7 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             lambda match: [
                 f"    bind {bracketed(settings.host or match[1])}:{match[2]}{both_families(settings.host)} proto h2",
                 *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
-                # "session": what comes over the edge has its client's address only then.
-                *_connections_of_an_address(connections_max, "session", f",http_req_rate({RATE_SECONDS}s)"),
+                *_connections_of_an_address(connections_max, f",http_req_rate({RATE_SECONDS}s)"),
                 *_calls_of_an_address(settings),
                 _names_the_peer(settings),
             ],
@@ -187,6 +190,12 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
             ),
         ),
         _Rule("backend (?!http-).*", r"server \S+ \S+ proto h2 check backup", _ANY, _put()),
+        _Rule(
+            "backend (?!http-).*",
+            "http-reuse always",
+            _ANY,
+            _put("    http-reuse always", f"    timeout check {_GRPC_CHECK_SECONDS}s"),
+        ),
     )
 
 
@@ -230,12 +239,15 @@ def _frontend(settings: FrontSettings, connections_max: int) -> Iterator[str]:
     yield _names_the_peer(settings)
 
 
-def _connections_of_an_address(connections_max: int, when: str = "connection", stored: str = "") -> Iterator[str]:
-    """When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more."""
+def _connections_of_an_address(connections_max: int, stored: str = "") -> Iterator[str]:
+    """When the front is nearly full, an address (of IPv6: a /64) with many connections gets no more.
+
+    "session": rules of "connection" run before the PROXY protocol is read, and would not see the clients of the edge.
+    """
     busy, hog = int(connections_max * BUSY_SHARE), int(connections_max * HOG_SHARE)
     yield f"    stick-table type ipv6 size 100k expire 60s store conn_cur{stored}"
-    yield f"    tcp-request {when} track-sc0 src,ipmask(32,64)"
-    yield f"    tcp-request {when} reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
+    yield "    tcp-request session track-sc0 src,ipmask(32,64)"
+    yield f"    tcp-request session reject if {{ fe_conn gt {busy} }} {{ sc0_conn_cur gt {hog} }}"
 
 
 def _calls_of_an_address(settings: FrontSettings) -> Iterator[str]:

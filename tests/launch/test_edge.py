@@ -23,7 +23,7 @@ from actors.launch.edge import Edge
 from actors.launch.front_config import RATE_SECONDS
 from bench.systems import free_port
 
-from .fronts import Front, Replica, headers_of, read_answer, running, settled
+from .fronts import Front, Replica, answer_whole, headers_of, read_answer, running, settled
 
 _GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -56,9 +56,13 @@ class Edged:
 
 
 @contextlib.asynccontextmanager
-async def edged(replica: Replica, grpc_replica_port: int = 0, **serve: Any) -> AsyncIterator[Edged]:
+async def edged(
+    replica: Replica, grpc_replica_port: int = 0, front_connections_max: int | None = None, **serve: Any
+) -> AsyncIterator[Edged]:
+    """front_connections_max: of the front alone; None: as many as the edge has."""
     given = {"tls": True, "tls_port": free_port(), **serve}
-    async with running(replica, grpc_replica_port=grpc_replica_port, **given) as found:
+    front_given = given if front_connections_max is None else {**given, "connections_max": front_connections_max}
+    async with running(replica, grpc_replica_port=grpc_replica_port, **front_given) as found:
         config = settled(**given)
         installed = edge.install(found.folder, config, found.folder / "tls")
         process = await asyncio.create_subprocess_exec(*installed.command, stderr=subprocess.PIPE)
@@ -125,8 +129,9 @@ async def test_a_websocket_over_tls_reaches_the_replica() -> None:
 class GrpcReplica:
     """A gRPC server that Serve's health check finds well, with one stream: each message comes back."""
 
-    def __init__(self) -> None:
-        self.pings = 0
+    def __init__(self, check_seconds: float = 0.0) -> None:
+        self.pings = self.checks = 0
+        self._check_seconds = check_seconds
         self.server = grpc.aio.server()
         healthz = grpc.unary_unary_rpc_method_handler(self._healthz)
         self.server.add_generic_rpc_handlers(
@@ -144,6 +149,8 @@ class GrpcReplica:
         self.port = self.server.add_insecure_port("127.0.0.1:0")
 
     async def _healthz(self, _request: bytes, _context: object) -> bytes:
+        await asyncio.sleep(self._check_seconds)
+        self.checks += 1
         return b"\x0a\x07success"
 
     async def _ping(self, request: bytes, _context: object) -> bytes:
@@ -206,6 +213,55 @@ async def test_row_35_one_address_makes_so_many_grpc_calls_and_no_more(monkeypat
             assert limit * RATE_SECONDS <= replica.pings < calls
             assert await ping(b"two", timeout=20) == b"two"
     await replica.server.stop(None)
+
+
+async def test_row_35_a_replica_that_is_busy_with_calls_is_not_taken_for_dead() -> None:
+    """Hostile input 35: a flood from one address must not become a 503 for the others. The check of a busy replica is
+    answered late, after more than the pause between two checks."""
+    replica = GrpcReplica(check_seconds=0.3)  # The pause is 0.1 s in these tests.
+    await replica.server.start()
+    async with edged(Replica(), grpc_replica_port=replica.port) as found:
+        assert found.edge.ca_file is not None
+        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
+        async with grpc.aio.secure_channel(f"127.0.0.1:{found.port}", trusted) as channel, asyncio.timeout(20):
+            ping: Any = channel.unary_unary("/geyser.Geyser/Ping")
+            while replica.checks < 3:  # The front gives a replica up after two.
+                assert await ping(b"one", wait_for_ready=True) == b"one"
+                await asyncio.sleep(0.05)
+    await replica.server.stop(None)
+
+
+async def test_row_35_the_front_counts_the_connections_of_the_edges_clients() -> None:
+    """Hostile input 35: when the front is nearly full, an address with an eighth of it gets no more over the edge
+    either, and another address does."""
+    release = asyncio.Event()
+
+    async def wait(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if b"x-held" in head:
+            await release.wait()
+        return await answer_whole(head, reader, writer)
+
+    replica = Replica(behave=wait)
+    async with (
+        edged(replica, front_connections_max=256, connections_max=1_024) as found,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        held_request = b"GET / HTTP/1.1\r\nhost: a\r\nx-held: 1\r\n\r\n"
+        for number in range(40 + 153):  # Three quarters of 256 are 192, and an eighth is 32.
+            is_hog = number < 40
+            reader, writer = await (found.connect("127.0.0.2") if is_hog else found.front.connect("127.0.0.9"))
+            stack.callback(writer.close)
+            writer.write(held_request if is_hog else b"G")
+        while len(replica.requests) < 40:  # noqa: ASYNC110 - the replica tells nobody.
+            await asyncio.sleep(0.02)
+        answers = {}
+        for source in ("127.0.0.2", "127.0.0.3"):
+            reader, writer = await found.connect(source)
+            stack.callback(writer.close)
+            writer.write(_GET)
+            answers[source] = (await read_answer(reader))[0]
+        assert answers == {"127.0.0.2": 502, "127.0.0.3": 200}
+        release.set()
 
 
 async def test_row_48_slow_heads_and_bodies_end_at_the_edge() -> None:

@@ -110,7 +110,7 @@ def test_row_35_a_proxy_of_the_operators_has_no_limit_of_grpc_calls(tmp_path: Pa
         lines = section(rewrite(by_serve, told(trusted_proxies=proxies), _FILES_MAX), "frontend grpc_frontend")
         limits += [line.partition(" if ")[2] for line in lines if "hdr grpc-status 8" in line]
         assert ("acl from_a_trusted_proxy src 10.0.0.0/8 2001:db8::/32" in lines) is bool(proxies)
-    assert limits == ["{ sc0_http_req_rate gt 5000 }", "{ sc0_http_req_rate gt 5000 } !from_a_trusted_proxy"]
+    assert limits == ["{ sc0_http_req_rate gt 1000 }", "{ sc0_http_req_rate gt 1000 } !from_a_trusted_proxy"]
 
 
 def test_every_page_of_haproxy_is_ours(by_serve: str) -> None:
