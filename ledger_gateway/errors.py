@@ -55,6 +55,8 @@ class GatewayError(LedgerGatewayError):
     data: what the error carried.
     """
 
+    next_step = "Look the error up at /docs of the gateway, or report its request id to the operator."
+
     def __init__(
         self,
         constant: str,

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import shutil
 import tempfile
 import threading
@@ -19,9 +20,13 @@ from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from tests.databases import as_role, bring_up, of_database
 
-# A slow machine is no reason to fail: properties are about answers, not about time.
+# A slow machine is no reason to fail: properties are about answers, not about time. Each run draws new examples.
 hypothesis.settings.register_profile(
-    "project", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+    "project",
+    max_examples=500 if "LONG_TESTS" in os.environ else 40,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
 )
 hypothesis.settings.load_profile("project")
 

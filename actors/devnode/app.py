@@ -190,7 +190,8 @@ class Devnode:
         await self.geyser.stop()
         server.should_exit = True
         with contextlib.suppress(TimeoutError, OSError):
-            await asyncio.wait_for(asyncio.shield(tasks[1]), timeout=3)
+            async with asyncio.timeout(3):
+                await asyncio.shield(tasks[1])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -241,7 +241,8 @@ class SendRacer:
                     self._needed.clear()
                     self._learn(await self._chain.slot())
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
+                        async with asyncio.timeout(_IDLE_SECONDS):
+                            await self._needed.wait()
                     continue
                 await self.look()
             except Exception:  # A bug must not stop every race.
@@ -255,7 +256,8 @@ class SendRacer:
             await self._sleep(POLL_SECONDS)
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(noticed.wait(), _POLL_SECONDS_WITH_NOTICES)
+            async with asyncio.timeout(_POLL_SECONDS_WITH_NOTICES):
+                await noticed.wait()
         noticed.clear()
         await self._sleep(_MORE_NOTICES_SECONDS)
 

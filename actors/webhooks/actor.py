@@ -128,7 +128,8 @@ class WebhookDispatcher:
                 continue
             if work == self.claim_once and not more:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), seconds)
+                    async with asyncio.timeout(seconds):
+                        await self.wake.wait()
                 self.wake.clear()
             elif not more and seconds:
                 await self._sleep(seconds)

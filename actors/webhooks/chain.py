@@ -101,7 +101,8 @@ class ChainFollower:
 
     async def _until_changed(self, seconds: float = _LOOK_SECONDS) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     # --- blocks
 
@@ -188,7 +189,8 @@ class ChainFollower:
         newest = flushed_slot = self._slot or 0
         flush_at = look_at = self._clock.monotonic()
         while True:
-            update = await asyncio.wait_for(call.read(), _SILENT_SECONDS_MAX)
+            async with asyncio.timeout(_SILENT_SECONDS_MAX):
+                update = await call.read()
             if update is grpc.aio.EOF:
                 raise NodeSilent("the stream ended")
             now = self._clock.monotonic()

@@ -116,7 +116,8 @@ class SignalFollower:
         while True:
             await self._tried(self.watch_once)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _WATCH_SECONDS)
+                async with asyncio.timeout(_WATCH_SECONDS):
+                    await self._changed.wait()
 
     async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
         try:

@@ -70,7 +70,9 @@ def test_ctrl_c_stops_with_130_and_no_traceback(site: Site) -> None:
         "PYTHONPATH": str(ROOT),
     }
     code = (
-        "import asyncio\nfrom ledger_gateway.cli import shell\n"
+        # Programs that a shell runs in the background ignore SIGINT, and so do the programs that they start.
+        "import asyncio, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from ledger_gateway.cli import shell\n"
         "async def work(sh):\n    print('waiting', flush=True)\n    await asyncio.sleep(60)\n"
         "shell.perform(work, dict(url=None, key=None, keypair=None, as_json=False), {})"
     )
