@@ -211,6 +211,8 @@ class GeyserConfig(Branch):
     keys_max: int = Field(50_000, ge=1, description="public keys in one list of a filter")
     queue_updates_max: int = Field(100_000, ge=1, description="updates that wait for a client that reads slowly")
     queue_bytes_max: int = Field(64 << 20, ge=1 << 16, description="the same in bytes; then its stream ends")
+    account_queues_bytes_max: int = Field(256 << 20, ge=1 << 16, description="the same for all streams of an account")
+    queues_bytes_max: int = Field(1 << 30, ge=1 << 16, description="the same for a replica; the largest queue ends")
     end_seconds: float = Field(30.0, gt=0, le=600, description="a client that never reads is cut off after so long")
     connect_seconds: float = Field(10.0, gt=0, le=300, description="time limit for the start of a subscription")
     resume_seconds: float = Field(60.0, gt=0, le=3_600, description="streams wait so long for a node that went away")
@@ -282,9 +284,7 @@ class StreamsConfig(Branch):
     waiting_bytes_max: int = Field(
         1 << 20, ge=1 << 16, description="notifications that wait for a client; more close its WebSocket with 1013"
     )
-    hub_waiting_bytes_max: int = Field(
-        64 << 20, ge=1 << 20, description="notifications that wait for a replica; more are dropped and told as a gap"
-    )
+    hub_waiting_bytes_max: int = Field(64 << 20, ge=1 << 20, description="the same for a replica; more become a gap")
     topics_max: int = Field(200_000, ge=100, description="different subscriptions at the nodes at the same time")
     silent_seconds_max: float = Field(
         10.0, gt=0, le=300, description="a node's WebSocket without a new slot for so long is given up"

@@ -2,7 +2,7 @@
 
 Implements: a client that does not read costs a bounded amount of memory. When the queue is full, what waits in it is
 dropped, and the stream ends with RESOURCE_EXHAUSTED and the last slot that was sent.
-Not here: gRPC (geyser_stream.py), which updates are queued.
+Not here: gRPC (geyser_stream.py), which updates are queued, limits of all queues together (geyser_queues.py).
 """
 
 import asyncio
@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
+from actors.streams.geyser_queues import GeyserQueues
+
+_UNLIMITED = 1 << 62
 
 
 class StreamEnded(Exception):
@@ -22,8 +25,15 @@ class StreamEnded(Exception):
 
 
 class GeyserOutbox:
-    def __init__(self, updates_max: int, bytes_max: int) -> None:
+    """queues: all queues of the replica, of which this one is; None: it is alone. account: whose stream it is."""
+
+    def __init__(
+        self, updates_max: int, bytes_max: int, queues: GeyserQueues | None = None, account: bytes = b""
+    ) -> None:
         self._updates_max, self._bytes_max = updates_max, bytes_max
+        self._queues, self.account = queues or GeyserQueues(_UNLIMITED, _UNLIMITED), account
+        self.behind_bytes = 0  # All but the first update, and what the reader keeps.
+        self._kept_bytes = 0
         self._queue: deque[tuple[int | None, bytes, bytes]] = deque()
         self._bytes = 0
         self._end: StreamEnd | None = None
@@ -47,14 +57,40 @@ class GeyserOutbox:
         size = len(head) + len(body)
         # One update may be larger than the limit: a block.
         if self._queue and (len(self._queue) >= self._updates_max or self._bytes + size > self._bytes_max):
-            limit = f"{len(self._queue):,} updates or {self._bytes:,} bytes"
-            self._queue.clear()
-            self._bytes = 0
-            self._finish(geyser_ends.too_slow(self.last_slot, limit), True)
+            self.give_up(f"{len(self._queue):,} updates or {self._bytes:,} bytes")
             return
+        is_behind = bool(self._queue)
         self._bytes += size
         self._queue.append((slot, head, body))
         self._wake.set()
+        if is_behind:
+            self._count(size)
+
+    def keep(self, size: int) -> bool:
+        """Count bytes that the reader keeps for this queue, or has given back (size below 0). False: it has ended."""
+        self._kept_bytes += size
+        self._count(size)
+        return self._end is None
+
+    def give_up(self, limit: str) -> None:
+        """Drop what waits, and end the stream, as its client reads too slowly."""
+        self._drop()
+        self._finish(geyser_ends.too_slow(self.last_slot, limit), True)
+
+    def close(self) -> None:
+        """Drop what waits, and take nothing more: the client is gone."""
+        self._drop()
+        self._end = self._end or geyser_ends.SHUTTING_DOWN
+
+    def _drop(self) -> None:
+        self._queue.clear()
+        self._bytes = 0
+        self._count(self._kept_bytes - self.behind_bytes)
+
+    def _count(self, size: int) -> None:
+        if size:
+            self.behind_bytes += size
+            self._queues.change(self, size)
 
     async def room(self) -> None:
         """Wait while the queue is half full: for a sender of many past updates, who can wait. Lets others work once."""
@@ -70,8 +106,7 @@ class GeyserOutbox:
         """End the stream after what is queued; only the first call counts. at_once: what is queued is dropped."""
         if self._end is None:
             if at_once:
-                self._queue.clear()
-                self._bytes = 0
+                self._drop()
             self._finish(end, at_once)
 
     def _finish(self, end: StreamEnd, is_hurried: bool) -> None:
@@ -90,6 +125,9 @@ class GeyserOutbox:
             await self._wake.wait()
         slot, head, body = self._queue.popleft()
         self._bytes -= len(head) + len(body)
+        if self._queue:
+            _, next_head, next_body = self._queue[0]
+            self._count(-len(next_head) - len(next_body))
         if not self._has_room.is_set() and self._is_half_empty():
             self._has_room.set()
         if slot is not None:

@@ -110,10 +110,11 @@ class GeyserReader:
         """Send what was kept, and everything that comes."""
         if self._state is not _State.DONE:
             self._state, self._old, self._places = _State.SENDING, None, {}
-            for slot, status, head, body in self._kept:
+            kept = self._kept
+            self._keep_nothing()
+            for slot, status, head, body in kept:
                 if self._replayed is None or slot is None or not self._replayed.has(slot, status):
                     self._outbox.put(slot, head, body)
-            self._kept, self._kept_bytes = [], 0
         self._settled()
 
     def follow(self, old: "GeyserReader") -> None:
@@ -126,8 +127,12 @@ class GeyserReader:
 
     def stop(self) -> None:
         self._state, self._old, self._successor = _State.DONE, None, None
-        self._kept, self._kept_bytes = [], 0
+        self._keep_nothing()
         self._settled()
+
+    def _keep_nothing(self) -> None:
+        size, self._kept, self._kept_bytes = self._kept_bytes, [], 0
+        self._outbox.keep(-size)
 
     def _settled(self) -> None:
         on_settled, self.on_settled = self.on_settled, None
@@ -205,7 +210,8 @@ class GeyserReader:
 
     def _begin_after(self, status: int) -> None:
         self._state, self._begins_after = _State.DROPPING, status
-        self._old, self._places, self._kept, self._kept_bytes = None, {}, [], 0
+        self._old, self._places = None, {}
+        self._keep_nothing()
 
     def _hand_over(self, place: int) -> None:
         """End here; the successor sends what it kept from this place on."""
@@ -230,7 +236,10 @@ class GeyserReader:
                 self._outbox.put(slot, head, body)
             return
         self._kept.append((slot, status, head, body))
-        self._kept_bytes += len(head) + len(body)
-        if self._kept_bytes > self._kept_bytes_max:
+        size = len(head) + len(body)
+        self._kept_bytes += size
+        if not self._outbox.keep(size):
+            self.stop()
+        elif self._kept_bytes > self._kept_bytes_max:
             self.stop()
             self._outbox.end(geyser_ends.TOO_MUCH_KEPT)

@@ -21,6 +21,7 @@ from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_ends
 from actors.streams.geyser_ends import StreamEnd
 from actors.streams.geyser_feeds import GeyserFeeds, SourceRefused
+from actors.streams.geyser_queues import GeyserQueues
 from actors.streams.geyser_relay import relay
 from actors.streams.geyser_replays import GeyserReplays
 from actors.streams.geyser_stream import GeyserStream, status_of
@@ -54,6 +55,7 @@ class GeyserService:
     ) -> None:
         self._feeds, self._meters, self._credentials, self._replays = feeds, meters, credentials, replays
         self._settings, self._clock, self._minute_seconds = settings, clock, minute_seconds
+        self.queues = GeyserQueues(settings.queues_bytes_max, settings.account_queues_bytes_max)
         self._open: dict[bytes, int] = {}  # Streams by account.
         self._streams: dict[object, tuple[Callable[[StreamEnd], None], asyncio.Task[Any]]] = {}
         self._is_closing = False
@@ -132,7 +134,9 @@ class GeyserService:
             # Headers at once: some clients wait for them before they write.
             await context.send_initial_metadata(())
             if rpc is api.SUBSCRIBE:
-                stream = GeyserStream(self._feeds, self._settings, self._clock, paying.establish, self._replays)
+                stream = GeyserStream(
+                    *(self._feeds, self._settings, self._clock, paying.establish, self.queues, account, self._replays)
+                )
                 ends, run = stream.end, stream.run
             else:
                 relayed = relay(self._feeds.open_stream(rpc), self._settings, paying.establish)

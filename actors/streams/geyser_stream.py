@@ -23,6 +23,7 @@ from actors.streams.geyser_feed import GeyserFeed
 from actors.streams.geyser_feeds import GeyserFeeds
 from actors.streams.geyser_limits import BadSubscription
 from actors.streams.geyser_outbox import GeyserOutbox, StreamEnded
+from actors.streams.geyser_queues import GeyserQueues
 from actors.streams.geyser_reader import GeyserReader
 from actors.streams.geyser_replays import GeyserReplays, Replay
 from actors.streams.geyser_requests import LARGE_BYTES, WantedStream, read_bytes
@@ -36,7 +37,10 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class GeyserStream:
-    """Use: run(), which returns how to close. end() may be called at any time. replays: None: the node replays."""
+    """Use: run(), which returns how to close. end() may be called at any time. replays: None: the node replays.
+
+    queues: of all streams of the replica. account: whose stream it is.
+    """
 
     def __init__(
         self,
@@ -44,12 +48,14 @@ class GeyserStream:
         settings: GeyserConfig,
         clock: Clock,
         establish: Establish,
+        queues: GeyserQueues,
+        account: bytes,
         replays: GeyserReplays | None = None,
     ) -> None:
         self._feeds, self._settings, self._clock, self._establish = feeds, settings, clock, establish
         self._replays = replays
         self._replaying: asyncio.Task[None] | None = None
-        self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max)
+        self._outbox = GeyserOutbox(settings.queue_updates_max, settings.queue_bytes_max, queues, account)
         self._reader: GeyserReader | None = None
         self._feed: GeyserFeed | None = None
         self._newest: WantedStream | bytes | None = None  # bytes: a large request that was not read yet.
@@ -79,6 +85,8 @@ class GeyserStream:
         def hurry(end: StreamEnd, is_hurried: bool) -> None:
             # A client that reads nothing never lets the last write end; the status then follows what was written.
             if is_hurried:
+                if self._reader is not None:
+                    self._reader.stop()  # So that nothing is kept either.
                 timers.append(loop.call_later(self._settings.end_seconds, stop_writing, end))
 
         self._outbox.on_end = hurry
@@ -103,6 +111,7 @@ class GeyserStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._leave(self._feed, self._reader)
+            self._outbox.close()
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -6,6 +6,7 @@ import pytest
 
 from actors.streams import geyser_ends
 from actors.streams.geyser_outbox import GeyserOutbox, StreamEnded
+from actors.streams.geyser_queues import GeyserQueues
 
 
 async def test_updates_leave_in_order_and_then_the_end() -> None:
@@ -53,3 +54,18 @@ async def test_an_end_at_once_leaves_nothing_to_send() -> None:
     outbox.end(geyser_ends.BROKEN, at_once=True)
     with pytest.raises(StreamEnded):
         await waiting
+
+
+async def test_what_a_client_that_is_gone_had_waiting_is_counted_no_more() -> None:
+    """Nor what its reader kept, nor what comes late."""
+    queues = GeyserQueues(1_000, 1_000)
+    outbox = GeyserOutbox(10, 100, queues, b"account")
+    for slot in range(3):
+        outbox.put(slot, b"", b"x" * 10)
+    assert outbox.keep(5) and queues.bytes == 25
+    await outbox.next()
+    assert queues.bytes == 15
+    outbox.close()
+    outbox.put(4, b"", b"late")
+    assert queues.bytes == 5 and not outbox.keep(-5)
+    assert (queues.bytes, queues.accounts, outbox.waiting_bytes) == (0, 0, 0)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import pytest
@@ -11,6 +11,7 @@ from solders.keypair import Keypair
 from solders.signature import Signature
 
 from actors.geyser_proto import api
+from tests.gateway.doubles import PROOF
 
 from .geyser_world import (
     Client,
@@ -96,6 +97,59 @@ async def test_row_30_a_client_that_reads_nothing_costs_bounded_memory_and_is_en
                 pass
         assert isinstance(ended.value, grpc.aio.AioRpcError)
         assert ended.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+
+
+class Silent:
+    """The context of a call whose client takes nothing that is written."""
+
+    def __init__(self) -> None:
+        self.end: tuple[Any, str] | None = None
+
+    async def send_initial_metadata(self, _metadata: object) -> None: ...
+
+    async def write(self, _update: bytes) -> None:
+        await asyncio.Event().wait()
+
+    async def abort(self, code: Any, text: str) -> NoReturn:
+        self.end = code, text
+        raise grpc.aio.AbortError
+
+
+async def test_row_30_slow_streams_of_an_account_are_bounded_together(tmp_path: Path) -> None:
+    """Hostile input 30: those that take nothing end with the reason, and one that reads gets every update."""
+
+    async def asked() -> AsyncIterator[bytes]:
+        yield everything().SerializeToString()
+        await asyncio.Event().wait()
+
+    async with geyser_world(tmp_path, account_queues_bytes_max=1 << 16, end_seconds=0.05) as world:
+        payer, reading = world.local.wallet(10**12), world.client()
+        await reading.ask(traffic())
+        await settled(world, reading)
+        silent = [Silent() for _ in range(2)]
+        explain: Any = None
+        running = [
+            asyncio.create_task(world.service.subscribe(api.SUBSCRIBE, asked(), one, PROOF, explain)) for one in silent
+        ]
+        landed: set[str] = set()
+
+        def fill() -> bool:
+            assert world.service.queues.bytes <= 1 << 16
+            record = world.local.land(world.local.transfer(payer, Keypair().pubkey(), 10**6))
+            landed.add(str(record.signature))
+            return all(task.done() for task in running)
+
+        await world.until(fill)
+        await asyncio.gather(*running, return_exceptions=True)
+        assert [one.end[0] for one in silent if one.end] == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
+        assert all("of this account's streams wait" in one.end[1] for one in silent if one.end)
+        assert (world.service.queues.bytes, world.service.queues.accounts, world.service.streams_open) == (0, 0, 1)
+        while landed:
+            world.local.beat()
+            update = await reading.next()
+            assert not isinstance(update, tuple), update
+            if update.HasField("transaction"):
+                landed.remove(str(Signature(update.transaction.transaction.signature)))
 
 
 async def test_more_requests_than_allowed_in_a_second_end_the_stream(tmp_path: Path) -> None:
