@@ -214,6 +214,8 @@ class WebhookCommands:
         ):
             return _REPLAY_SHAPE
         first, last = (int(time) * 1_000 for time in times if time is not None)
+        if last < first:
+            return Refusal(Err.INVALID_REQUEST, "from must not be after to")
         too_many = self._count(webhook.pubkey, "replays")
         if too_many is not None:
             return too_many

@@ -25,6 +25,7 @@ from actors.webhooks.api import (
 
 _LIMIT, _LIMIT_MAX = 50, 500  # As the listings of /account/*.
 _NO_STORE = (("cache-control", "no-store"),)
+_NO_FIELDS = Refusal(Err.INVALID_REQUEST, "this path takes no fields: send {} or no body")
 Ask = Callable[[WebhookCommand], Awaitable[dict[str, Any] | Refusal]]
 
 
@@ -65,6 +66,8 @@ class WebhookPages:
         return await self._answer(ChangeWebhook(request.account, request.parameters["id"], fields))
 
     async def _rotate(self, request: PageRequest) -> PageAnswer | Refusal:
+        if not _has_no_fields(request.body):  # Whoever sends a secret of his own must not believe that it counts.
+            return _NO_FIELDS
         return await self._answer(RotateSecret(request.account, request.parameters["id"]), 200, _NO_STORE)
 
     async def _deliveries(self, request: PageRequest) -> PageAnswer | Refusal:
@@ -75,6 +78,8 @@ class WebhookPages:
         return await self._answer(ListDeliveries(request.account, request.parameters["id"], limit, before))
 
     async def _test(self, request: PageRequest) -> PageAnswer | Refusal:
+        if not _has_no_fields(request.body):
+            return _NO_FIELDS
         return await self._answer(TryWebhook(request.account, request.parameters["id"]))
 
     async def _replay(self, request: PageRequest) -> PageAnswer | Refusal:
@@ -88,6 +93,10 @@ class WebhookPages:
     ) -> PageAnswer | Refusal:
         found = await self._ask(command)
         return found if isinstance(found, Refusal) else json_answer({"ok": True} | found, status, headers)
+
+
+def _has_no_fields(body: bytes) -> bool:
+    return not body.strip() or _json(body) == {}
 
 
 def _json(body: bytes) -> Any:

@@ -15,7 +15,7 @@ LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_
 SIGNAL_KINDS = ("newPair", "graduation", "walletActivity", "largeSwap")
 FILTER_TYPES = ("account", "program", "my_account", "lifecycle", "signal")
 WEBHOOKS_MAX = 50  # Of one account.
-LIST_MAX = 100  # Wallets, and programs, of one webhook: as subscribeSignal takes.
+LIST_MAX = 100  # Wallets, programs, and names of events, of one webhook: as subscribeSignal takes.
 _U64_MAX = (1 << 64) - 1
 ANY_SUBJECT = ""  # Of signals, which are about no single account.
 # Fields of one filter type, which may be changed later.
@@ -183,7 +183,9 @@ def _signal_filter(fields: Mapping[str, Any]) -> WebhookFilter | Refusal:
     """Read the filters of subscribeSignal; `kinds` is called signal_events here. null is absent."""
     kinds, mint, smallest = fields.get("signal_events"), fields.get("mint"), fields.get("min_lamports")
     if kinds is not None and (
-        not isinstance(kinds, list) or not kinds or any(name not in SIGNAL_KINDS for name in kinds)
+        not isinstance(kinds, list)
+        or not 1 <= len(kinds) <= LIST_MAX
+        or any(name not in SIGNAL_KINDS for name in kinds)
     ):
         return _bad(f"signal_events must list at least one of {', '.join(SIGNAL_KINDS)}")
     if mint is not None and not _is_key(mint):
@@ -199,7 +201,7 @@ def _signal_filter(fields: Mapping[str, Any]) -> WebhookFilter | Refusal:
 
 
 def _lifecycle(value: Any) -> tuple[str, ...] | Refusal:
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not 1 <= len(value) <= LIST_MAX:
         return _bad(f"lifecycle_events must list at least one of {', '.join(LIFECYCLE_EVENTS)}")
     unknown = [name for name in value if name not in LIFECYCLE_EVENTS]
     if unknown:

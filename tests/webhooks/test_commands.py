@@ -165,6 +165,7 @@ async def test_replays_are_of_a_time_or_of_events(world: WebhookWorld, target: R
     for body in (
         *({}, [], {"event_ids": []}, {"event_ids": ["x"] * 1_001}, {"from": 1}, {"from": "1", "to": 2}),
         *({"from": True, "to": 2}, {"event_ids": ["evt_wh_x_1"]}, {"event_ids": [1]}, {"event_ids": ids, "from": 1}),
+        *({"from": start + 5, "to": start - 5}, {"from": 1.5, "to": 2}, {"from": 0, "to": 10**30}, {"from": None}),
     ):
         assert (await world.request(customer, "POST", path, body)).status_code == 400, body
     by_time = await world.request(customer, "POST", path, {"from": start - 5, "to": start + 5})
@@ -174,6 +175,44 @@ async def test_replays_are_of_a_time_or_of_events(world: WebhookWorld, target: R
     assert (await world.request(customer, "POST", path, {"event_ids": [ids[0], ids[0]]})).json()["replayed"] == 1
     await world.deliver()
     assert await world.gateway.balance(customer) == 47
+
+
+async def test_a_wrong_request_is_refused_in_the_interfaces_form_and_costs_nothing(
+    world: WebhookWorld, target: Receiver
+) -> None:
+    """Interface, "HTTP statuses and bodies": 400, the constant, a message and the request's id; nothing is made,
+    changed, sent or charged."""
+    customer = await world.gateway.customer(50)
+    made = await world.register(customer, target.url)
+    before, own = await world.record(customer, made), f"/webhooks/{made['id']}"
+    plain = {"url": target.url, "filter_type": "my_account"}
+    wrong: list[tuple[str, str, object]] = [
+        *(("POST", "/webhooks", body) for body in (b"", b"{", b"null", b"[" * 90_000, b'{"url":1e999}', [plain], 5)),
+        *(("POST", "/webhooks", plain | field) for field in ({"url": [target.url]}, {"secret": "x"}, {"url": ""})),
+        *(("POST", "/webhooks", plain | {"filter_type": kind}) for kind in (["signal"], {}, None, "SIGNAL")),
+        *(("POST", "/webhooks", plain | {"filter_type": "signal", "wallets": [customer.text] * n}) for n in (0, 5_000)),
+        *(
+            ("POST", "/webhooks", plain | {"url": url})
+            for url in (
+                "https://2130706433/",
+                "https://a.example:port/",
+                "https://u:p@a.example/",
+                "https://a.example/\0",
+            )
+        ),
+        *(("PATCH", own, body) for body in ({}, b"", b"null", [], {"url": target.url}, {"status": None}, {"mint": 5})),
+        *(("POST", f"{own}/{action}", {"secret": "mine"}) for action in ("rotate-secret", "test")),
+        *(("POST", f"{own}/replay", body) for body in ({"event_ids": {}}, {"from": 2, "to": 1}, b"\xff")),
+    ]
+    for method, path, body in wrong:
+        refused = await world.request(customer, method, path, body)
+        assert refused.status_code == 400, (method, path, body, refused.text)
+        error = refused.json()["error"]
+        assert set(error) == {"code", "message", "requestId"} and error["code"] == "INVALID_REQUEST"
+        assert error["requestId"] == refused.headers["x-request-id"]
+    assert await world.record(customer, made) == before and target.delivered == []
+    assert len((await world.request(customer, "GET", "/webhooks")).json()["webhooks"]) == 1
+    assert await world.gateway.balance(customer) == 50
 
 
 async def test_the_log_is_read_in_pages(world: WebhookWorld, target: Receiver) -> None:

@@ -29,10 +29,20 @@ async def test_every_command_names_the_proven_account_and_the_webhook_of_the_pat
     asked = Asked()
     body = b'{"pubkey":"other","webhook_id":"other"}'
     for page in WebhookPages(asked).pages():
-        await page.handler(PageRequest(ACCOUNT, {"id": "wh_1"}, body=body))
+        is_bare = page.endpoint.endswith(("/test", "/rotate-secret"))
+        await page.handler(PageRequest(ACCOUNT, {"id": "wh_1"}, body=b" {} " if is_bare else body))
     assert len(asked.commands) == 8
     assert {command.pubkey for command in asked.commands} == {ACCOUNT}
     assert {command.webhook_id for command in asked.commands} == {"", "wh_1"}
+
+
+@pytest.mark.parametrize("body", [b'{"secret":"mine"}', b"null", b"[]", b"junk", b"{}{}"])
+async def test_a_rotation_and_a_test_take_no_fields(body: bytes) -> None:
+    """A secret that a client names would not be the one that signs, so the request is refused before the rotation."""
+    asked = Asked()
+    for action in ("rotate-secret", "test"):
+        found = await call(asked, f"POST /webhooks/{{id}}/{action}", body=body)
+        assert isinstance(found, Refusal) and found.err is Err.INVALID_REQUEST and asked.commands == []
 
 
 @pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "٣", "", "99999"])

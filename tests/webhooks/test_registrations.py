@@ -65,6 +65,8 @@ def test_each_filter_type_is_read(fields: dict[str, Any], expected: WebhookFilte
         ),
         ({"filter_type": "lifecycle", "lifecycle_events": ["low_balance"], "filter_value": ADDRESS}, "filter_value"),
         ({"filter_type": "account", "filter_value": ADDRESS, "lifecycle_events": ["low_balance"]}, "lifecycle"),
+        ({"filter_type": "lifecycle", "lifecycle_events": ["low_balance"] * 101}, "lifecycle_events"),
+        ({"filter_type": "signal", "signal_events": ["newPair"] * 101}, "signal_events"),
         ({"filter_type": "signal", "signal_events": ["tx"]}, "signal_events"),
         ({"filter_type": "signal", "wallets": []}, "wallets"),
         ({"filter_type": "signal", "wallets": [ADDRESS] * 101}, "wallets"),
