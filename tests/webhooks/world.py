@@ -72,6 +72,13 @@ class WebhookWorld:
             jitter=lambda low, high: 0.0,
         )
 
+    async def have_patience(self, seconds: float) -> None:
+        """Let an attempt take so long from now on."""
+        await self.sender.close()
+        self.sender = WebhookSender(RULES, GuardedResolver(RULES), self.clock, None, seconds)
+        self.sending = Sending(self.sender)
+        self.dispatcher = self.new_dispatcher()
+
     async def request(self, customer: Wallet, method: str, path: str, body: Any = None) -> httpx.Response:
         """Through the real door, with an API key. The clock moves: the address has a limit for a minute."""
         self.clock.advance(1.1)
