@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from actors.http_server.exchange import Door, Doorway, HttpRequest
 from actors.http_server.server import HEAD_BYTES_MAX, HttpServer
 from tests import framings
-from tests.framings import HIDDEN, HIDDEN_OPEN, Framing, chunks, lengths, post, trailers, upgrades
+from tests.framings import HIDDEN, HIDDEN_OPEN, Framing, chunks, heads, lengths, post, trailers, upgrades
 from tests.raw_sockets import Line
 
 _WEBSOCKET = b"\r\n".join(framings.WEBSOCKET)
@@ -137,6 +137,18 @@ async def test_row_45_a_websocket_is_served_where_it_is_offered() -> None:
             await line.says(refused)
             assert is_refusal(await line.hears()), refused
     assert app.begun == 0
+
+
+@named([framing for framing in heads() if " host" in framing.name])
+async def test_a_request_has_one_host(framing: Framing) -> None:
+    """RFC 9112, section 3.2: none under HTTP/1.1, or two, is 400 and close; other faults of it are not the server's."""
+    app = App()
+    async with connected(app) as line:
+        await line.says(*framing.pieces(b"K" * 53, b"1" * 12))
+        if "two" in framing.name or framing.name.endswith("no host"):
+            assert is_refusal(await line.hears()) and app.begun == 0
+        else:
+            assert (await line.hears(b"ok")).startswith(b"HTTP/1.1 200 ") and app.begun == 1
 
 
 @named([framing for framing in trailers() if "left open" not in framing.name])
