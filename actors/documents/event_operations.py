@@ -4,7 +4,19 @@ Implements: interface specification, "Webhook management" and "Public endpoints"
 """
 
 from actors.documents.operation import Access, Operation
-from actors.documents.schemas import COUNT, PUBKEY, SECONDS, STRING, Schema, body, list_of, or_null, ref
+from actors.documents.schemas import (
+    COUNT,
+    PUBKEY,
+    PUBKEYS,
+    SECONDS,
+    STRING,
+    Schema,
+    body,
+    comma_list,
+    list_of,
+    or_null,
+    ref,
+)
 
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
 _WEBHOOK_FIELDS: dict[str, Schema] = {
@@ -59,13 +71,13 @@ WEBHOOKS = (
 )
 
 _FILTERS: tuple[tuple[str, Schema], ...] = (
-    ("kinds", {"type": "string", "description": "kinds of signals, separated by commas"}),
+    ("kinds", comma_list("graduation|largeSwap|newPair|walletActivity", "kinds of signals, separated by commas")),
     ("mint", PUBKEY),
     ("program", PUBKEY),
-    ("programs", {"type": "string", "description": "public keys, separated by commas"}),
-    ("wallets", {"type": "string", "description": "public keys, separated by commas"}),
+    ("programs", PUBKEYS),
+    ("wallets", PUBKEYS),
     ("min_lamports", COUNT),
-    ("since", {"type": "string", "description": "a cursor of an earlier answer"}),
+    ("since", {"type": "string", "minLength": 1, "description": "a cursor of an earlier answer"}),
 )
 SIGNALS = (
     Operation(

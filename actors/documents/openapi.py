@@ -13,6 +13,8 @@ from actors.documents.operations import TAGS, operations_of
 from actors.documents.schemas import SCHEMAS, Schema, ref
 
 _SEGMENT: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
+# A header has no spaces around it, and may have them inside.
+_PRINTABLE: Schema = {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"}
 _WALLET: dict[str, list[str]] = {"publicKey": [], "signature": [], "timestamp": [], "nonce": []}
 _ANY: list[dict[str, list[str]]] = [{"apiKey": []}, _WALLET, {"sessionToken": []}, {"apiKeyInUrl": []}]
 _SECURITY: dict[Access, list[dict[str, list[str]]]] = {
@@ -151,7 +153,7 @@ def _header_parameters(row: Operation) -> list[dict[str, Any]]:
         found.append(_header("X-Max-Credits", "refuse the request if it can cost more credits", schema))
     if row.has_key:
         text = "of a call that moves money: carry it out once; 1 to 255 printable ASCII characters"
-        found.append(_header("Idempotency-Key", text, {"type": "string"}))
+        found.append(_header("Idempotency-Key", text, _PRINTABLE))
     if 304 in row.successes:
         found.append(_header("If-None-Match", "an ETag of an earlier answer", {"type": "string"}))
     return found

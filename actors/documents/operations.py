@@ -16,12 +16,18 @@ from actors.documents.schemas import (
     STRING,
     Schema,
     body,
+    comma_list,
     list_of,
     record,
     ref,
 )
 
-_TIME: Schema = {"type": "string", "description": "ISO 8601 in UTC, or Unix seconds"}
+_DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_TIME: Schema = {
+    "type": "string",
+    "pattern": rf"^([0-9]{{1,12}}|{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
+    "description": "ISO 8601 in UTC, or Unix seconds",
+}
 _WINDOW = (
     ("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}),
     ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
@@ -173,7 +179,10 @@ _ACCOUNT = (
         "Adds up calls and credits by method, hour or day.",
         "Usage",
         query=(
-            ("by", {"type": "string", "description": "method, hour, day, or several with commas", "default": "method"}),
+            (
+                "by",
+                {**comma_list("method|hour|day", "method, hour, day, or several with commas"), "default": "method"},
+            ),
             ("from", _TIME),
             ("to", _TIME),
             ("format", {"type": "string", "enum": ["json", "csv"]}),

@@ -18,14 +18,33 @@ BOOLEAN: Schema = {"type": "boolean"}
 ANYTHING: Schema = {}
 SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Unix seconds"}
 MOMENT: Schema = {"type": "string", "format": "date-time", "description": "ISO 8601, UTC"}
-PUBKEY: Schema = {"type": "string", "format": "solana-pubkey", "description": "32 bytes in base58"}
-SIGNATURE: Schema = {"type": "string", "format": "solana-signature", "description": "64 bytes in base58"}
+_KEY, _SIGNATURE = (f"[1-9A-HJ-NP-Za-km-z]{{{least},{most}}}" for least, most in ((32, 44), (64, 88)))
+PUBKEY: Schema = {
+    "type": "string",
+    "format": "solana-pubkey",
+    "pattern": f"^{_KEY}$",
+    "description": "32 bytes in base58",
+}
+SIGNATURE: Schema = {
+    "type": "string",
+    "format": "solana-signature",
+    "pattern": f"^{_SIGNATURE}$",
+    "description": "64 bytes in base58",
+}
 OK: Schema = {"type": "boolean", "const": True}
 _PLAIN_NAMES = sorted({err.name for err in Err} | {"UPSTREAM_ERROR"})
 
 
 def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def comma_list(item: str, description: str) -> Schema:
+    """item: a pattern of one element."""
+    return {"type": "string", "pattern": f"^({item})(,({item}))*$", "description": description}
+
+
+PUBKEYS = comma_list(_KEY, "public keys, separated by commas")
 
 
 def or_null(schema: Schema) -> Schema:
