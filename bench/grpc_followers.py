@@ -6,6 +6,7 @@ JSON-RPC from the node, slot by slot, so no stream vouches for another. Used by 
 """
 
 import asyncio
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ import httpx
 from actors.geyser_proto import api, geyser_pb2
 
 LEVEL_STATUSES = (geyser_pb2.SLOT_PROCESSED, geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED)
-_RETRY_SECONDS = 0.2
+_RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.2, 5.0  # At random up to twice as long: all come back at once after a kill.
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+
+_AGAIN_WORDS = ("try again", "subscribe again")  # Of a RESOURCE_EXHAUSTED that is no lack of credits.
 
 Update = tuple[str, int, Any]
 
@@ -54,11 +57,14 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until cancelled, or until a stream ends in a way that must not be."""
+        pause = _RETRY_SECONDS
         try:
             while True:
+                told = self.told
                 end = await self._follow()
                 self.ends.append(end)
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(pause * random.uniform(1, 2))
+                pause = _RETRY_SECONDS if self.told > told else min(pause * 2, _RETRY_SECONDS_MAX)
         except (grpc.aio.AioRpcError, RuntimeError) as error:
             self.ended = error
 
@@ -87,7 +93,7 @@ class Follower:
         except asyncio.InvalidStateError:
             return f"ended: {await call.code()}"
         except grpc.aio.AioRpcError as error:
-            if error.code() in _AGAIN:
+            if error.code() in _AGAIN or _is_to_come_again(error):
                 return f"{error.code().name}: {error.details()}"
             raise
         finally:
@@ -113,6 +119,11 @@ class Follower:
         self.repeated += found in here
         here.add(found)
         self.got.add(found)
+
+
+def _is_to_come_again(error: grpc.aio.AioRpcError) -> bool:
+    words = error.details() or ""
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(one in words for one in _AGAIN_WORDS)
 
 
 class ChainAtNode:

@@ -18,6 +18,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from solders.keypair import Keypair
 
 from bench.grpc_followers import ChainAtNode, Follower, differences, open_channel
 from bench.product import Product, free_ports
+from bench.waiting import until_all
 
 STREAMS = 500
 STREAMS_PER_CONNECTION = 50
@@ -35,9 +37,10 @@ SETTINGS = {
     "LEDGER_GEYSER__STREAMS_PER_ACCOUNT": "2000",
     "LEDGER_ACCOUNTS__REQUESTS_PER_SECOND": "10000",
     "LEDGER_ACCOUNTS__CONCURRENCY": "2000",
+    "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "100000",  # A long run's ledger has many pages.
 }
-_SETTLE_SECONDS = 240.0
 _PAY_SECONDS = 0.2
+_SLOTS_BEFORE = 5  # The kill; that every follower has got by then.
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Kill:
         followers = [Follower(channels[number % connections], self._key) for number in range(self._streams)]
         following = [asyncio.create_task(one.run()) for one in followers]
         try:
-            async with httpx.AsyncClient(timeout=30) as http:
+            async with httpx.AsyncClient(timeout=120) as http:
                 return await self._kill(followers, http)
         finally:
             for task in following:
@@ -92,23 +95,25 @@ class Kill:
         chain = ChainAtNode(http, node)
         paying = asyncio.create_task(_pay(http, node))
         try:
-            await _until(followers, lambda: all(one.final for one in followers))
+            await _until(followers, lambda one: one.final is not None, "not all followers know a final slot")
             first = max(one.newest for one in followers) + 2
-            await asyncio.sleep(2)
+            await _until(followers, lambda one: one.newest > first + _SLOTS_BEFORE, "not all followers go on")
             before = {one: len(one.ends) for one in followers}
             # As of now: a replica that a test has killed before has been replaced.
             os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
-            killed = time.monotonic()
-            await asyncio.sleep(2)
+            killed, alive_at = time.monotonic(), await chain.slot("processed") + 2
+            # No stream of a dead replica tells of a later slot.
+            await _until(followers, lambda one: len(one.ends) > before[one] or one.newest >= alive_at, "streams hang")
             broken = [one for one in followers if len(one.ends) > before[one]]
-            await _until(broken, lambda: all(one.told_here for one in broken))
+            await _until(broken, lambda one: one.told_here, "not all streams came back")
             back = time.monotonic() - killed
-            await asyncio.sleep(2)
         finally:
             paying.cancel()
             await asyncio.gather(paying, return_exceptions=True)
         last = await chain.slot()
-        await _until(followers, lambda: all((one.final or 0) >= last for one in followers))
+        await _until(
+            followers, lambda one: (one.final or 0) >= last, "not all followers know the last slot to be final"
+        )
         wanted = await chain.updates(first, last)
         found = [differences(one, wanted, first, last) for one in followers]
         told = sum(one.told + one.told_here for one in followers)
@@ -144,13 +149,13 @@ async def _pay(http: httpx.AsyncClient, node: str) -> None:
         await asyncio.sleep(_PAY_SECONDS)
 
 
-async def _until(followers: list[Follower], holds: Any) -> None:
-    async with asyncio.timeout(_SETTLE_SECONDS):
-        while not holds():
-            for one in followers:
-                if one.ended is not None:
-                    raise one.ended
-            await asyncio.sleep(0.1)
+async def _until(followers: list[Follower], holds: Callable[[Follower], bool], failure: str) -> None:
+    def check() -> None:
+        for one in followers:
+            if one.ended is not None:
+                raise one.ended
+
+    await until_all(followers, holds, failure, check)
 
 
 def main() -> int:

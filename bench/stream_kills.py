@@ -8,13 +8,14 @@ than one allowance for each account, name and killed replica.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,20 +25,23 @@ import httpx
 import orjson
 import typer
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from bench.product import Product, free_ports
+from bench.stream_driver import Driver
+from bench.waiting import Stalled, until_all
 from tests.customers import Customer
 from tests.product import StaffedProduct
 
 ALLOWANCE_CREDITS = 50  # Decisions, money rule 10.
 CONNECT_CREDITS, ACCOUNT_CREDITS, SIGNATURES_CREDITS = 5, 1, 5
 _WALLETS = 10
-_FUND_SECONDS, _LAUNCH_SECONDS = 0.15, 1.0
-_BEFORE_SECONDS, _AFTER_SECONDS = 5.0, 10.0
-_CATCH_UP_SECONDS = 60.0
-_POSTED_SECONDS = 20.0
-_ANSWER_SECONDS = 30.0
+_LAUNCHES_BEFORE, _LAUNCHES_AFTER = 5, 10  # Of the kill, and of the return of every client.
+_POSTED_SECONDS = 60.0  # Without any further charge. Allowances are posted after 10 s.
+# For a handshake and for one answer while 500 clients begin at once: only a client that hangs takes so long.
+_ANSWER_SECONDS = 120.0
+# No pings of a client's own: the service sends some, and a busy machine answers late.
+_CONNECT: dict[str, Any] = {"compression": None, "ping_interval": None, "open_timeout": _ANSWER_SECONDS}
 
 
 class StreamsDiffer(Exception):
@@ -52,7 +56,7 @@ class Payer:
     pubkey: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Client(ABC):
     """One client. `run` is the documented pattern; what it knows is in the fields."""
 
@@ -62,22 +66,33 @@ class Client(ABC):
     delivered_tenths: int = 0  # Of what this client pays for, as far as it heard.
     free_tenths: int = 0  # Of it, what a replay may deliver for nothing.
     opened: int = 0
-    lost: int = 0
+    lost: int = 0  # Connections that ended, or could not be made.
+    socket: ClientConnection | None = None  # While its subscription is open.
     _next_id: int = 0
 
     async def run(self) -> None:
         while True:
             try:
                 header = {"X-Api-Key": self.payer.api_key}
-                async with connect(self.url, additional_headers=header, compression=None, open_timeout=30) as socket:
+                async with connect(self.url, additional_headers=header, **_CONNECT) as socket:
                     await self._serve(socket)
-            except (OSError, ConnectionClosed, InvalidStatus, TimeoutError):
-                self.lost += 1
+            except (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError):
+                self.lost, self.socket = self.lost + 1, None
                 await asyncio.sleep(random.uniform(0.2, 1))
+
+    async def is_lost_since(self, lost: int) -> bool:
+        """Whether it has lost a connection since it had lost so many; else its replica has answered a ping."""
+        while self.lost == lost:
+            with contextlib.suppress(ConnectionClosed):
+                if self.socket is not None:
+                    await (await self.socket.ping())
+                    return self.lost != lost
+            await asyncio.sleep(0.1)
+        return True
 
     async def _serve(self, socket: ClientConnection) -> None:
         await self._ask(socket, *self._subscription())
-        self.opened += 1
+        self.opened, self.socket = self.opened + 1, socket
         self.delivered_tenths += CONNECT_CREDITS * 10
         if self.opened > 1:
             await self._fill(socket)
@@ -110,7 +125,7 @@ class Client(ABC):
         """Take in one message."""
 
 
-@dataclass
+@dataclass(eq=False)
 class AccountClient(Client):
     slot: int = 0
     lamports: int = 0
@@ -133,7 +148,7 @@ class AccountClient(Client):
             self.slot, self.lamports = result["context"]["slot"], result["value"]["lamports"]
 
 
-@dataclass
+@dataclass(eq=False)
 class LogsClient(Client):
     signatures: list[str] = field(default_factory=list)
 
@@ -158,7 +173,7 @@ class LogsClient(Client):
         self.signatures += [one for one in signatures if one not in self.signatures]
 
 
-@dataclass
+@dataclass(eq=False)
 class SignalClient(Client):
     mints: list[str] = field(default_factory=list)
     cursor: str = ""
@@ -184,42 +199,6 @@ class SignalClient(Client):
         self.mints.append(result["mint"])
 
 
-@dataclass
-class Driver:
-    """Pays into the wallets and launches coins, and notes what must be heard."""
-
-    node_url: str
-    wallets: list[str]
-    http: httpx.AsyncClient
-    signatures: dict[str, list[str]] = field(default_factory=dict)
-    launched: dict[str, float] = field(default_factory=dict)
-    is_over: bool = False  # Nothing more is begun; what was begun is noted.
-
-    async def fund(self, wallet: str) -> None:
-        told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
-        answer = (await self.http.post(f"{self.node_url}/admin/fund", json=told)).raise_for_status().json()
-        self.signatures.setdefault(wallet, []).extend(answer["signatures"])
-
-    async def launch(self) -> str:
-        answer = (await self.http.post(f"{self.node_url}/admin/launch", json={})).raise_for_status().json()
-        self.launched[answer["mint"]] = time.monotonic()
-        return str(answer["mint"])
-
-    async def run(self) -> None:
-        async def every(seconds: float, act: Any) -> None:
-            while not self.is_over:
-                await act()
-                await asyncio.sleep(seconds)
-
-        await asyncio.gather(
-            every(_FUND_SECONDS, lambda: self.fund(random.choice(self.wallets))), every(_LAUNCH_SECONDS, self.launch)
-        )
-
-    async def lamports(self, wallet: str) -> int:
-        call = {"jsonrpc": "2.0", "id": 1, "method": "getBalance", "params": [wallet, {"commitment": "confirmed"}]}
-        return int((await self.http.post(self.node_url, json=call)).json()["result"]["value"])
-
-
 async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dict[str, Any]:
     """Kill a replica under so many clients. payers: at least two, with credits enough. Raises StreamsDiffer."""
     wallets = [base58.b58encode(random.randbytes(32)).decode() for _ in range(_WALLETS)]
@@ -229,25 +208,33 @@ async def killed(product: Product, payers: Sequence[Payer], streams: int) -> dic
             await driver.fund(wallet)
         clients = _clients(product, payers, streams, driver)
         running = [asyncio.create_task(client.run()) for client in clients]
+
+        def check() -> None:
+            for task in running:
+                if task.done():
+                    task.result()  # A client never ends by itself.
+
         try:
-            await _until(lambda: all(client.opened for client in clients), "not all streams could be opened")
+            await until_all(clients, lambda one: one.opened > 0, "not all streams could be opened", check)
             first = await driver.launch()  # From here on each client of signals has a cursor.
-            await _until(
-                lambda: all(first in one.mints for one in clients if isinstance(one, SignalClient)), "no signal"
-            )
+            of_signals = [one for one in clients if isinstance(one, SignalClient)]
+            await until_all(of_signals, lambda one: first in one.mints, "not all had a first signal", check)
             driving = asyncio.create_task(driver.run())
-            await asyncio.sleep(_BEFORE_SECONDS)
+            running.append(driving)
+            await driver.launches(_LAUNCHES_BEFORE, check)
+            lost_before, opened_before = ({one: one.lost for one in clients}, {one: one.opened for one in clients})
             os.kill(product.running("ray::ServeReplica")[0], signal.SIGKILL)
             killed_at = time.monotonic()
-            await _until(lambda: any(client.lost for client in clients), "nobody lost a connection")
-            await asyncio.sleep(1)
-            lost = [client for client in clients if client.lost]
-            await _until(lambda: all(client.opened > 1 for client in lost), "not all came back")
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                found_lost = await asyncio.gather(*(one.is_lost_since(lost_before[one]) for one in clients))
+            lost = [one for one, is_lost in zip(clients, found_lost, strict=True) if is_lost]
+            await until_all(lost, lambda one: one.opened > opened_before[one], "not all came back", check)
             back_seconds = time.monotonic() - killed_at
-            await asyncio.sleep(_AFTER_SECONDS)
+            await driver.launches(_LAUNCHES_AFTER, check)
+            running.remove(driving)
             driver.is_over = True
             await driving
-            await _until_known(clients, driver)
+            await _until_known(clients, driver, check)
         finally:
             for task in running:
                 task.cancel()
@@ -282,31 +269,29 @@ def _clients(product: Product, payers: Sequence[Payer], streams: int, driver: Dr
     return made
 
 
-async def _until(holds: Any, failure: str) -> None:
+async def _until_known(clients: Sequence[Client], driver: Driver, check: Callable[[], None]) -> None:
+    """Wait until every client knows everything, and nothing else. Raises StreamsDiffer with the differences."""
+    lamports, coins = dict[str, int](), list(driver.launched)
+
+    async def look() -> None:
+        while True:  # The newest transfers are confirmed a little later.
+            lamports.update({wallet: await driver.lamports(wallet) for wallet in driver.wallets})
+            await asyncio.sleep(1)
+
+    looking = asyncio.create_task(look())
     try:
-        async with asyncio.timeout(_CATCH_UP_SECONDS):
-            while not holds():  # noqa: ASYNC110 - clients tell nobody.
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise StreamsDiffer(failure) from None
-
-
-async def _until_known(clients: Sequence[Client], driver: Driver) -> None:
-    """Until every client knows everything, and nothing else."""
-    lamports = {wallet: await driver.lamports(wallet) for wallet in driver.wallets}
-    coins = list(driver.launched)
-    deadline = time.monotonic() + _CATCH_UP_SECONDS
-    while wrong := [text for client in clients if (text := _difference(client, driver, lamports, coins))]:
-        if time.monotonic() > deadline:
-            raise StreamsDiffer("\n".join([f"{len(wrong)} clients differ", *wrong[:10]]))
-        await asyncio.sleep(0.2)
-        lamports = {wallet: await driver.lamports(wallet) for wallet in driver.wallets}
+        await until_all(clients, lambda one: not _difference(one, driver, lamports, coins), "not all know all", check)
+    except Stalled as stalled:
+        wrong = [text for client in clients if (text := _difference(client, driver, lamports, coins))]
+        raise StreamsDiffer("\n".join([str(stalled), *wrong[:10]])) from None
+    finally:
+        looking.cancel()
 
 
 def _difference(client: Client, driver: Driver, lamports: dict[str, int], coins: list[str]) -> str:
     name = f"{type(client).__name__} (lost {client.lost} times)"
     if isinstance(client, AccountClient):
-        return "" if client.lamports == lamports[client.topic] else f"{name}: {client.lamports} lamports"
+        return "" if client.lamports == lamports.get(client.topic) else f"{name}: {client.lamports} lamports"
     if isinstance(client, SignalClient):
         return "" if sorted(client.mints) == sorted(coins) else f"{name}: {len(client.mints)} of {len(coins)} coins"
     assert isinstance(client, LogsClient)
@@ -318,13 +303,14 @@ def _difference(client: Client, driver: Driver, lamports: dict[str, int], coins:
 
 async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence[Client]) -> list[int]:
     """What each account was not charged for of what its clients heard. Raises StreamsDiffer."""
-    deadline = time.monotonic() + _POSTED_SECONDS
+    charged_before, moved_at = -1, time.monotonic()
     while True:
-        found, wrong = [], []
+        found, wrong, all_charged = [], [], 0
         for payer in payers:
             mine = [client for client in clients if client.payer is payer]
             delivered, free = (sum(one.delivered_tenths for one in mine), sum(one.free_tenths for one in mine))
             charged = await asyncio.to_thread(_charged, product, payer)
+            all_charged += charged
             unposted = delivered // 10 - charged
             # A subscription, or an answer to fill the gap, may have been charged and then lost with its replica.
             in_doubt = (CONNECT_CREDITS + SIGNATURES_CREDITS) * sum(one.lost for one in mine)
@@ -336,7 +322,9 @@ async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence
             found.append(unposted)
         if not wrong:
             return found
-        if time.monotonic() > deadline:
+        if all_charged != charged_before:
+            charged_before, moved_at = all_charged, time.monotonic()
+        elif time.monotonic() - moved_at > _POSTED_SECONDS:
             raise StreamsDiffer("\n".join(wrong))
         await asyncio.sleep(1)
 

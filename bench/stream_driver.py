@@ -1,0 +1,58 @@
+"""What happens on the chain while clients of streams follow it: transfers to wallets, and new coins.
+
+Used by stream_kills.py. It notes what each client must hear. Not here: clients, and what they heard.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from bench.waiting import until_all
+
+_FUND_SECONDS, _LAUNCH_SECONDS = 0.15, 1.0
+
+
+@dataclass
+class Driver:
+    """Pays into the wallets and launches coins, and notes what must be heard."""
+
+    node_url: str
+    wallets: list[str]
+    http: httpx.AsyncClient
+    signatures: dict[str, list[str]] = field(default_factory=dict)
+    launched: dict[str, float] = field(default_factory=dict)
+    is_over: bool = False  # Nothing more is begun; what was begun is noted.
+
+    async def fund(self, wallet: str) -> None:
+        told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}
+        answer = (await self.http.post(f"{self.node_url}/admin/fund", json=told)).raise_for_status().json()
+        self.signatures.setdefault(wallet, []).extend(answer["signatures"])
+
+    async def launch(self) -> str:
+        answer = (await self.http.post(f"{self.node_url}/admin/launch", json={})).raise_for_status().json()
+        self.launched[answer["mint"]] = time.monotonic()
+        return str(answer["mint"])
+
+    async def run(self) -> None:
+        async def every(seconds: float, act: Any) -> None:
+            while not self.is_over:
+                await act()
+                await asyncio.sleep(seconds)
+
+        await asyncio.gather(
+            every(_FUND_SECONDS, lambda: self.fund(random.choice(self.wallets))), every(_LAUNCH_SECONDS, self.launch)
+        )
+
+    async def launches(self, count: int, check: Callable[[], None]) -> None:
+        """Wait until so many further coins were launched."""
+        wanted = len(self.launched) + count
+        await until_all(range(count), lambda one: len(self.launched) >= wanted - one, "no coins were launched", check)
+
+    async def lamports(self, wallet: str) -> int:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "getBalance", "params": [wallet, {"commitment": "confirmed"}]}
+        return int((await self.http.post(self.node_url, json=call)).json()["result"]["value"])
