@@ -1,12 +1,15 @@
 """The measurement of signals: what its node sends is read as it is meant, and a wrong delivery is no figure."""
 
+import asyncio
+
 import pytest
 
 from actors.geyser_proto.geyser_pb2 import SubscribeUpdate
 from actors.signals.classify import classify
 from actors.signals.from_geyser import read_update
 from bench.signal_source import THRESHOLD, Template, update
-from bench.signals import check_complete, figures
+from bench.signals import Subscriber, catch_up, check_complete, figures
+from bench.streams import Goal
 
 
 def test_an_update_carries_its_time_and_is_a_signal() -> None:
@@ -25,6 +28,20 @@ def test_a_signal_that_is_missing_doubled_or_out_of_order_fails_the_measurement(
     for wrong in ([1, 2], [1, 2, 2, 3], [2, 1, 3]):
         with pytest.raises(RuntimeError):
             check_complete([1, 2, 3], [[1, 2, 3], wrong])
+
+
+async def test_late_subscribers_are_waited_for_and_dead_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine is no fault; a subscriber that gets nothing more is found by check_complete."""
+    loop = asyncio.get_running_loop()
+    early, late = (Subscriber("/ws", "k", [], loop.create_future(), None, Goal()) for _ in range(2))
+    early.stamps.append(9)
+    monkeypatch.setattr("bench.signals._STILL_SECONDS", 60.0)
+    loop.call_soon(late.stamps.append, 5)
+    loop.call_later(0.01, late.stamps.append, 9)
+    await catch_up([early, late], 9)
+    assert late.stamps == [5, 9]
+    monkeypatch.setattr("bench.signals._STILL_SECONDS", -1.0)
+    await catch_up([early, late], 10)
 
 
 def test_figures_are_milliseconds() -> None:
