@@ -4,8 +4,11 @@ A pytest plugin: the folders whose tests need it register it (see tests/cluster/
 not need it never meet it.
 """
 
+import json
 import shutil
 import tempfile
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +26,8 @@ _SETTINGS = {
     "LEDGER_SERVE__TLS": "true",
     "LEDGER_DEVNODE__SLOT_MS": "200",  # Half of the usual: much of the time of these tests is the wait for finality.
 }
+_WHOLE = {"ray::ServeReplica": 2, "ray::AccountShard": 1, "redis-server": 1, "haproxy.cfg": 1}
+_WHOLE_SECONDS = 120.0
 KILL_AT = "kill-at"  # A file beside the data folder.
 
 
@@ -92,8 +97,31 @@ def product(product_in_any_state: Product) -> Product:
 
 @pytest.fixture(autouse=True)
 def _product_runs(request: pytest.FixtureRequest) -> None:
-    if "product" in request.fixturenames and not (running := request.getfixturevalue("product")).is_running:
+    if "product" not in request.fixturenames:
+        return
+    running: Product = request.getfixturevalue("product")
+    if not running.is_running:
         running.start()
+    # Tests that kill begin with a product that is whole: what the one before has killed is back.
+    if any(request.node.get_closest_marker(mark) for mark in ("kills", "stops")):
+        deadline = time.monotonic() + _WHOLE_SECONDS
+        while not _is_whole(running):
+            assert time.monotonic() < deadline, "what was killed has not come back"
+            time.sleep(0.2)
+
+
+def _is_whole(running: Product) -> bool:
+    """Every replica and every server is there, and each replica that answers takes paid calls."""
+    if any(len(running.running(mark)) < number for mark, number in _WHOLE.items()):
+        return False
+    try:
+        for _ in range(6):
+            with urllib.request.urlopen(f"{running.http_url}/health", timeout=10) as answer:
+                if not json.loads(answer.read()).get("paid_traffic_ready"):
+                    return False
+    except (OSError, ValueError):  # Of a front without replicas, among others.
+        return False
+    return True
 
 
 def _keep_logs(running: Product, config: pytest.Config) -> None:

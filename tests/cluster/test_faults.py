@@ -39,7 +39,7 @@ def health(product: Product) -> Answer:
 def is_well(product: Product) -> bool:
     """Whichever replica is asked: each looks by itself, so the one may know a second before the other."""
     found = [health(product) for _ in range(10)]
-    return all((answer.status, answer.body["paid_traffic_ready"]) == (200, True) for answer in found)
+    return all((answer.status, answer.body.get("paid_traffic_ready")) == (200, True) for answer in found)
 
 
 def eventually(holds: Callable[[], bool], seconds: float) -> bool:
@@ -49,7 +49,7 @@ def eventually(holds: Callable[[], bool], seconds: float) -> bool:
         try:
             if holds():
                 return True
-        except (urllib.error.URLError, OSError, ValueError, AssertionError):
+        except (urllib.error.URLError, OSError, ValueError, LookupError, TypeError, AssertionError):
             pass
         time.sleep(0.1)
     return False
