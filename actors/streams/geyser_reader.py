@@ -5,7 +5,8 @@ subscriptions see the same statuses of slots in the same order, so a status is t
 the new one from there. Where the new one is ahead, it keeps its updates until the old one is at a status that it has
 seen; where the old one is ahead, it stops at its next status, and the new one drops its updates up to the same.
 While past slots are replayed (geyser_replays.py), live ones are ignored, then kept, and at the end passed on without
-what the replay has sent.
+what the replay has sent. Statuses are kept from the beginning: the feed may have the last status of an old slot before
+the window that is replayed, and then no slot says that the replay has to wait for it.
 Synchronous; nothing is awaited. Not here: the node's side (geyser_feed.py), gRPC (geyser_stream.py).
 """
 
@@ -28,7 +29,7 @@ _REPLAYED_BEHIND = 8
 
 
 class _State(Enum):
-    IGNORING = auto()  # A replay is far behind the present.
+    IGNORING = auto()  # A replay is far behind the present: statuses alone are kept.
     DROPPING = auto()  # Before the status at which it takes over; the old reader has sent all up to there.
     KEEPING = auto()  # Its charge is not posted yet, or the place at which it takes over is not known yet.
     SENDING = auto()
@@ -48,6 +49,10 @@ class _Replayed:
         if status is not None:
             return (slot, status) in self.statuses
         return slot < self.from_slot or slot in self.slots
+
+
+def _is_status(update: SeenUpdate | None) -> bool:
+    return update is not None and update.status is not None
 
 
 class GeyserReader:
@@ -91,7 +96,7 @@ class GeyserReader:
         if self._state is _State.DROPPING:
             if status is not None and status == self._begins_after:
                 self.release()
-        elif self._state is not _State.IGNORING and names != _ONLY_WATCH:
+        elif names != _ONLY_WATCH and (self._state is not _State.IGNORING or _is_status(update)):
             self._pass_on(names, body, update)
         if status is not None:
             self._remember(status)

@@ -92,3 +92,35 @@ async def test_what_is_kept_is_bounded() -> None:
         feed(one, ("u", number))
     with pytest.raises(StreamEnded, match="too many updates came before"):
         await outbox.next()
+
+
+async def test_a_status_that_the_feed_has_before_the_replay_is_told() -> None:
+    """After a cut the feed may say that an old slot is final before the window has heard of it. The replay ends at the
+    newest slot, and does not wait for that."""
+    outbox = GeyserOutbox(10, 10_000)
+    wanted = WantedStream(b"one", {"a0": "one"}, geyser_pb2.CONFIRMED, 1)
+    one = GeyserReader(wanted, outbox, 10_000, replays_from=1)
+
+    def body(slot: int, status: int) -> bytes:
+        update = geyser_pb2.SubscribeUpdate()
+        update.slot.slot, update.slot.status = slot, status  # type: ignore[assignment]
+        return update.SerializeToString()
+
+    def live(slot: int, status: int) -> None:
+        one.take(("a0", WATCH), body(slot, status), SeenUpdate(slot, slot * 8 + status, status))
+
+    live(5, geyser_pb2.SLOT_CONFIRMED)
+    live(5, geyser_pb2.SLOT_FINALIZED)
+    one.keep()
+    live(37, geyser_pb2.SLOT_CONFIRMED)
+    assert one.boundary == 37
+    for slot in (5, 37):
+        one.replay_status(slot, geyser_pb2.SLOT_CONFIRMED, ("a0",), body(slot, geyser_pb2.SLOT_CONFIRMED))
+    one.release()
+    outbox.end(geyser_ends.SHUTTING_DOWN)
+    found = []
+    with pytest.raises(StreamEnded):
+        while True:
+            update = geyser_pb2.SubscribeUpdate.FromString(await outbox.next())
+            found.append((update.slot.slot, update.slot.status))
+    assert found == [(5, 1), (37, 1), (5, 2)]
