@@ -4,7 +4,7 @@ Implements: interface specification, "Proxy error codes" and "HTTP statuses and 
 Pure. Upstream errors are not here: they pass through untouched.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, unique
 
 
@@ -63,12 +63,13 @@ class Refusal:
     """A refusal that a client caused. It is a value and no exception, because it travels between processes.
 
     detail: one sentence for the client, never a secret, never an exception's text.
-    hint: replaces the table's hint, where the interface fixes the message.
+    hint: replaces the table's hint, where the interface fixes the message. retry_seconds: in place of the table's.
     """
 
     err: Err
     detail: str = ""
     hint: str = ""
+    retry_seconds: int | None = field(default=None, kw_only=True)
 
     @property
     def message(self) -> str:

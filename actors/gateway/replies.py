@@ -113,7 +113,7 @@ def error_value(refusal: Refusal, request_id: str, terms: Mapping[str, Any]) -> 
 
 def _row(refusal: Refusal) -> ErrorRow:
     row = refusal.err.row
-    if isinstance(refusal, RefusedCaller) and refusal.retry_seconds is not None:
+    if refusal.retry_seconds is not None:
         return replace(row, retry_seconds=refusal.retry_seconds)
     return row
 

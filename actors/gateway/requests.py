@@ -97,14 +97,13 @@ class RefusedCaller(Refusal):
     """A refusal with more to tell than the table has.
 
     headers: for the answer. offers_payment: whether a 402 may ask for an x402 payment. figures, credits_remaining: of
-    a caller that is over its limit of refused calls; None: not known. retry_seconds: in place of the table's.
+    a caller that is over its limit of refused calls; None: not known.
     """
 
     headers: Sequence[Header] = ()
     offers_payment: bool = True
     figures: Figures | None = None
     credits_remaining: int | None = None
-    retry_seconds: int | None = None
 
 
 class ClientLeftError(Exception):

@@ -342,7 +342,12 @@ def refused(reply: OwnerReply[Any], added: Sequence[Header] = ()) -> Refusal:
 
 def with_figures(refusal: Refusal, figures: Figures | None, added: Sequence[Header] = ()) -> Refusal:
     remaining = None if figures is None else figures.credits_remaining
-    return RefusedCaller(refusal.err, refusal.detail, refusal.hint, added, figures=figures, credits_remaining=remaining)
+    return RefusedCaller(
+        *(refusal.err, refusal.detail, refusal.hint, added),
+        figures=figures,
+        credits_remaining=remaining,
+        retry_seconds=refusal.retry_seconds,
+    )
 
 
 def _json(body: Any, http: int = 200) -> Response:
