@@ -27,7 +27,7 @@ _REPLAYED_MAX = 1_000
 _A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
 _COUNTED_ACCOUNTS_MAX = 10_000
 WALLETS_OF_ACCOUNT_MAX = 500
-WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 10,000 at most; the other half is for subscriptions.
+WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 15,000 at most; the others are for subscriptions.
 _UNIX_SECONDS_MAX = 10**11
 _NONE = Refusal(Err.NOT_FOUND, "this account has no such webhook")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the store of webhooks does not answer at the moment")
@@ -71,7 +71,7 @@ class WebhookCommands:
             case api.ListWebhooks(pubkey):
                 return {"webhooks": [webhook.body() for webhook in await self._store.of_account(pubkey)]}
             case api.DeleteWebhook(pubkey, webhook_id):
-                if not await self._store.delete(pubkey, webhook_id):
+                if not await self._store.delete(pubkey, webhook_id, self._clock.now_ms()):
                     return _NONE
                 self._withdraw(webhook_id)
                 self._changed()
@@ -119,7 +119,7 @@ class WebhookCommands:
         if possible_ms:
             wait_seconds = -(-(possible_ms - now_ms) // 1000)
             reason = f"{PREVIOUS_MAX} earlier secrets are still valid; rotate again in {wait_seconds} s"
-            return Refusal(Err.RATE_LIMITED, reason)
+            return Refusal(Err.RATE_LIMITED, reason, retry_seconds=wait_seconds)
         self._withdraw(webhook.id)  # Jobs leased with earlier secrets are leased again.
         return {"secret": secret, "previous_valid_until": until_ms // 1000}
 
@@ -184,11 +184,11 @@ class WebhookCommands:
 
     def _count(self, pubkey: bytes, kind: str) -> Refusal | None:
         """Count one of an account's requests of this kind. A refusal when there were too many in this minute."""
-        this_minute = self._clock.now() // 60
+        this_minute, second = divmod(self._clock.now(), 60)
         minute, count = self._counts.get((pubkey, kind), (0, 0))
         count = count + 1 if minute == this_minute else 1
         if count > _A_MINUTE_MAX:
-            return Refusal(Err.RATE_LIMITED, f"at most {_A_MINUTE_MAX} {kind} a minute")
+            return Refusal(Err.RATE_LIMITED, f"at most {_A_MINUTE_MAX} {kind} a minute", retry_seconds=60 - second)
         if len(self._counts) >= _COUNTED_ACCOUNTS_MAX:
             self._counts.clear()
         self._counts[pubkey, kind] = (this_minute, count)

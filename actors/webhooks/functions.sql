@@ -171,7 +171,7 @@ BEGIN
         failing_since_ms = CASE WHEN s.worked THEN NULL ELSE coalesce(w.failing_since_ms, s.began_ms) END,
         rest_until_ms = CASE WHEN s.worked THEN 0 ELSE now_ms + greatest(rest_min_ms, least(rest_max_ms,
             (now_ms - coalesce(w.failing_since_ms, s.began_ms)) / 4)) END,
-        status = CASE WHEN s.disable IS NULL THEN w.status ELSE 'disabled' END,
+        status = CASE WHEN s.disable IS NULL OR w.status = 'deleted' THEN w.status ELSE 'disabled' END,
         disabled_reason = coalesce(s.disable, w.disabled_reason)
     FROM newest n JOIN streak s ON s.webhook_id = n.webhook_id
     WHERE w.id = n.webhook_id;
@@ -196,24 +196,31 @@ BEGIN
 END $$;
 
 -- Send ended jobs of a webhook again: these, or those of events of a time. Unpaid ones are delivered, and stay as they
--- are. Gives their number.
+-- are. Of the attempts of before, the newest attempts_max of each are kept: replays are free, and the log must not grow
+-- with them. Gives the number of jobs.
+DROP FUNCTION IF EXISTS webhooks_replay(text, bigint[], bigint, bigint, bigint, integer);
 CREATE OR REPLACE FUNCTION webhooks_replay(
-    hook text, jobs bigint[], from_ms bigint, to_ms bigint, now_ms bigint, jobs_max integer
+    hook text, jobs bigint[], from_ms bigint, to_ms bigint, now_ms bigint, jobs_max integer, attempts_max integer
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    sent bigint;
+    again bigint[];
+    sent  bigint;
 BEGIN
     PERFORM FROM webhooks WHERE id = hook FOR NO KEY UPDATE;
-    WITH again AS (
+    again := ARRAY (
         SELECT j.id FROM webhook_jobs j
         WHERE j.webhook_id = hook AND j.state IN (2, 3, 4)
           AND (CASE WHEN jobs IS NULL THEN j.created_ms BETWEEN from_ms AND to_ms ELSE j.id = ANY (jobs) END)
         ORDER BY j.id
         LIMIT greatest(0, jobs_max - (SELECT count(*) FROM (
             SELECT FROM webhook_jobs w WHERE w.webhook_id = hook AND w.state <= 1 LIMIT jobs_max) AS waiting))
-    )
-    UPDATE webhook_jobs j SET state = 0, attempts = 0, due_ms = now_ms FROM again WHERE j.id = again.id;
+    );
+    UPDATE webhook_jobs SET state = 0, attempts = 0, due_ms = now_ms WHERE id = ANY (again);
     GET DIAGNOSTICS sent = ROW_COUNT;
+    DELETE FROM webhook_attempts a USING (
+        SELECT t.ctid AS place, row_number() OVER (PARTITION BY t.job ORDER BY t.at_ms DESC) AS n
+        FROM webhook_attempts t WHERE t.job = ANY (again)) AS old
+    WHERE a.ctid = old.place AND old.n > attempts_max;
     IF sent > 0 THEN
         UPDATE webhooks SET look_ms = least(look_ms, now_ms) WHERE id = hook;
     END IF;
@@ -229,7 +236,7 @@ DECLARE
     secrets bytea[];
     untils  bigint[];
 BEGIN
-    PERFORM FROM webhooks WHERE id = hook AND pubkey = owner FOR NO KEY UPDATE;
+    PERFORM FROM webhooks WHERE id = hook AND pubkey = owner AND status <> 'deleted' FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -243,4 +250,31 @@ BEGIN
     UPDATE webhooks w SET previous_secrets = w.secret || secrets, previous_until_ms = until_ms || untils, secret = sealed
     WHERE w.id = hook;
     RETURN 0;
+END $$;
+
+-- Remove a webhook and its jobs. What is under way, or delivered and not charged, is still owed: while there is any, the
+-- webhook stays as 'deleted', which no page shows, without its URL and its secrets. Gives whether there was one.
+CREATE OR REPLACE FUNCTION webhooks_delete(owner bytea, hook text, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM webhooks WHERE id = hook AND pubkey = owner AND status <> 'deleted' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE webhooks SET status = 'deleted', url = '', secret = '', previous_secrets = '{}', previous_until_ms = '{}',
+        wallets = NULL, look_ms = NULL
+    WHERE id = hook;
+    DELETE FROM webhook_jobs WHERE webhook_id = hook AND state NOT IN (1, 5);
+    PERFORM webhooks_bury(owner, now_ms);
+    RETURN true;
+END $$;
+
+-- Remove deleted webhooks, of one account or of all, that owe nothing any more. Gives their number.
+CREATE OR REPLACE FUNCTION webhooks_bury(owner bytea, now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    buried bigint;
+BEGIN
+    DELETE FROM webhooks w WHERE w.status = 'deleted' AND (owner IS NULL OR w.pubkey = owner) AND NOT EXISTS (
+        SELECT FROM webhook_jobs j WHERE j.webhook_id = w.id AND (j.state = 5 OR (j.state = 1 AND j.due_ms > now_ms)));
+    GET DIAGNOSTICS buried = ROW_COUNT;
+    RETURN buried;
 END $$;

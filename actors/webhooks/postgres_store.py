@@ -12,7 +12,7 @@ import asyncpg
 
 from actors.accounts.outbox import take_events
 from actors.storage.connections import away_as
-from actors.webhooks.core import REST_MS_MAX, REST_MS_MIN
+from actors.webhooks.core import ATTEMPTS_MAX, REST_MS_MAX, REST_MS_MIN
 from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook, WebhookFilter
 from actors.webhooks.store import (
@@ -33,6 +33,7 @@ _WEBHOOK = (
     "id, pubkey, url, filter_type, filter_value, subject, kinds, wallets, mint, programs, min_lamports, status,"
     " disabled_reason, created_ms, last_job, last_status, last_http_status, last_at_ms"
 )
+_OWN = "pubkey = $1 AND status <> 'deleted'"
 _EMPTY_PLACES_MAX = 5_000  # Rows that one statement removes.
 
 
@@ -47,7 +48,9 @@ class PostgresWebhookStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 # Two creations of one account at once must not both find the last place.
                 await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 15))", webhook.pubkey.hex())
-                count = await connection.fetchval("SELECT count(*) FROM webhooks WHERE pubkey = $1", webhook.pubkey)
+                count = await connection.fetchval(
+                    "SELECT count(*) FROM webhooks WHERE pubkey = $1 AND status <> 'deleted'", webhook.pubkey
+                )
                 if count >= WEBHOOKS_MAX:
                     return False
                 found = webhook.filter
@@ -64,7 +67,7 @@ class PostgresWebhookStore:
     async def of_account(self, pubkey: bytes) -> list[Webhook]:
         with away_as(WebhooksUnavailable):
             rows = await self._pool.fetch(
-                f"SELECT {_WEBHOOK} FROM webhooks WHERE pubkey = $1 ORDER BY created_ms, id",  # noqa: S608
+                f"SELECT {_WEBHOOK} FROM webhooks WHERE {_OWN} ORDER BY created_ms, id",  # noqa: S608
                 pubkey,
             )
         return list(map(_webhook, rows))
@@ -72,16 +75,16 @@ class PostgresWebhookStore:
     async def find(self, pubkey: bytes, webhook_id: str) -> Webhook | None:
         with away_as(WebhooksUnavailable):
             row = await self._pool.fetchrow(
-                f"SELECT {_WEBHOOK} FROM webhooks WHERE pubkey = $1 AND id = $2",  # noqa: S608
+                f"SELECT {_WEBHOOK} FROM webhooks WHERE {_OWN} AND id = $2",  # noqa: S608
                 pubkey,
                 webhook_id,
             )
         return None if row is None else _webhook(row)
 
-    async def delete(self, pubkey: bytes, webhook_id: str) -> bool:
+    async def delete(self, pubkey: bytes, webhook_id: str, now_ms: int) -> bool:
         with away_as(WebhooksUnavailable):
-            done = await self._pool.execute("DELETE FROM webhooks WHERE pubkey = $1 AND id = $2", pubkey, webhook_id)
-        return bool(done == "DELETE 1")
+            done = await self._pool.fetchval("SELECT webhooks_delete($1, $2, $3)", pubkey, webhook_id, now_ms)
+        return bool(done)
 
     async def secrets(self, webhook_id: str) -> SealedSecrets | None:
         with away_as(WebhooksUnavailable):
@@ -115,7 +118,7 @@ class PostgresWebhookStore:
                 " rest_until_ms = CASE WHEN $3::boolean THEN 0 ELSE rest_until_ms END,"
                 " look_ms = CASE WHEN $3::boolean AND EXISTS (SELECT FROM webhook_jobs j"
                 " WHERE j.webhook_id = webhooks.id AND j.state <= 1) THEN $10 ELSE look_ms END"
-                f" WHERE pubkey = $1 AND id = $2 RETURNING {_WEBHOOK}",
+                f" WHERE {_OWN} AND id = $2 RETURNING {_WEBHOOK}",
                 *(pubkey, webhook_id, change.enable, found is not None),
                 *((None, None, None, None, 0) if found is None else found.narrowed),
                 now_ms,
@@ -155,8 +158,8 @@ class PostgresWebhookStore:
     ) -> int:
         with away_as(WebhooksUnavailable):
             sent: int = await self._pool.fetchval(
-                "SELECT webhooks_replay($1, $2, $3, $4, $5, $6)",
-                *(webhook_id, None if jobs is None else list(jobs), from_ms, to_ms, now_ms, jobs_max),
+                "SELECT webhooks_replay($1, $2, $3, $4, $5, $6, $7)",
+                *(webhook_id, None if jobs is None else list(jobs), from_ms, to_ms, now_ms, jobs_max, ATTEMPTS_MAX),
             )
         return sent
 
@@ -285,6 +288,7 @@ class PostgresWebhookStore:
                 " LIMIT $3)",
                 *(before_ms, now_ms, _EMPTY_PLACES_MAX),
             )
+            await self._pool.execute("SELECT webhooks_bury(NULL, $1)", now_ms)
         return _number(done)
 
     async def forget(self, before_ms: int) -> int:

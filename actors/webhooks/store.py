@@ -132,8 +132,9 @@ class WebhookStore(Protocol):
 
     async def find(self, pubkey: bytes, webhook_id: str) -> Webhook | None: ...
 
-    async def delete(self, pubkey: bytes, webhook_id: str) -> bool:
-        """Remove a webhook, its jobs and their log. False: there is none."""
+    async def delete(self, pubkey: bytes, webhook_id: str, now_ms: int) -> bool:
+        """Remove a webhook, its jobs and their log; what is under way or not charged yet is still charged. False: there
+        is none."""
         ...
 
     async def secrets(self, webhook_id: str) -> SealedSecrets | None: ...
@@ -160,8 +161,8 @@ class WebhookStore(Protocol):
     async def replay(
         self, webhook_id: str, jobs: Sequence[int] | None, from_ms: int, to_ms: int, now_ms: int, jobs_max: int
     ) -> int:
-        """Make ended jobs wait again: these, or those of a time, the oldest first; jobs_max may wait then in all. Gives
-        their number."""
+        """Make ended jobs wait again: these, or those of a time, the oldest first; jobs_max may wait then in all.
+        Of their earlier attempts the newest ATTEMPTS_MAX stay in the log. Gives the number of jobs."""
         ...
 
     # --- events
@@ -224,7 +225,8 @@ class WebhookStore(Protocol):
     # --- keeping order
 
     async def expire(self, before_ms: int, now_ms: int) -> int:
-        """End jobs that wait since before then, of webhooks that are disabled or whose account has no credits."""
+        """End jobs that wait since before then, of webhooks that are disabled or whose account has no credits. Deleted
+        webhooks that owe nothing any more are removed."""
         ...
 
     async def forget(self, before_ms: int) -> int:

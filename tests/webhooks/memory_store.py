@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.accounts.outbox import Announcement
-from actors.webhooks.core import REST_MS_MAX, REST_MS_MIN, JobState
+from actors.webhooks.core import ATTEMPTS_MAX, REST_MS_MAX, REST_MS_MIN, JobState
 from actors.webhooks.payloads import QueuedEvent, lifecycle_event
 from actors.webhooks.registrations import WEBHOOKS_MAX, Change, Webhook
 from actors.webhooks.store import (
@@ -80,23 +80,38 @@ class MemoryWebhookStore:
         return True
 
     async def of_account(self, pubkey: bytes) -> list[Webhook]:
-        found = [hook.record for hook in self.hooks.values() if hook.record.pubkey == pubkey]
+        kept = [hook.record for hook in self.hooks.values() if hook.record.pubkey == pubkey]
+        found = [record for record in kept if record.status != "deleted"]
         return sorted(found, key=lambda record: (record.created_ms, record.id))
 
     def _own(self, pubkey: bytes, webhook_id: str) -> KeptHook | None:
         hook = self.hooks.get(webhook_id)
-        return hook if hook is not None and hook.record.pubkey == pubkey else None
+        is_own = hook is not None and hook.record.pubkey == pubkey and hook.record.status != "deleted"
+        return hook if is_own else None
 
     async def find(self, pubkey: bytes, webhook_id: str) -> Webhook | None:
         hook = self._own(pubkey, webhook_id)
         return None if hook is None else hook.record
 
-    async def delete(self, pubkey: bytes, webhook_id: str) -> bool:
-        if self._own(pubkey, webhook_id) is None:
+    async def delete(self, pubkey: bytes, webhook_id: str, now_ms: int) -> bool:
+        hook = self._own(pubkey, webhook_id)
+        if hook is None:
             return False
-        del self.hooks[webhook_id]
-        self.jobs = {number: job for number, job in self.jobs.items() if job.hook != webhook_id}
+        empty = replace(hook.record.filter, wallets=None)
+        hook.record = replace(hook.record, status="deleted", url="", filter=empty)
+        hook.secrets, hook.look_ms = SealedSecrets(b"", [], []), None
+        kept = (JobState.LEASED, JobState.UNPAID)
+        self.jobs = {number: job for number, job in self.jobs.items() if job.hook != webhook_id or job.state in kept}
+        self._bury(now_ms)
         return True
+
+    def _bury(self, now_ms: int) -> None:
+        """Remove deleted webhooks that owe nothing any more."""
+        for name in [name for name, hook in self.hooks.items() if hook.record.status == "deleted"]:
+            under_way = [job for job in self._of(name, JobState.LEASED) if job.due_ms > now_ms]
+            if not under_way and not self._of(name, JobState.UNPAID):
+                del self.hooks[name]
+                self.jobs = {number: job for number, job in self.jobs.items() if job.hook != name}
 
     async def secrets(self, webhook_id: str) -> SealedSecrets | None:
         hook = self.hooks.get(webhook_id)
@@ -153,6 +168,7 @@ class MemoryWebhookStore:
         ][:room]
         for job in again:
             job.state, job.attempts, job.due_ms = JobState.WAITING, 0, now_ms
+            job.tried = sorted(job.tried)[-ATTEMPTS_MAX:]
         if again:
             self._look(webhook_id, now_ms)
         return len(again)
@@ -286,7 +302,7 @@ class MemoryWebhookStore:
         hook.rest_until_ms = 0 if worked else now_ms + max(REST_MS_MIN, min(REST_MS_MAX, (now_ms - since_ms) // 4))
         changes: dict[str, Any] = {}
         disable = min((result.disable for result in kept if result.disable is not None), default=None)
-        if disable is not None:
+        if disable is not None and hook.record.status != "deleted":
             changes = {"status": "disabled", "disabled_reason": disable}
         hook.record = replace(
             hook.record,
@@ -345,6 +361,7 @@ class MemoryWebhookStore:
         ]
         for job in old:
             job.state, job.due_ms = JobState.EXPIRED, now_ms
+        self._bury(now_ms)
         return len(old)
 
     def _is_held(self, hook: KeptHook) -> bool:

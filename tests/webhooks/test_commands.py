@@ -241,3 +241,4 @@ async def test_replays_cannot_be_made_a_flood(world: WebhookWorld, target: Recei
         replayed.append(await world.request(customer, "POST", f"/webhooks/{made['id']}/replay", body))
     assert [response.status_code for response in replayed] == [200] * 10 + [429]
     assert [response.json()["replayed"] for response in replayed[:3]] == [1_000, 0, 0]
+    assert int(replayed[-1].headers["retry-after"]) == 60 - world.clock.now() % 60

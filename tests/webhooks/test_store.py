@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.signals.events import KINDS, SignalEvent
 from actors.signals.filters import SignalFilter
 from actors.storage.connections import connect_postgres
-from actors.webhooks.core import JobState
+from actors.webhooks.core import ATTEMPTS_MAX, JobState
 from actors.webhooks.payloads import QueuedEvent, signal_event
 from actors.webhooks.places import Places
 from actors.webhooks.postgres_store import PostgresWebhookStore
@@ -162,7 +162,7 @@ class Shared:
 
     async def end(self) -> None:
         for name, account in self.owner.items():
-            await self.store.delete(account, name)
+            await self.store.delete(account, name, self.now + 1_000_000)
 
 
 _turns = st.tuples(st.sampled_from(["queue", "queue", "finish"]), st.integers(0, 3), st.integers(1, 40))
@@ -280,6 +280,41 @@ async def test_an_account_that_owes_is_paused_until_it_has_paid(store: WebhookSt
     assert [job.webhook_id for job in await claim(store)] == [name]
 
 
+async def test_what_a_deleted_webhook_owes_is_still_charged(store: WebhookStore) -> None:
+    """Otherwise an account without credits gets deliveries for ever: it deletes its webhooks and makes them again."""
+    name = await hook(store)
+    await queue(store, 3)
+    unpaid, under_way = await claim(store, jobs=2)
+    await store.finish([result(unpaid, JobState.UNPAID)], NOW)
+    assert await store.delete(ALICE, name, NOW) and not await store.delete(ALICE, name, NOW)
+    assert await store.find(ALICE, name) is None and await store.of_account(ALICE) == []
+    assert await store.change(ALICE, name, Change(enable=True), NOW) is None
+    assert await store.rotate(ALICE, name, b"new", NOW, NOW + 9, 3) is None
+    await store.finish([result(under_way, JobState.UNPAID, disable="gone")], NOW)
+    assert await store.find(ALICE, name) is None
+    again = await hook(store)
+    await queue(store)
+    assert await store.unpaid(ALICE, 9) == [(unpaid.id, name), (under_way.id, name)]
+    await store.expire(NOW, NOW + 10_000)
+    assert not await store.paid(ALICE, [unpaid.id]) and await claim(store, NOW + 1) == []
+    assert await store.paid(ALICE, [under_way.id])
+    assert [job.webhook_id for job in await claim(store, NOW + 1)] == [again]
+    await store.expire(NOW, NOW)
+    assert await store.log(name, None, 9) == []
+
+
+async def test_replays_do_not_make_the_log_of_attempts_grow(store: WebhookStore) -> None:
+    """They are free, and each attempt keeps a kilobyte of the answer."""
+    name = await hook(store)
+    await queue(store)
+    for at in range(NOW, NOW + 20):
+        (job,) = await claim(store, at)
+        await store.finish([result(job, JobState.DELIVERED, at, at_ms=at)], at)
+        assert await store.replay(name, [job.id], 0, 0, at + 1, 9) == 1
+    (logged,) = await store.log(name, None, 9)
+    assert [tried[0] for tried in logged.tried] == list(range(NOW + 20 - ATTEMPTS_MAX, NOW + 20))
+
+
 async def test_replays_and_what_is_forgotten(store: WebhookStore) -> None:
     """Ended jobs wait again, within the bound, under their own numbers; what ended long ago goes, what waits stays."""
     name = await hook(store)
@@ -295,7 +330,8 @@ async def test_replays_and_what_is_forgotten(store: WebhookStore) -> None:
     assert await store.forget(NOW) == 0 and await store.forget(NOW + 1) == 4
     figures = await store.figures()
     assert (figures.waiting, figures.oldest_ms) == (1, NOW)
-    assert await store.delete(ALICE, name) and not await store.delete(ALICE, name)
+    later = NOW + 10_000  # The lease has ended.
+    assert await store.delete(ALICE, name, later) and not await store.delete(ALICE, name, later)
     assert (await store.figures()).waiting == 0
 
 
