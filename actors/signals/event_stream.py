@@ -22,7 +22,7 @@ from actors.calls import Proof, ProvenProof
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import WantedSignals, read_query
-from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
 
 BUFFER_MAX = 100
@@ -30,6 +30,7 @@ STREAMS_MAX = 1_900  # Fewer than the gateway's streamed answers: it would refus
 ACCOUNT_STREAMS_MAX = 500
 EVENT_UNITS = 10  # Tenths of a credit.
 _KEEP_ALIVE_SECONDS = 15.0
+_WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many open streams of signals here; nothing is charged")
 _NOT_RECORDED = Refusal(
@@ -102,8 +103,8 @@ class SignalEventStream:
                 return _TOO_MANY_WALLETS
             subscription = await self._hub.subscribe(request.account, wanted.filter, listener, wanted.since)
             is_paid = await self._charges.post(charge)
-        except AWAY:
-            return _AWAY
+        except AWAY as error:
+            return _WALLETS_FULL if isinstance(error, WalletsFull) else _AWAY
         finally:
             if not is_paid:
                 await self._charges.release(charge)

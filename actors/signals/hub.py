@@ -14,9 +14,10 @@ subscribers are written together.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from actors.clock import Clock
 from actors.signals.deliveries import LEASE_MS, Delivered, DeliveryStore, merged
@@ -33,10 +34,17 @@ _PAGE_MAX = 500
 _READ_WAIT_MS = 1_000
 _RENEW_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
+_PAGE_SECONDS = 0.005  # Of one account's replays, for each page: others have most of the time.
 _LOADED_MAX = 5_000
 _IN_ONE_TURN = 200  # Subscribers that are served before others of this process have their turn.
+_ENDS_JOINED = 64  # Subscriptions of an account that end, until its records are joined.
+_COUNTED_ACCOUNTS_MAX = 10_000
 ACCOUNT_WALLETS_MAX = 1_000  # Of one account, in one process.
 AWAY = (SignalLogUnavailable, HistoryUnavailable)
+
+
+class WalletsFull(SignalLogUnavailable):
+    """So many wallets are watched for everybody that these cannot be."""
 
 
 class SignalHub:
@@ -54,6 +62,8 @@ class SignalHub:
         self._subscriptions: dict[str, SignalSubscription] = {}
         self._made: WeakSet[SignalSubscription] = WeakSet()  # Subscriptions that never begin are here too.
         self._is_loaded = False
+        self._ends: Counter[bytes] = Counter()  # Of the subscriptions of each account.
+        self._turns: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()  # Of accounts that replay.
         self._short: set[SignalSubscription] = set()  # A record has to be written before they go on.
         self._covering: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,26 +114,26 @@ class SignalHub:
     ) -> SignalSubscription:
         """Begin after the cursor `since`, or now. Nothing is delivered before SignalHub.begin.
 
-        Raises one of AWAY, where nothing could be read or recorded; nothing was delivered then.
+        Raises one of AWAY, where nothing could be read or recorded, and WalletsFull; nothing was delivered then.
         """
         if not self._is_loaded:
             raise SignalLogUnavailable("the log has not been read yet")
         subscription = SignalSubscription(pubkey, wanted, sink, since or self.last, self._ring, self._cover_soon)
         self._made.add(subscription)
+        if wanted.wallets and not await self._log.watch_more(sorted(wanted.wallets), self._clock.now()):
+            raise WalletsFull("too many wallets are watched")
         if since is not None:
             doubtful = await self._deliveries.doubtful()
-            records = await self._deliveries.delivered(pubkey)
-            newest = await self._log.latest(1)  # After the records: what they cover was written before.
-            until = newest[0].cursor if newest else NO_CURSOR
-            changed, gone = merged(records, until)
-            await self._deliveries.tidy(pubkey, changed, gone)
+            records, until = await self._joined_records(pubkey)
             subscription.earlier_until = max(cursor_key(until), cursor_key(doubtful.until))
-            subscription.earlier = (doubtful, *(records | changed).values())
+            subscription.earlier = (doubtful, *records)
+            newest = max(until, self.last, key=cursor_key)
+            if newest != NO_CURSOR and cursor_key(since) > cursor_key(newest):
+                # Of the future: no record that begins there could cover what is charged until then.
+                subscription.began_after = subscription.position = newest
         else:
             subscription.follow_ring(self._ring.following)
             await self._cover([subscription])
-        if wanted.wallets:
-            await self._log.watch(sorted(wanted.wallets), self._clock.now())
         return subscription
 
     def may_watch(self, pubkey: bytes, wanted: SignalFilter) -> bool:
@@ -156,8 +166,26 @@ class SignalHub:
         record = Delivered(subscription.filter, subscription.began_after, until)
         try:
             await self._deliveries.record([(subscription.pubkey, subscription.name, record)])
+            if self._is_time_to_join(subscription.pubkey):
+                await self._joined_records(subscription.pubkey)
         except SignalLogUnavailable as error:  # The record from before covers more, in the customer's favour.
             logger.warning("the end of a subscription was not recorded: %s", error)
+
+    def _is_time_to_join(self, pubkey: bytes) -> bool:
+        """Every so many ends of an account's subscriptions, which leave a record each, however they began."""
+        if len(self._ends) >= _COUNTED_ACCOUNTS_MAX:
+            self._ends.clear()
+        self._ends[pubkey] += 1
+        return self._ends[pubkey] % _ENDS_JOINED == 0
+
+    async def _joined_records(self, pubkey: bytes) -> tuple[Collection[Delivered], str]:
+        """Join an account's records in the store. Returns what they cover, and the log's newest cursor."""
+        records = await self._deliveries.delivered(pubkey)
+        newest = await self._log.latest(1)  # After the records: what they cover was written before.
+        until = newest[0].cursor if newest else NO_CURSOR
+        changed, gone = merged(records, until)
+        await self._deliveries.tidy(pubkey, changed, gone)
+        return (records | changed).values(), until
 
     def _place(self, subscription: SignalSubscription) -> None:
         """Go on from the ring where it has the subscriber's place, else from the stores."""
@@ -168,10 +196,14 @@ class SignalHub:
             subscription.task = self._run(self._feed(subscription))
 
     async def _feed(self, subscription: SignalSubscription) -> None:
-        """Feed a subscriber from the stores until the ring has its place."""
+        """Feed a subscriber from the stores until the ring has its place. An account's replays take turns, as a replay
+        that matches nothing is read as fast as the stores give it, for the price of its beginning."""
+        turn = self._turns.setdefault(subscription.pubkey, asyncio.Lock())
         while self._ring.number_after(subscription.position) is None:
             try:
-                page = await self._replays.after(subscription.position, REPLAY_MAX)
+                async with turn:
+                    page = await self._replays.after(subscription.position, REPLAY_MAX)
+                    await self._sleep(_PAGE_SECONDS)
             except AWAY as error:
                 logger.warning("a replay of signals waits: %s", error)
                 await self._sleep(_PAUSE_SECONDS)

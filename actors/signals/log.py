@@ -32,7 +32,8 @@ _COMMAND_SECONDS_MAX = 5.0
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})")
 _WALLET_SECONDS = 60
 _RECENT_SLOTS = 1_000
-_WALLETS_MAX = 10_000
+SUBSCRIBED_WALLETS_MAX = 10_000  # No subscription is taken that would make them more.
+_WALLETS_MAX = 15_000  # With those of webhooks (webhooks/commands.py).
 
 # KEYS: stream, positions, then one for each event. ARGV: partition, position of before, position, lifetime of what was
 # seen, length of the stream; then slot and body of each event. Gives the cursor of each event, "" where it was known.
@@ -111,6 +112,17 @@ if before == 0 and tonumber(ARGV[2]) > 0 then
   return tonumber(ARGV[2])
 end
 return before
+"""
+# KEYS: wallets. ARGV: now, until, the most; then wallets. Gives 1 if they are watched.
+_WATCH_MORE = """
+local fresh = 0
+for i = 4, #ARGV do
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
+  if not score or tonumber(score) < tonumber(ARGV[1]) then fresh = fresh + 1 end
+end
+if fresh > 0 and redis.call('ZCOUNT', KEYS[1], ARGV[1], '+inf') + fresh > tonumber(ARGV[3]) then return 0 end
+for i = 4, #ARGV do redis.call('ZADD', KEYS[1], ARGV[2], ARGV[i]) end
+return 1
 """
 _RESTORED_AT_ONCE = 500
 
@@ -250,6 +262,10 @@ class SignalLog(Protocol):
         """Have the activity of these wallets reported for the next minute."""
         ...
 
+    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
+        """As `watch`, for a new subscription. False: too many are watched, and these are not."""
+        ...
+
     async def watched(self, now: int) -> frozenset[str]: ...
 
 
@@ -257,6 +273,7 @@ class RedisSignalLog:
     def __init__(self, client: Redis, length_max: int = 200_000) -> None:
         self._redis, self._length_max = client, length_max
         self._append, self._correct = client.register_script(_APPEND), client.register_script(_CORRECT)
+        self._watch_more = client.register_script(_WATCH_MORE)
         self._restore, self._whole = client.register_script(_RESTORE), client.register_script(_WHOLE)
 
     async def append(
@@ -340,6 +357,11 @@ class RedisSignalLog:
         async with _away():
             await self._redis.zadd(WALLETS, dict.fromkeys(wallets, now + _WALLET_SECONDS))
             await self._redis.zremrangebyscore(WALLETS, "-inf", now)
+
+    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
+        async with _away():
+            given: list[Any] = [now, now + _WALLET_SECONDS, SUBSCRIBED_WALLETS_MAX, *wallets]
+            return bool(await self._watch_more([WALLETS], given))
 
     async def watched(self, now: int) -> frozenset[str]:
         async with _away():

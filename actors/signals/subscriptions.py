@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from actors.errors import Err, Refusal
 from actors.signals.filters import WantedSignals, read_arguments
-from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub
+from actors.signals.hub import ACCOUNT_WALLETS_MAX, AWAY, SignalHub, WalletsFull
 from actors.signals.subscription import SignalSubscription
 
 EVENT_UNITS = 10  # Tenths of a credit.
 _MADE_MAX = 64
 _HEAD = b'{"jsonrpc":"2.0","method":"signalNotification","params":{"result":%b,"subscription":'
+_WALLETS_FULL = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "this service cannot watch more wallets at the moment")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _TOO_MANY_WALLETS = Refusal(Err.INVALID_PARAMS, f"an account may watch {ACCOUNT_WALLETS_MAX} wallets at once")
 
@@ -56,8 +57,8 @@ class SignalSubscriptions:
         outlet = _Outlet(sink, self._event)
         try:
             subscription = await self._hub.subscribe(sink.account, wanted.filter, outlet, wanted.since)
-        except AWAY:
-            return _AWAY
+        except AWAY as error:
+            return _WALLETS_FULL if isinstance(error, WalletsFull) else _AWAY
         sink.on_clear = subscription.resume
         self._hub.begin(subscription)
         return OpenSignals(self._hub, subscription)

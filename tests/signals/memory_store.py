@@ -10,6 +10,7 @@ from actors.signals.events import SignalEvent
 from actors.signals.history import EVERYTHING, Archived, HistoryQuery
 from actors.signals.log import (
     NO_CURSOR,
+    SUBSCRIBED_WALLETS_MAX,
     LogEntry,
     PositionLost,
     SignalGap,
@@ -120,6 +121,13 @@ class MemorySignalLog:
 
     async def watch(self, wallets: Sequence[str], now: int) -> None:
         self.wallets.update(dict.fromkeys(wallets, now + 60))
+
+    async def watch_more(self, wallets: Sequence[str], now: int) -> bool:
+        watched = await self.watched(now)
+        if len(watched.union(wallets)) > max(len(watched), SUBSCRIBED_WALLETS_MAX):
+            return False
+        await self.watch(wallets, now)
+        return True
 
     async def watched(self, now: int) -> frozenset[str]:
         return frozenset(wallet for wallet, until in self.wallets.items() if until >= now)

@@ -13,7 +13,7 @@ from actors.signals.deliveries import LEASE_MS
 from actors.signals.filters import SignalFilter
 from actors.signals.hub import ACCOUNT_WALLETS_MAX, SignalHub
 from actors.signals.log import NO_CURSOR, SignalGap, cursor_key
-from actors.signals.replays import Replays
+from actors.signals.replays import ReplayPage, Replays
 from actors.signals.subscription import AHEAD_MAX, REPLAY_MAX
 from tests.signals.memory_store import MemoryDeliveries, MemorySignalHistory, MemorySignalLog
 from tests.signals.test_log import signal
@@ -163,6 +163,32 @@ async def test_what_was_delivered_is_free_the_second_time() -> None:
     assert other.charged == 7
 
 
+async def test_an_account_that_connects_again_and_again_keeps_few_records() -> None:
+    """Also one that never says a cursor: each end leaves a record of up to 200 keys."""
+    world = World()
+    hub = await world.hub()
+    for number in range(500):
+        wanted = SignalFilter(programs=frozenset([f"P{number}"]))
+        hub.unsubscribe(await subscribe(hub, Client(), wanted=wanted))
+        await world.write(1)
+        await world.publish(hub)
+    assert len(await world.deliveries.delivered(ACCOUNT)) <= 256 + 64
+
+
+async def test_a_cursor_of_the_future_begins_now_and_is_billed_once() -> None:
+    world, first, again = World(), Client(), Client()
+    await world.write(1)
+    hub = await world.hub()
+    mine = await subscribe(hub, first, "999999999999999-0")
+    await world.write(3)
+    await world.publish(hub)
+    hub.unsubscribe(mine)
+    await settled()
+    await subscribe(hub, again, NO_CURSOR)
+    assert (len(first.got), first.charged) == (3, 3)
+    assert (len(again.got), again.charged) == (4, 1)
+
+
 @pytest.mark.parametrize("since", [NO_CURSOR, None])
 async def test_a_client_that_reads_nothing_makes_no_replay_free(since: str | None) -> None:
     """Otherwise two subscriptions at once would get all signals for the price of two connections."""
@@ -236,6 +262,32 @@ async def test_while_records_cannot_be_written_events_are_free() -> None:
     await world.write(2)
     await world.publish(hub)
     assert len(client.got) == 2 and client.charged == 0
+
+
+async def test_the_replays_of_one_account_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred that match nothing must not keep a replica busy; another account's has a turn of its own."""
+    world = World()
+    await world.write(500)
+    hub = await world.hub()
+    monkeypatch.setattr(hub._ring, "number_after", lambda _: None)  # As if all were older.
+    reading: list[str] = []
+    at_once = 0
+
+    async def after(cursor: str, count: int) -> Any:
+        nonlocal at_once
+        reading.append(cursor)
+        at_once = max(at_once, len(reading))
+        await asyncio.sleep(0)
+        reading.remove(cursor)
+        return ReplayPage(await world.log.read(cursor, count))
+
+    monkeypatch.setattr(hub._replays, "after", after)
+    for account in (ACCOUNT, b"b" * 32):
+        for _ in range(20):
+            hub.begin(await hub.subscribe(account, SignalFilter(mint="none"), Client(), NO_CURSOR))
+    await settled()
+    assert at_once == 2
+    await kill(hub)
 
 
 async def test_history_feeds_a_replay_beyond_the_stream() -> None:

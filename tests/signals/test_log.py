@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from actors.signals.events import SignalEvent
 from actors.signals.log import (
     NO_CURSOR,
+    SUBSCRIBED_WALLETS_MAX,
     LogEntry,
     PositionLost,
     RedisSignalLog,
@@ -109,6 +110,19 @@ async def test_reading_continues_after_a_cursor_and_wakes_on_news(log: SignalLog
     await asyncio.sleep(0)
     (fresh,) = await log.append("p", 0, 0, [signal(9)])
     assert [entry.cursor for entry in await reading] == [fresh]
+
+
+async def test_a_new_subscription_takes_no_wallet_out_of_the_watched_ones(log: SignalLog) -> None:
+    """One that would is told so, in place of a silent gap for somebody else."""
+    many = [f"w{number}" for number in range(SUBSCRIBED_WALLETS_MAX)]
+    assert await log.watch_more(["mine"], 1_000)
+    assert not await log.watch_more(many, 1_000) and await log.watched(1_000) == {"mine"}
+    assert await log.watch_more(many[1:], 1_000)
+    assert await log.watch_more(["mine", many[1]], 1_030), "they are watched already"
+    await log.watch([f"webhook{number}" for number in range(5_000)], 1_030)
+    assert len(await log.watched(1_030)) == SUBSCRIBED_WALLETS_MAX + 5_000
+    assert await log.watch_more(["mine"], 1_031) and not await log.watch_more(["other"], 1_031)
+    assert await log.watch_more(["other"], 1_095), "most have ended"
 
 
 async def test_wallets_are_watched_for_a_minute(log: SignalLog) -> None:
