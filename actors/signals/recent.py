@@ -3,15 +3,17 @@
 Implements: interface, "Public endpoints"; decisions, `GET /signals/recent`. Answers come from the memory of the hub and
 are cached, so that many callers cost little. A removed signal is not shown; a moved one has its new slot.
 
-When full: beyond CACHED_BYTES_MAX the oldest answers are forgotten. A cached answer is good until the next
-signal, and for a quarter of a second at least, so only questions that many ask are found again: most are the same one.
-The bytes hold 16 of the largest answers (500 signals of about 500 bytes), or 160 of the default 50 signals.
+When full: above SEARCHES_MAX requests for entries that are not in memory: 503. Beyond CACHED_BYTES_MAX the oldest
+answers are forgotten. A cached answer is good until the next signal, and for a quarter of a second at least, so only
+questions that many ask are found again: most are the same one. The bytes hold 16 of the largest answers (500 signals of
+about 500 bytes), or 160 of the default 50 signals.
 """
 
+import asyncio
 import itertools
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -22,7 +24,7 @@ from actors.pages import PageAnswer, PageRequest
 from actors.signals.filters import SignalFilter, WantedSignals, read_query
 from actors.signals.hub import AWAY, SignalHub
 from actors.signals.log import LogEntry
-from actors.signals.replays import Replays
+from actors.signals.replays import ReplayPage, Replays
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 500
 # Of one client address, at each replica. A question that no answer is kept for can search the whole ring, which takes
@@ -33,15 +35,29 @@ _ENTRY_BYTES = 500  # Of the objects of one cached answer, beside its texts.
 _CACHED_SECONDS = 0.25
 _PAGES_MAX = 10  # Of the log that one request may search.
 _LIMIT = re.compile(r"[1-9][0-9]{0,2}")
+_PAGE_SECONDS = 0.05  # Between two pages that are read from the stores, of whichever requests.
+SEARCHES_MAX = 50  # Requests for older entries than those in memory, under way in one process.
+_BUSY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "too many searches for older signals are under way")
 _AWAY = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "signals cannot be read at the moment")
 _BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit: wanted a whole number from 1 to {LIMIT_MAX}")
 
 
+class _TooManySearches(Exception):
+    pass
+
+
 class RecentSignals:
-    def __init__(self, hub: SignalHub, replays: Replays, clock: Clock) -> None:
+    def __init__(
+        self,
+        hub: SignalHub,
+        replays: Replays,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._hub, self._replays, self._clock = hub, replays, clock
         self._cached: OrderedDict[tuple[tuple[str, str], ...], tuple[float, int, bytes]] = OrderedDict()
         self.cached_bytes = 0
+        self._turn, self._sleep, self._searches = asyncio.Lock(), sleep, 0
 
     async def answer(self, request: PageRequest) -> PageAnswer | Refusal:
         key = tuple(sorted(request.query.items()))
@@ -77,6 +93,8 @@ class RecentSignals:
             return _document(events, self._hub.last)
         try:
             return _document(*await self._after(wanted, wanted.since, int(limit_text)))
+        except _TooManySearches:
+            return _BUSY
         except AWAY:
             return _AWAY
 
@@ -96,11 +114,27 @@ class RecentSignals:
                     yield shown.body() | {"cursor": entry.cursor}
                 corrected.setdefault(event.identity, entry)
 
+    async def _page(self, since: str) -> ReplayPage:
+        """Return entries after a cursor. Those that are not in memory are read for one request at a time, with pauses:
+        anybody may ask for them, for free, and a page costs the stores and this process tens of milliseconds."""
+        if self._replays.ring.number_after(since) is not None:
+            return await self._replays.after(since, LIMIT_MAX)
+        if self._searches >= SEARCHES_MAX:
+            raise _TooManySearches
+        self._searches += 1
+        try:
+            async with self._turn:
+                page = await self._replays.after(since, LIMIT_MAX)
+                await self._sleep(_PAGE_SECONDS)
+        finally:
+            self._searches -= 1
+        return page
+
     async def _after(self, wanted: WantedSignals, since: str, limit: int) -> tuple[list[dict[str, Any]], str]:
         """Signals after a cursor, oldest first, and where to go on."""
         kept: dict[tuple[str, str, str], dict[str, Any]] = {}
         for _ in range(_PAGES_MAX):
-            page = await self._replays.after(since, LIMIT_MAX)
+            page = await self._page(since)
             for entry in page.entries:
                 since = entry.cursor
                 event = entry.event

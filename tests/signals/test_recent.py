@@ -1,5 +1,6 @@
 """GET /signals/recent: newest first, filters, pages, corrections, and its cache."""
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -9,9 +10,9 @@ from actors.clock import ManualClock
 from actors.errors import Err, Refusal
 from actors.pages import PageAnswer, PageRequest
 from actors.signals.log import NO_CURSOR
-from actors.signals.recent import RecentSignals
-from actors.signals.replays import Replays
-from tests.signals.test_hub import World
+from actors.signals.recent import SEARCHES_MAX, RecentSignals
+from actors.signals.replays import ReplayPage, Replays
+from tests.signals.test_hub import World, _yield
 from tests.signals.test_log import signal
 
 
@@ -19,7 +20,7 @@ class RecentWorld(World):
     async def page(self) -> RecentSignals:
         self.clock = ManualClock()
         self.live = await self.hub()
-        return RecentSignals(self.live, self.live._replays, self.clock)
+        return RecentSignals(self.live, self.live._replays, self.clock, _yield)
 
 
 async def get(page: RecentSignals, **query: str) -> Any:
@@ -53,6 +54,31 @@ async def test_with_since_pages_follow_each_other_oldest_first() -> None:
         cursor = found["next_cursor"]
     assert mints == [f"M{number}" for number in range(70)]
     assert cursor == world.live.last
+
+
+async def test_searches_for_older_signals_take_turns_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask for free, and each reads thousands of rows: calls of others must not wait for them."""
+    world = RecentWorld()
+    await world.write(30)
+    page = await world.page()
+    monkeypatch.setattr(world.live._ring, "number_after", lambda _: None)  # As if all were older.
+    at_once: list[int] = []
+    under_way = 0
+
+    async def after(cursor: str, count: int) -> ReplayPage:
+        nonlocal under_way
+        under_way += 1
+        at_once.append(under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return ReplayPage(await world.log.read(cursor, count))
+
+    monkeypatch.setattr(world.live._replays, "after", after)
+    found = await asyncio.gather(*(get(page, since=f"0-{number}", kinds="graduation") for number in range(70)))
+    refused = [each for each in found if isinstance(each, Refusal)]
+    assert {each.err for each in refused} == {Err.SERVICE_TEMPORARILY_UNAVAILABLE} and len(refused) == 70 - SEARCHES_MAX
+    assert set(at_once) == {1}
+    assert (await get(page, since="0-0", limit="7"))["events"][6]["mint"] == "M6"
 
 
 async def test_what_a_fork_removed_is_not_shown() -> None:
