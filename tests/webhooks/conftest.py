@@ -2,8 +2,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from actors.storage.connections import connect_postgres
+from actors.webhooks.postgres_store import PostgresWebhookStore
+from actors.webhooks.store import WebhookStore
+from tests.databases import as_role
+
+from .memory_store import MemoryWebhookStore
 from .outside import Receiver, receiver
 from .world import WebhookWorld, a_webhook_world
+
+JOBS_MAX = 40  # Of one webhook, in `store`.
 
 
 @pytest.fixture
@@ -22,3 +30,16 @@ async def target() -> AsyncIterator[Receiver]:
 async def other() -> AsyncIterator[Receiver]:
     async with receiver() as found:
         yield found
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[WebhookStore]:
+    if request.param == "memory":
+        yield MemoryWebhookStore(JOBS_MAX)
+        return
+    tables = "webhooks, webhook_events, webhook_debts, webhook_cursor, account_events"
+    await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {tables} CASCADE")
+    url = request.getfixturevalue("postgres_url")
+    pool = await connect_postgres(url, connections_max=3, application="test")
+    yield PostgresWebhookStore(pool, JOBS_MAX)
+    await pool.close()

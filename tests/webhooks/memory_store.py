@@ -80,8 +80,7 @@ class MemoryWebhookStore:
         return True
 
     async def of_account(self, pubkey: bytes) -> list[Webhook]:
-        kept = [hook.record for hook in self.hooks.values() if hook.record.pubkey == pubkey]
-        found = [record for record in kept if record.status != "deleted"]
+        found = [hook.record for name, hook in self.hooks.items() if self._own(pubkey, name)]
         return sorted(found, key=lambda record: (record.created_ms, record.id))
 
     def _own(self, pubkey: bytes, webhook_id: str) -> KeptHook | None:
@@ -97,8 +96,7 @@ class MemoryWebhookStore:
         hook = self._own(pubkey, webhook_id)
         if hook is None:
             return False
-        empty = replace(hook.record.filter, wallets=None)
-        hook.record = replace(hook.record, status="deleted", url="", filter=empty)
+        hook.record = replace(hook.record, status="deleted", filter=replace(hook.record.filter, wallets=None))
         hook.secrets, hook.look_ms = SealedSecrets(b"", [], []), None
         kept = (JobState.LEASED, JobState.UNPAID)
         self.jobs = {number: job for number, job in self.jobs.items() if job.hook != webhook_id or job.state in kept}

@@ -3,45 +3,26 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from actors.signals.events import KINDS, SignalEvent
 from actors.signals.filters import SignalFilter
-from actors.storage.connections import connect_postgres
-from actors.webhooks.core import ATTEMPTS_MAX, JobState
+from actors.webhooks.core import JobState
 from actors.webhooks.payloads import QueuedEvent, signal_event
 from actors.webhooks.places import Places
-from actors.webhooks.postgres_store import PostgresWebhookStore
 from actors.webhooks.registrations import Change, Webhook, WebhookFilter
 from actors.webhooks.store import Dropped, Job, JobResult, Room, SourceCursor, WebhookStore
-from tests.databases import as_role
 
-from .memory_store import MemoryWebhookStore
+from .conftest import JOBS_MAX
 
 NOW = 1_700_000_000_000
 ALICE, BOB = b"a" * 32, b"b" * 32
-JOBS_MAX = 40
 ROOM = Room(jobs=100, failing=9, each=10, at_once=8, share=100)
 _numbers = itertools.count()
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[WebhookStore]:
-    if request.param == "memory":
-        yield MemoryWebhookStore(JOBS_MAX)
-        return
-    tables = "webhooks, webhook_events, webhook_debts, webhook_cursor, account_events"
-    await as_role(request.getfixturevalue("owner_url"), f"TRUNCATE {tables} CASCADE")
-    url = request.getfixturevalue("postgres_url")
-    pool = await connect_postgres(url, connections_max=3, application="test")
-    yield PostgresWebhookStore(pool, JOBS_MAX)
-    await pool.close()
 
 
 async def hook(store: WebhookStore, pubkey: bytes = ALICE, filter_type: str = "my_account", **fields: Any) -> str:
@@ -278,41 +259,6 @@ async def test_an_account_that_owes_is_paused_until_it_has_paid(store: WebhookSt
     assert not await store.paid(ALICE, [first.id])
     assert await store.paid(ALICE, [first.id, second.id]) and not await store.paid(ALICE, [])
     assert [job.webhook_id for job in await claim(store)] == [name]
-
-
-async def test_what_a_deleted_webhook_owes_is_still_charged(store: WebhookStore) -> None:
-    """Otherwise an account without credits gets deliveries for ever: it deletes its webhooks and makes them again."""
-    name = await hook(store)
-    await queue(store, 3)
-    unpaid, under_way = await claim(store, jobs=2)
-    await store.finish([result(unpaid, JobState.UNPAID)], NOW)
-    assert await store.delete(ALICE, name, NOW) and not await store.delete(ALICE, name, NOW)
-    assert await store.find(ALICE, name) is None and await store.of_account(ALICE) == []
-    assert await store.change(ALICE, name, Change(enable=True), NOW) is None
-    assert await store.rotate(ALICE, name, b"new", NOW, NOW + 9, 3) is None
-    await store.finish([result(under_way, JobState.UNPAID, disable="gone")], NOW)
-    assert await store.find(ALICE, name) is None
-    again = await hook(store)
-    await queue(store)
-    assert await store.unpaid(ALICE, 9) == [(unpaid.id, name), (under_way.id, name)]
-    await store.expire(NOW, NOW + 10_000)
-    assert not await store.paid(ALICE, [unpaid.id]) and await claim(store, NOW + 1) == []
-    assert await store.paid(ALICE, [under_way.id])
-    assert [job.webhook_id for job in await claim(store, NOW + 1)] == [again]
-    await store.expire(NOW, NOW)
-    assert await store.log(name, None, 9) == []
-
-
-async def test_replays_do_not_make_the_log_of_attempts_grow(store: WebhookStore) -> None:
-    """They are free, and each attempt keeps a kilobyte of the answer."""
-    name = await hook(store)
-    await queue(store)
-    for at in range(NOW, NOW + 20):
-        (job,) = await claim(store, at)
-        await store.finish([result(job, JobState.DELIVERED, at, at_ms=at)], at)
-        assert await store.replay(name, [job.id], 0, 0, at + 1, 9) == 1
-    (logged,) = await store.log(name, None, 9)
-    assert [tried[0] for tried in logged.tried] == list(range(NOW + 20 - ATTEMPTS_MAX, NOW + 20))
 
 
 async def test_replays_and_what_is_forgotten(store: WebhookStore) -> None:

@@ -1,0 +1,42 @@
+"""What customers could get for nothing: deliveries of webhooks that they delete, and a log that replays make longer."""
+
+from actors.webhooks.core import ATTEMPTS_MAX, JobState
+from actors.webhooks.registrations import Change
+from actors.webhooks.store import WebhookStore
+
+from .test_store import ALICE, NOW, claim, hook, queue, result
+
+
+async def test_what_a_deleted_webhook_owes_is_still_charged(store: WebhookStore) -> None:
+    """Otherwise an account without credits gets deliveries for ever: it deletes its webhooks and makes them again."""
+    name = await hook(store)
+    await queue(store, 3)
+    unpaid, under_way = await claim(store, jobs=2)
+    await store.finish([result(unpaid, JobState.UNPAID)], NOW)
+    assert await store.delete(ALICE, name, NOW) and not await store.delete(ALICE, name, NOW)
+    assert await store.find(ALICE, name) is None and await store.of_account(ALICE) == []
+    assert await store.change(ALICE, name, Change(enable=True), NOW) is None
+    assert await store.rotate(ALICE, name, b"new", NOW, NOW + 9, 3) is None
+    await store.finish([result(under_way, JobState.UNPAID, disable="gone")], NOW)
+    assert await store.find(ALICE, name) is None
+    again = await hook(store)
+    await queue(store)
+    assert await store.unpaid(ALICE, 9) == [(unpaid.id, name), (under_way.id, name)]
+    await store.expire(NOW, NOW + 10_000)
+    assert not await store.paid(ALICE, [unpaid.id]) and await claim(store, NOW + 1) == []
+    assert await store.paid(ALICE, [under_way.id])
+    assert [job.webhook_id for job in await claim(store, NOW + 1)] == [again]
+    await store.expire(NOW, NOW)
+    assert await store.log(name, None, 9) == []
+
+
+async def test_replays_do_not_make_the_log_of_attempts_grow(store: WebhookStore) -> None:
+    """They are free, and each attempt keeps a kilobyte of the answer."""
+    name = await hook(store)
+    await queue(store)
+    for at in range(NOW, NOW + 20):
+        (job,) = await claim(store, at)
+        await store.finish([result(job, JobState.DELIVERED, at, at_ms=at)], at)
+        assert await store.replay(name, [job.id], 0, 0, at + 1, 9) == 1
+    (logged,) = await store.log(name, None, 9)
+    assert [tried[0] for tried in logged.tried] == list(range(NOW + 20 - ATTEMPTS_MAX, NOW + 20))
