@@ -17,6 +17,7 @@ from actors.launch.front_config import (
     EDGE_HTTP_SOCKET,
     HOG_SHARE,
     IDLE_SECONDS,
+    ONE_CLIENT_A_CONNECTION,
     PAGE_CODES,
     both_families,
     bracketed,
@@ -57,6 +58,7 @@ def _global(settings: EdgeSettings) -> Iterator[str]:
     yield "    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets"
     yield f"    ssl-default-bind-ciphers {_CIPHERS}"
     yield f"    tune.h2.fe.max-concurrent-streams {_STREAMS_PER_CONNECTION}"
+    yield f"    {ONE_CLIENT_A_CONNECTION}"
     # Browsers then open WebSockets over HTTP/1.1, which is the one form that the front and the gateway take.
     yield "    h2-workaround-bogus-websocket-clients"
 

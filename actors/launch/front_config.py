@@ -44,6 +44,12 @@ BUSY_SHARE, HOG_SHARE = 0.75, 0.125
 # Clients that all come back at once are no flood. But when 1,000 calls wait in a replica, gRPC refuses some at random,
 # whoever makes them, so an address must not be able to make many more at once.
 RATE_SECONDS = 2
+# The calls whose requests have no end; all others are small and whole. A test compares them with geyser_proto/api.py.
+GRPC_STREAMS = ("/geyser.Geyser/Subscribe", "/geyser.Geyser/SubscribeDeshred")
+GRPC_REQUEST_BYTES_MAX = 1024  # Of all other calls. Their largest has 60 bytes.
+# HAProxy has one buffer for what a replica says on a stream. While a client leaves it full, HAProxy reads nothing more
+# of that connection, so another client's stream on it would stand still.
+ONE_CLIENT_A_CONNECTION = "tune.h2.be.max-concurrent-streams 1"
 # A replica that is busy with many calls answers late, and is not dead. Serve's limit is the pause between two checks.
 _GRPC_CHECK_SECONDS = 3
 _LOOPBACK = "127.0.0.1"
@@ -167,6 +173,7 @@ def _rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
 def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, ...]:
     """Rules for the port of gRPC, where Serve has one."""
     return (
+        _Rule("global", r"tune\.h2\.be\.max-concurrent-streams \d+", _ANY, _put(f"    {ONE_CLIENT_A_CONNECTION}")),
         _Rule(
             "frontend grpc_frontend",
             r"bind (\S*):(\d+) proto h2",
@@ -176,6 +183,7 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
                 *_edge_bind(settings, EDGE_GRPC_SOCKET, "h2"),
                 *_connections_of_an_address(connections_max, f",http_req_rate({RATE_SECONDS}s)"),
                 *_calls_of_an_address(settings),
+                *_whole_calls(settings),
                 _names_the_peer(settings),
             ],
         ),
@@ -264,6 +272,17 @@ def _calls_of_an_address(settings: FrontSettings) -> Iterator[str]:
     yield (
         "    http-request return status 200 hdr grpc-status 8 "
         f'hdr grpc-message "{text}" if {{ sc0_http_req_rate gt {a_second * RATE_SECONDS} }}{unless}'
+    )
+
+
+def _whole_calls(settings: FrontSettings) -> Iterator[str]:
+    """A replica gets a call that is no stream when it is there whole: it would read 4 MiB of it for anybody."""
+    text = f"the request is larger than {GRPC_REQUEST_BYTES_MAX} bytes"
+    yield f"    acl is_grpc_stream path {' '.join(GRPC_STREAMS)}"
+    yield f"    http-request wait-for-body time {settings.request_seconds_max}s unless is_grpc_stream"
+    yield (
+        f'    http-request return status 200 hdr grpc-status 8 hdr grpc-message "{text}" '
+        f"if !is_grpc_stream {{ req.body_size gt {GRPC_REQUEST_BYTES_MAX} }}"
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx
 import pytest
 import websockets
@@ -20,7 +19,6 @@ from websockets.utils import accept_key
 from actors.config import Config
 from actors.launch import edge, front
 from actors.launch.edge import Edge
-from actors.launch.front_config import RATE_SECONDS
 from bench.systems import free_port
 
 from .fronts import Front, Replica, answer_whole, headers_of, read_answer, running, settled
@@ -124,111 +122,6 @@ async def test_a_websocket_over_tls_reaches_the_replica() -> None:
             assert await asyncio.wait_for(socket.recv(), 10) == "hello"
         assert replica.requests[-1].startswith(b"GET /ws HTTP/1.1\r\n")
         assert headers_of(replica.requests[-1])[b"x-front-peer"].endswith(b" 127.0.0.1")
-
-
-class GrpcReplica:
-    """A gRPC server that Serve's health check finds well, with one stream: each message comes back."""
-
-    def __init__(self, check_seconds: float = 0.0) -> None:
-        self.pings = self.checks = 0
-        self._check_seconds = check_seconds
-        self.server = grpc.aio.server()
-        healthz = grpc.unary_unary_rpc_method_handler(self._healthz)
-        self.server.add_generic_rpc_handlers(
-            (
-                grpc.method_handlers_generic_handler("ray.serve.RayServeAPIService", {"Healthz": healthz}),
-                grpc.method_handlers_generic_handler(
-                    "geyser.Geyser",
-                    {
-                        "Subscribe": grpc.stream_stream_rpc_method_handler(self._echo),
-                        "Ping": grpc.unary_unary_rpc_method_handler(self._ping),
-                    },
-                ),
-            )
-        )
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
-
-    async def _healthz(self, _request: bytes, _context: object) -> bytes:
-        await asyncio.sleep(self._check_seconds)
-        self.checks += 1
-        return b"\x0a\x07success"
-
-    async def _ping(self, request: bytes, _context: object) -> bytes:
-        self.pings += 1
-        return request
-
-    async def _echo(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        await context.send_initial_metadata((("x-began", "yes"),))
-        async for request in requests:
-            yield request
-
-
-async def test_grpc_over_tls_streams_both_ways_on_the_same_port() -> None:
-    """A stream that stays open is not held back until its request ends, and outlives the time limit of a request."""
-    replica = GrpcReplica()
-    await replica.server.start()
-    async with edged(Replica(), grpc_replica_port=replica.port, request_seconds_max=1) as found:
-        assert found.edge.ca_file is not None
-        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
-        async with grpc.aio.secure_channel(f"127.0.0.1:{found.port}", trusted) as channel:
-            ping = channel.unary_unary("/geyser.Geyser/Ping")
-            assert await ping(b"one", wait_for_ready=True, timeout=20) == b"one"
-            stream = channel.stream_stream("/geyser.Geyser/Subscribe")()
-            async with asyncio.timeout(20):
-                await stream.write(b"first")
-                assert dict(await stream.initial_metadata())["x-began"] == "yes"
-                assert await stream.read() == b"first"
-                loop = asyncio.get_running_loop()
-                late = loop.time() + 2 * found.config.serve.request_seconds_max
-                while loop.time() < late:
-                    await stream.write(b"more")
-                    assert await stream.read() == b"more"
-                await stream.done_writing()
-                assert await stream.read() is grpc.aio.EOF
-                assert await stream.code() is grpc.StatusCode.OK
-    await replica.server.stop(None)
-
-
-async def test_row_35_one_address_makes_so_many_grpc_calls_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile input 35: what is too much never reaches a replica, and says so as gRPC does; other addresses go on."""
-    replica = GrpcReplica()
-    await replica.server.start()
-    limit, calls = 10, 10 * RATE_SECONDS + 20
-    monkeypatch.setattr(front, "GRPC_CALLS_PER_SECOND", limit)
-    async with edged(Replica(), grpc_replica_port=replica.port) as found:
-        assert found.edge.ca_file is not None
-        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
-        async with grpc.aio.secure_channel(f"127.0.0.1:{found.port}", trusted) as channel:
-            ping = channel.unary_unary("/geyser.Geyser/Ping")
-            assert await ping(b"one", wait_for_ready=True, timeout=20) == b"one"
-            replica.pings = 0
-            transport = httpx.AsyncHTTPTransport(verify=found.trusting(), http2=True, local_address="127.0.0.9")
-            headers = {"content-type": "application/grpc", "te": "trailers"}
-            async with httpx.AsyncClient(transport=transport, base_url=found.edge.url) as flood:
-                for _ in range(calls):
-                    answer = await flood.post("/geyser.Geyser/Ping", content=b"\0\0\0\0\0", headers=headers)
-            assert (answer.status_code, answer.headers["grpc-status"]) == (200, "8")
-            assert answer.headers["content-type"] == "application/grpc"
-            assert "try again" in answer.headers["grpc-message"]
-            assert limit * RATE_SECONDS <= replica.pings < calls
-            assert await ping(b"two", timeout=20) == b"two"
-    await replica.server.stop(None)
-
-
-async def test_row_35_a_replica_that_is_busy_with_calls_is_not_taken_for_dead() -> None:
-    """Hostile input 35: a flood from one address must not become a 503 for the others. The check of a busy replica is
-    answered late, after more than the pause between two checks."""
-    replica = GrpcReplica(check_seconds=0.3)  # The pause is 0.1 s in these tests.
-    await replica.server.start()
-    async with edged(Replica(), grpc_replica_port=replica.port) as found:
-        assert found.edge.ca_file is not None
-        trusted = grpc.ssl_channel_credentials(found.edge.ca_file.read_bytes())
-        async with grpc.aio.secure_channel(f"127.0.0.1:{found.port}", trusted) as channel, asyncio.timeout(20):
-            ping: Any = channel.unary_unary("/geyser.Geyser/Ping")
-            while replica.checks < 3:  # The front gives a replica up after two.
-                assert await ping(b"one", wait_for_ready=True) == b"one"
-                await asyncio.sleep(0.05)
-    await replica.server.stop(None)
 
 
 async def test_row_35_the_front_counts_the_connections_of_the_edges_clients() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.geyser_proto import api
 from actors.identity import client_addresses
 from actors.launch import front_config
 from actors.launch.front_config import CONNECTIONS_MIN, ConfigurationDiffers, FrontSettings, connections, rewrite
@@ -108,7 +109,7 @@ def test_row_35_a_proxy_of_the_operators_has_no_limit_of_grpc_calls(tmp_path: Pa
     limits = []
     for proxies in ((), ("10.0.0.0/8", "2001:db8::/32")):
         lines = section(rewrite(by_serve, told(trusted_proxies=proxies), _FILES_MAX), "frontend grpc_frontend")
-        limits += [line.partition(" if ")[2] for line in lines if "hdr grpc-status 8" in line]
+        limits += [line.partition(" if ")[2] for line in lines if "too many calls" in line]
         assert ("acl from_a_trusted_proxy src 10.0.0.0/8 2001:db8::/32" in lines) is bool(proxies)
     assert limits == ["{ sc0_http_req_rate gt 1000 }", "{ sc0_http_req_rate gt 1000 } !from_a_trusted_proxy"]
 
@@ -205,3 +206,5 @@ def test_grpc_has_the_rules_of_http_and_no_way_around_the_replicas(tmp_path: Pat
     assert any("sc0_conn_cur" in line for line in frontend)
     assert "use_backend grpc_fallback_backend" not in text and "check backup" not in text
     assert any("is_list_applications" in line and "grpc-status 12" in line for line in frontend)
+    assert "tune.h2.be.max-concurrent-streams 1" in section(text, "global")
+    assert [rpc.path for rpc in api.RPCS if rpc.is_stream] == [*front_config.GRPC_STREAMS]
