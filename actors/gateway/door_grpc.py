@@ -34,6 +34,7 @@ _REQUEST_BYTES_MAX = 4 * 1024 * 1024  # Yellowstone's default.
 _BAD_TOKEN = Refusal(Err.AUTH_FAILED, "x-token is neither an API key nor a session token")
 _STARTING = (grpc_status.UNAVAILABLE, "the gateway is starting; try again")
 NOT_OFFERED = (grpc_status.UNIMPLEMENTED, "this gateway offers no gRPC streams: it has no stream source")
+_NO_REQUEST = (grpc_status.INTERNAL, "the call has no request message")
 _TOO_LARGE = (grpc_status.RESOURCE_EXHAUSTED, f"the request is larger than {_REQUEST_BYTES_MAX} bytes")
 
 Context = Any  # grpc.aio.ServicerContext, of bytes in both directions.
@@ -156,7 +157,7 @@ def add_services(servicer: Any, server: Any) -> None:
     del servicer
     handlers = {rpc.name: _handler(rpc) for rpc in api.RPCS}
     health = {
-        "Check": grpc.unary_unary_rpc_method_handler(
+        "Check": grpc.stream_unary_rpc_method_handler(
             _check_health,
             request_deserializer=health_pb2.HealthCheckRequest.FromString,
             response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
@@ -179,15 +180,28 @@ def _handler(rpc: api.Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
 
         return grpc.stream_stream_rpc_method_handler(subscribe)
 
-    async def answer(request: bytes, context: Context) -> bytes:
+    async def answer(requests: AsyncIterator[bytes], context: Context) -> bytes:
+        request = await _only(requests, context)
         if _door is None:
             await _abort(context, _refusal)
         return await _door.answer(rpc, request, context)
 
-    return grpc.unary_unary_rpc_method_handler(answer)
+    return grpc.stream_unary_rpc_method_handler(answer)
 
 
-async def _check_health(request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+async def _only(requests: AsyncIterator[Any], context: Context) -> Any:
+    """Return the message of a call that is no stream. Without one gRPC's own handler never ends such a call, and the
+    call would keep its connection."""
+    request = await anext(aiter(requests), None)
+    if request is None:
+        await _abort(context, _NO_REQUEST)
+    return request
+
+
+async def _check_health(
+    requests: AsyncIterator[health_pb2.HealthCheckRequest], context: Context
+) -> health_pb2.HealthCheckResponse:
+    request = await _only(requests, context)
     if request.service not in ("", api.SERVICE):
         await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
     return _HEALTHY if _door is not None and _door.is_up else _NOT_HEALTHY

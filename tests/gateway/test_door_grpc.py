@@ -138,6 +138,16 @@ async def test_health_is_public_and_follows_the_source(opened: Open) -> None:
     assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
 
 
+@pytest.mark.parametrize("path", [api.GET_SLOT.path, f"/{door_grpc.HEALTH_SERVICE}/Check"])
+async def test_row_35_a_call_without_a_request_ends(opened: Open, path: str) -> None:
+    """Hostile input 35: such calls cost nothing to make, and would stay in the replica."""
+    call: Any = opened.channel.stream_unary(path)(metadata=(("x-token", KEY),), timeout=20)
+    await call.done_writing()
+    assert await call.code() is grpc.StatusCode.INTERNAL
+    assert "no request" in await call.details()
+    assert opened.service.proofs == []
+
+
 async def test_before_the_door_is_open_calls_may_be_tried_again(opened: Open) -> None:
     open_grpc(None)
     code, _ = await opened.refusal(("x-token", KEY))
