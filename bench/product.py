@@ -189,8 +189,9 @@ class Product:
 
     def _check_running(self) -> None:
         assert self._process is not None, "not started"
-        if self._process.poll() is not None:
-            raise ProductFailed(f"ended with {self._process.returncode} before it was ready:\n{self._tail()}")
+        if (code := self._process.poll()) is not None:
+            self._process = None
+            raise ProductFailed(f"ended with {code} before it was ready:\n{self._tail()}")
 
     def processes(self) -> list[psutil.Process]:
         """Return all running processes of this run, also those that have left its process tree."""

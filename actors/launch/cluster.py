@@ -23,6 +23,7 @@ _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluste
 _TERMINATE_SECONDS = 2.0  # Processes of Ray that still run then have nothing to save.
 _DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
 _SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that does not listen.
+_TIMED_OUT = "timed out during startup"  # Ray's words.
 RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
 _HEAD = ("gcs_server", "raylet")
 
@@ -133,24 +134,44 @@ def start_ray(environment: Mapping[str, str]) -> RayHead:
     os.environ.pop("RAY_ADDRESS", None)
     # Ray's processes inherit this environment, and none of them creates tables.
     os.environ.pop(environment_name("storage.postgres_migrations_url"), None)
-    import ray  # Only now: Ray and Serve read the environment while they are imported.
-
-    try:
-        context = ray.init(
-            address="local",
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-            namespace=APPLICATION,
-        )
-    except Exception as error:  # Ray has no common class for errors at its start.
-        raise StartFailed(
-            f"Ray did not start: {error}; try again; if it fails again, read its logs in {RAY_LOGS}"
-        ) from error
+    context = _started_ray()
     _end_log_monitor()
     head = tuple(child for child in psutil.Process().children() if _name(child) in _HEAD)
     assert len(head) == len(_HEAD), head
     return RayHead(str(context.address_info["gcs_address"]), head)
+
+
+def _started_ray() -> Any:
+    """Start Ray; once more where the 30 s that it gives itself were not enough, as on a busy machine."""
+    import ray  # Only now: Ray and Serve read the environment while they are imported.
+
+    for is_last in (False, True):
+        try:
+            return ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                namespace=APPLICATION,
+            )
+        except Exception as error:  # Ray has no common class for errors at its start.
+            if is_last or _TIMED_OUT not in str(error):
+                raise StartFailed(
+                    f"Ray did not start: {error}; try again; if it fails again, read its logs in {RAY_LOGS}"
+                ) from error
+            logger.warning("Ray was not ready within its 30 s; it is started once more")
+        _shut_down()
+        below = psutil.Process().children(recursive=True)
+        end_processes([process for process in below if _is_rays(process, str(Path(ray.__file__).parent))])
+    raise AssertionError("the loop ends by itself")
+
+
+def _is_rays(process: psutil.Process, folder: str) -> bool:
+    """Whether it runs a program of Ray, which are all in this folder."""
+    try:
+        return any(argument.startswith(folder) for argument in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def _end_log_monitor() -> None:
