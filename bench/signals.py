@@ -44,7 +44,7 @@ from tests.operator_process import OperatorProcess
 
 TARGET_P50_MS, TARGET_P99_MS = 20.0, 100.0
 _WARM_SECONDS = 5.0
-_STILL_SECONDS = 30.0  # Nothing is given up for being slow: only when no subscriber has read anything for so long.
+_STILL_SECONDS = 30.0  # A run is given up only when no subscriber has read anything for so long.
 _AT_ONCE = 50
 _RESULTS = Path(__file__).parent / "results" / "signals.json"
 _CREDITS = 1_000_000

@@ -1,4 +1,4 @@
-"""What happens on the chain while clients of streams follow it: transfers to wallets, and new coins.
+"""The events on the chain while clients of streams follow it: transfers to wallets, and new coins.
 
 Used by stream_kills.py. It notes what each client must hear. Not here: clients, and what they heard.
 """
@@ -26,7 +26,7 @@ class Driver:
     http: httpx.AsyncClient
     signatures: dict[str, list[str]] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)
-    is_over: bool = False  # Nothing more is begun; what was begun is noted.
+    is_over: bool = False  # No further transfer or coin is begun; those under way are noted.
 
     async def fund(self, wallet: str) -> None:
         told = {"pubkey": wallet, "lamports": random.randrange(1_000_000, 2_000_000)}

@@ -302,7 +302,7 @@ def _difference(client: Client, driver: Driver, lamports: dict[str, int], coins:
 
 
 async def _unposted(product: Product, payers: Sequence[Payer], clients: Sequence[Client]) -> list[int]:
-    """What each account was not charged for of what its clients heard. Raises StreamsDiffer."""
+    """Return the credits that each account heard events for and was not charged. Raises StreamsDiffer."""
     charged_before, moved_at = -1, time.monotonic()
     while True:
         found, wrong, all_charged = [], [], 0

@@ -55,7 +55,7 @@ _BODY = '{"event":"transaction","filler":"' + "x" * 1_000 + '"}'
 _QUEUED_AT_ONCE = 500
 _SECRET = b"b" * 32
 _RULES = EgressRules(allow_loopback=True)
-_STILL_SECONDS = 60.0  # Nothing is given up for being slow: only when nothing was delivered for so long.
+_STILL_SECONDS = 60.0  # A run is given up only when no event was delivered for so long.
 _SLOW_SECONDS, SLOW_HOOKS, _SLOW_EVENTS = 5.0, 50, 40
 
 

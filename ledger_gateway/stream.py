@@ -226,7 +226,7 @@ class Stream:
             if type(number) is int and number in self._pending:
                 self._answered(*self._pending[number], said)
             elif type(number) is int and number in self._given_up:
-                self._given_up.remove(number)  # Nobody waits for this answer any more.
+                self._given_up.remove(number)  # The call that asked for this answer was given up.
             else:
                 raise BadAnswer(f"a WebSocket answer has an id that no request had: {plain(repr(number)[:40])}", 200)
 

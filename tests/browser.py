@@ -54,7 +54,7 @@ class Browser:
         return str(self.driver.execute_script("const at = document.activeElement; return at.id || at.innerText"))
 
     def complaints(self) -> list[str]:
-        """What the browser has logged since the last look: errors of scripts, and what the policy refused."""
+        """The log of the browser since the last look: errors of scripts, and loads that the policy refused."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 

@@ -235,6 +235,12 @@ _STATUS = (
     Operation("GET /stats/landing", "status", "Tells how sends land.", ref("Landing"), refusals=(503,)),
 )
 
+
+def _text(path: str, summary: str, content_type: str) -> Operation:
+    """Describe a document that is text, and may be unchanged since the reader's copy."""
+    return Operation(path, "documents", summary, {"type": "string"}, successes=(200, 304), content_type=content_type)
+
+
 _DOCUMENTS = (
     Operation(
         "GET /console",
@@ -247,22 +253,8 @@ _DOCUMENTS = (
     Operation(
         "GET /openrpc.json", "documents", "Describes every JSON-RPC method.", {"type": "object"}, successes=(200, 304)
     ),
-    Operation(
-        "GET /llms.txt",
-        "documents",
-        "Describes this service for language models.",
-        {"type": "string"},
-        successes=(200, 304),
-        content_type="text/plain; charset=utf-8",
-    ),
-    Operation(
-        "GET /docs",
-        "documents",
-        "The reference page for readers.",
-        {"type": "string"},
-        successes=(200, 304),
-        content_type="text/html; charset=utf-8",
-    ),
+    _text("GET /llms.txt", "Describes this service for language models.", "text/plain; charset=utf-8"),
+    _text("GET /docs", "The reference page for readers.", "text/html; charset=utf-8"),
 )
 
 TAGS = {

@@ -175,7 +175,7 @@ class WebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._protocol.eof_sent or self._discards:
-            return  # Nothing more is wanted; read so that the client's last bytes cause no reset.
+            return  # The rest is read, so that the client's last bytes cause no reset, and dropped.
         has_said_all = self._is_over  # The close frame is written.
         self._protocol.receive_data(data)
         for frame in self._protocol.events_received():

@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Queue(Protocol):
-    """What waits for one client. behind_bytes: what it has in GeyserQueues."""
+    """The updates that wait for one client. behind_bytes: their share in GeyserQueues."""
 
     account: bytes
     behind_bytes: int

@@ -66,7 +66,7 @@ class WebhookPages:
         return await self._answer(ChangeWebhook(request.account, request.parameters["id"], fields))
 
     async def _rotate(self, request: PageRequest) -> PageAnswer | Refusal:
-        if not _has_no_fields(request.body):  # Whoever sends a secret of his own must not believe that it counts.
+        if not _has_no_fields(request.body):  # A client that sends its own secret must not believe that it counts.
             return _NO_FIELDS
         return await self._answer(RotateSecret(request.account, request.parameters["id"]), 200, _NO_STORE)
 

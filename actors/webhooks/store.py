@@ -42,7 +42,7 @@ class Job(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What a claim may lease.
+    """The jobs that a claim may lease.
 
     jobs: free places. failing: of them for webhooks that fail. each: jobs of one webhook under lease. at_once: the same
     where the account holds `share` places, or as many as are free. holders, held: accounts that hold more places than

@@ -37,7 +37,7 @@ asyncio.run(main())
 
 def test_x402s_client_pays_for_the_clients_call(product: Product, python_of_x402: Path, tmp_path: Path) -> None:
     """README of the client, "Paying with x402": a fresh wallet, no key, one call, one payment of $0.10."""
-    for package in (msgspec, base58):  # What x402's environment does not have; both are of the same interpreter.
+    for package in (msgspec, base58):  # Packages that x402's environment lacks; both are of the same interpreter.
         assert package.__file__ is not None
         (tmp_path / package.__name__).symlink_to(Path(package.__file__).parent)
     (tmp_path / "ledger_gateway").symlink_to(ROOT / "ledger_gateway")
