@@ -140,7 +140,7 @@ class Attack:
         self._host, self._port = parts.hostname, parts.port
         self._clients = clients
         self.connected = 0
-        self.at_work = asyncio.Event()  # Nine tenths of them are connected.
+        self.at_work = asyncio.Event()  # More than half of them are connected.
         self.held_seconds: list[float] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -164,7 +164,7 @@ class Attack:
                 continue
             began = time.monotonic()
             self.connected += 1
-            if self.connected >= self._clients * 0.9:
+            if self.connected >= self._clients * 0.6:
                 self.at_work.set()
             try:
                 writer.write(beginning)
@@ -198,13 +198,15 @@ async def test_row_48_slow_clients_cost_honest_ones_nothing(product: Product, he
         await asyncio.wait_for(attack.at_work.wait(), _BACK_SECONDS)
         deadline = time.monotonic() + _ATTACK_SECONDS
         seconds: list[float] = []
+        slow_clients: list[int] = []  # Beside each call. They are cut off together, and come back together.
         statuses: Counter[int] = Counter()
         while not attack.held_seconds or time.monotonic() < deadline:
             began = time.monotonic()
+            slow_clients.append(attack.connected)
             answer = await asyncio.to_thread(heavy_customer.call, "getSlot")
             seconds.append(time.monotonic() - began)
             statuses[answer.status] += 1
-        assert attack.connected >= clients / 2, "the attack is over"
+        assert max(slow_clients) >= clients / 2, slow_clients
     assert set(statuses) == {200}
     # A call that waited for slow clients would wait for ever, as they begin again. This process plays all of them, so
     # it is slow itself on a busy machine.
