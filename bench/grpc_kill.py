@@ -40,19 +40,22 @@ SETTINGS = {
     "LEDGER_IDENTITY__ADDRESS_REQUESTS_PER_MINUTE": "100000",  # A long run's ledger has many pages.
 }
 _PAY_SECONDS = 0.2
+_AFTER_FRONT_SECONDS = 8.0  # A HAProxy that is replaced must not end its streams soon.
 _SLOTS_BEFORE = 5  # The kill; that every follower has got by then.
 
 
 @dataclass(frozen=True)
 class Told:
     """broken: streams that the kill ended. back_seconds: from the kill until every one of them told something again.
-    ends: how all streams ended, with their numbers.
+    untouched_ends: how often others ended, also when HAProxy had started anew. ends: how all streams ended, with their
+    numbers.
 
     credits: that the ledger has for streams. told, begun: streams that told something, and that clients opened.
     """
 
     streams: int
     broken: int
+    untouched_ends: int
     back_seconds: float
     missing: int
     extra: int
@@ -99,6 +102,7 @@ class Kill:
             first = max(one.newest for one in followers) + 2
             await _until(followers, lambda one: one.newest > first + _SLOTS_BEFORE, "not all followers go on")
             before = {one: len(one.ends) for one in followers}
+            fronts = set(self._product.running("haproxy.cfg"))
             # As of now: a replica that a test has killed before has been replaced.
             os.kill(self._product.running("ray::ServeReplica")[0], signal.SIGKILL)
             killed, alive_at = time.monotonic(), await chain.slot("processed") + 2
@@ -107,6 +111,13 @@ class Kill:
             broken = [one for one in followers if len(one.ends) > before[one]]
             await _until(broken, lambda one: one.told_here, "not all streams came back")
             back = time.monotonic() - killed
+            # It starts anew as replicas change.
+            await _until(
+                followers[:1],
+                lambda _: bool(set(self._product.running("haproxy.cfg")) - fronts),
+                "HAProxy runs as before",
+            )
+            await asyncio.sleep(_AFTER_FRONT_SECONDS)
         finally:
             paying.cancel()
             await asyncio.gather(paying, return_exceptions=True)
@@ -115,12 +126,23 @@ class Kill:
             followers, lambda one: (one.final or 0) >= last, "not all followers know the last slot to be final"
         )
         wanted = await chain.updates(first, last)
+        others = set(followers) - set(broken)
+        untouched_ends = sum(len(one.ends) - before[one] for one in others)
         found = [differences(one, wanted, first, last) for one in followers]
-        told = sum(one.told + one.told_here for one in followers)
         return Told(
-            *(len(followers), len(broken), round(back, 1), sum(one for one, _ in found), sum(one for _, one in found)),
-            *(sum(one.repeated for one in followers), await self._credits(), told, sum(one.begun for one in followers)),
-            *(first, last, dict(Counter(end[:80] for one in followers for end in one.ends))),
+            streams=len(followers),
+            broken=len(broken),
+            untouched_ends=untouched_ends,
+            back_seconds=round(back, 1),
+            missing=sum(missing for missing, _ in found),
+            extra=sum(extra for _, extra in found),
+            repeated=sum(one.repeated for one in followers),
+            credits=await self._credits(),
+            told=sum(one.told + one.told_here for one in followers),
+            begun=sum(one.begun for one in followers),
+            first_slot=first,
+            last_slot=last,
+            ends=dict(Counter(end[:80] for one in followers for end in one.ends)),
         )
 
     async def _credits(self) -> int:
@@ -171,7 +193,8 @@ def main() -> int:
         sys.stdout.write(json.dumps(asdict(told)) + "\n")
         audit = product.audit()
         sys.stdout.write(audit.stdout[-300:])
-        wrong = told.missing or told.extra or told.repeated or not told.told <= told.credits <= told.begun
+        wrong = told.missing or told.extra or told.repeated or told.untouched_ends
+        wrong = wrong or not told.told <= told.credits <= told.begun
         return 1 if wrong or audit.returncode else 0
     finally:
         product.stop()

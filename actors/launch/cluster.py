@@ -19,6 +19,7 @@ from actors.launch.deadlines import GivenUp, within
 
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
+_OLD_FRONT_SECONDS = 600
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
 _TERMINATE_SECONDS = 2.0  # Processes of Ray that still run then have nothing to save.
 _DELETE_SECONDS = 20.0  # Replicas have 10 s for calls in flight (gateway/actor.py); then Serve ends them.
@@ -107,8 +108,10 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_DIRECT_INGRESS_MIN_GRPC_PORT": str(first + 500),
         "RAY_SERVE_DIRECT_INGRESS_MAX_GRPC_PORT": str(first + 900),
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": _DRAIN_SECONDS,
-        "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "5",
-        "RAY_SERVE_PORT_QUARANTINE_S": "10",
+        # HAProxy starts anew whenever replicas change. The process before it keeps its open streams, for this long; a
+        # port of a replica that is gone is not used again in that time, as that process still knows it.
+        "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": str(_OLD_FRONT_SECONDS),
+        "RAY_SERVE_PORT_QUARANTINE_S": str(_OLD_FRONT_SECONDS + 30),
         # HAProxy must stop using a killed replica within a second, not after two checks of five seconds.
         "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
         # Otherwise Serve's HTTP server believes the X-Forwarded-For header of every local connection.

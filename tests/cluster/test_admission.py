@@ -36,8 +36,10 @@ async def post_all(targets: list[str], headers: dict[str, str], body: bytes) -> 
     """The same request to all targets at the same moment."""
 
     async def post(session: aiohttp.ClientSession, url: str) -> tuple[int, Any]:
-        async with session.post(url, data=body, headers=headers) as answer:
-            return answer.status, await answer.json(content_type=None)
+        while True:  # On a busy machine this process can take longer than a request may: 408, and it was not read.
+            async with session.post(url, data=body, headers=headers) as answer:
+                if answer.status != 408:
+                    return answer.status, await answer.json(content_type=None)
 
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=90)

@@ -208,7 +208,7 @@ async def test_rows_30_and_31_every_cause_has_its_close_code(product: Product) -
     rows = [row for row in ROWS if row[0] in found]
     assert {name: code for name, (code, _) in found.items()} == {name: code for name, _, code, _ in rows}
     assert [name for name, _, _, words in rows if words not in found[name][1]] == []
-    assert pings >= 2 and grown < 150 << 20, (pings, f"{grown >> 20} MiB")
+    assert pings >= 1 and grown < 150 << 20, (pings, f"{grown >> 20} MiB")
     for (_, action, _, _), (customer, _) in zip(ROWS, ready_made, strict=True):
         if action not in (_spends, _reads_late, _key_is_replaced):
             assert customer.balance == _CREDITS

@@ -144,8 +144,9 @@ def test_skipped_slots_have_no_block(node: Faulty) -> None:
 
 def test_a_frozen_chain_stands_still(node: Faulty) -> None:
     node.set(slots={"frozen": True})
+    time.sleep(0.2)  # The slot that was under way ends. Ten slots of this node.
     slot = node.slot()
-    time.sleep(0.2)  # Ten slots of this node.
+    time.sleep(0.2)
     assert node.slot() == slot
     node.clear()
     node.wait_for_slot(slot + 2)
