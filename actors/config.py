@@ -206,6 +206,9 @@ class UpstreamConfig(Branch):
 
 class GeyserConfig(Branch):
     streams_per_account: int = Field(100, ge=1, le=100_000, description="open gRPC streams of an account, per replica")
+    streams_max: int = Field(
+        2_000, ge=1, le=100_000, description="open gRPC streams of a replica; each is a connection"
+    )
     requests_per_second: int = Field(100, ge=1, le=100_000, description="requests on one gRPC stream in a second")
     filters_max: int = Field(1_000, ge=1, description="filters of one kind in one request, and data slices")
     keys_max: int = Field(50_000, ge=1, description="public keys in one list of a filter")
@@ -286,9 +289,7 @@ class StreamsConfig(Branch):
     )
     hub_waiting_bytes_max: int = Field(64 << 20, ge=1 << 20, description="the same for a replica; more become a gap")
     topics_max: int = Field(200_000, ge=100, description="different subscriptions at the nodes at the same time")
-    silent_seconds_max: float = Field(
-        10.0, gt=0, le=300, description="a node's WebSocket without a new slot for so long is given up"
-    )
+    silent_seconds_max: float = Field(10.0, gt=0, le=300, description="a node's WebSocket without a new slot ends then")
 
 
 class WebhooksConfig(Branch):

@@ -63,3 +63,7 @@ def replay_broke(slot: int) -> StreamEnd:
 
 def too_many_streams(most: int) -> StreamEnd:
     return StreamEnd(RESOURCE_EXHAUSTED, f"max subscription limit exceeded: {most} streams of an account at once")
+
+
+def no_room(most: int) -> StreamEnd:
+    return StreamEnd(UNAVAILABLE, f"{most} streams are open here, which is the most; try again")

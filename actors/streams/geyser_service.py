@@ -123,10 +123,9 @@ class GeyserService:
     ) -> None:
         charge, proof = await self._held(rpc, context, proof, explain)
         account = charge.pubkey
-        if self._is_closing or self._open.get(account, 0) >= self._settings.streams_per_account:
+        if (end := self._why_not(account)) is not None:
             await self._meters.release(charge)
-            most = self._settings.streams_per_account
-            await _abort(context, geyser_ends.SHUTTING_DOWN if self._is_closing else geyser_ends.too_many_streams(most))
+            await _abort(context, end)
         self._open[account] = self._open.get(account, 0) + 1
         paying = _Paying(self._meters, charge, explain, self._minute_seconds)
         watched: Proof = ProvenProof(account) if isinstance(proof, WalletProof) else proof
@@ -156,6 +155,15 @@ class GeyserService:
                 del self._open[account]
         if end.code:
             await _abort(context, end)
+
+    def _why_not(self, account: bytes) -> StreamEnd | None:
+        """Why this account gets no further stream here."""
+        settings = self._settings
+        if self._is_closing:
+            return geyser_ends.SHUTTING_DOWN
+        if self._open.get(account, 0) >= settings.streams_per_account:
+            return geyser_ends.too_many_streams(settings.streams_per_account)
+        return geyser_ends.no_room(settings.streams_max) if self.streams_open >= settings.streams_max else None
 
     async def _held(self, rpc: api.Rpc, context: Any, proof: Proof, explain: Explain) -> tuple[HeldCharge, Proof]:
         """Hold the credit of a call; with the proof that the owner accepted."""

@@ -19,7 +19,7 @@ from bench.systems import free_port
 
 from .world import Wallet, World, a_world, call
 
-RATE = 200  # Calls a second.
+RATE = 60  # Calls a second.
 SLOT_MS = 100
 LAG_SLOTS = 200
 TRUTH_SECONDS = 5.0

@@ -75,14 +75,24 @@ async def test_a_stream_costs_a_credit_and_sixty_for_each_further_minute(tmp_pat
         assert world.account.held == {} and world.service.streams_open == 0
 
 
-async def test_an_account_has_so_many_streams(tmp_path: Path) -> None:
-    """Per-account limit: the next one is refused with Yellowstone's text, and costs nothing."""
-    async with geyser_world(tmp_path, streams_per_account=2) as world:
+@pytest.mark.parametrize(
+    ("limit", "code_wanted", "words"),
+    [
+        ("streams_per_account", grpc.StatusCode.RESOURCE_EXHAUSTED, "max subscription limit exceeded"),
+        ("streams_max", grpc.StatusCode.UNAVAILABLE, "2 streams are open here, which is the most; try again"),
+    ],
+)
+async def test_an_account_and_a_replica_have_so_many_streams(
+    tmp_path: Path, limit: str, code_wanted: grpc.StatusCode, words: str
+) -> None:
+    """Hostile inputs: streams without end. The next one is refused, of an account with Yellowstone's text, and costs
+    nothing."""
+    async with geyser_world(tmp_path, **{limit: 2}) as world:
         clients = [world.client() for _ in range(2)]
         for client in clients:
             await client.until_pong(1)
         code, text = await world.client().end()
-        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and text.startswith("max subscription limit exceeded")
+        assert code is code_wanted and text.startswith(words)
         clients[0].call.cancel()
         await world.until(lambda: world.service.streams_open == 1)
         await world.client().until_pong(1)
