@@ -1,8 +1,11 @@
 """The TPU leg over real QUIC: warm connections to the next leaders alone, and sends without an answer."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from aioquic.buffer import Buffer
+from aioquic.quic.connection import QuicConnection
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from solders.instruction import Instruction
 from solders.message import MessageV1, TransactionConfig
@@ -120,6 +123,11 @@ async def test_a_leader_that_allows_no_streams_leaves_nothing_waiting(
     here: Here, tpu: TpuDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers pings, so that a send to it would wait and ping for ever."""
+
+    def unheard(_: QuicConnection, context: Any, frame_type: int, buffer: Buffer) -> None:
+        buffer.pull_uint_var()  # The real leader may allow more at any moment.
+
+    monkeypatch.setattr(QuicConnection, "_handle_max_streams_uni_frame", unheard)
     leg = a_leg(here, ManualClock())
     await leg.refresh()
     await until_warm(leg)
