@@ -9,7 +9,7 @@ in the replica. This service has one deployment, and Serve uses Ray's actor call
 the port is not needed.
 
 The gRPC server for clients starts after HTTP. Serve binds it to all addresses and gives it two options alone, so the
-hook gives it ours: the node's own address, the limit of a request, and pings of clients at any rate.
+hook gives it ours: the node's own address and the loopback, the limit of a request, and pings of clients at any rate.
 """
 
 from typing import Any
@@ -48,20 +48,27 @@ def close_port_between_deployments() -> None:
 
 
 def limit_grpc_server() -> None:
+    from ray._common import network_utils
     from ray.serve._private import default_impl, grpc_util
 
-    if not hasattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS") or not hasattr(default_impl, "add_grpc_address"):
+    has_all = hasattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS") and hasattr(default_impl, "add_grpc_address")
+    if not has_all or not hasattr(network_utils, "get_localhost_ip"):
         raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
     default_impl.add_grpc_address = _add_private_address
 
 
 def _add_private_address(server: Any, address: str) -> None:
-    """Replaces Serve's function that binds the server to all addresses. The front reaches a replica at its node's."""
+    """Replaces Serve's function that binds the server to all addresses.
+
+    The front of another machine reaches a replica at its node's address, that of the same machine at the loopback.
+    """
+    from ray._common import network_utils
     from ray.util import get_node_ip_address
 
-    host = get_node_ip_address()
-    server.add_insecure_port(f"{f'[{host}]' if ':' in host else host}:{address.rpartition(':')[2]}")
+    port = address.rpartition(":")[2]
+    for host in sorted({network_utils.get_localhost_ip(), get_node_ip_address()}):
+        server.add_insecure_port(f"{f'[{host}]' if ':' in host else host}:{port}")
 
 
 def _no_port(server: Any, address: str) -> int:

@@ -58,17 +58,27 @@ def test_serve_is_told_to_need_no_such_port() -> None:
     assert environment["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"] == "actors.launch.serve_hooks:middlewares"
 
 
-async def test_row_58_the_grpc_server_of_a_replica_listens_at_its_nodes_address(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("node", "bound_to"),
+    [
+        ("127.0.0.1", ["127.0.0.1:4711"]),
+        ("192.0.2.7", ["127.0.0.1:4711", "192.0.2.7:4711"]),
+        ("2001:db8::7", ["127.0.0.1:4711", "[2001:db8::7]:4711"]),
+    ],
+)
+async def test_row_58_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
+    monkeypatch: pytest.MonkeyPatch, node: str, bound_to: list[str]
 ) -> None:
-    """Hostile input 58: Serve binds it to all addresses, so that everybody could pass the front by. Its options are
-    ours: above all the largest request."""
-    monkeypatch.setattr("ray.util.get_node_ip_address", lambda: "127.0.0.1")
+    """Hostile input 58: Serve binds it to all addresses, so that everybody could pass the front by. Here the front of
+    the same machine reaches it at the loopback, as Serve tells HAProxy, and those of others at the node's address. Its
+    options are ours: above all the largest request."""
+    monkeypatch.setattr("ray.util.get_node_ip_address", lambda: node)
+    monkeypatch.setattr("ray._common.network_utils.get_localhost_ip", lambda: "127.0.0.1")
     serve_hooks.middlewares()
     asked: list[str] = []
     bound = default_impl.add_grpc_address
     bound(type("Server", (), {"add_insecure_port": staticmethod(asked.append)}), "[::]:4711")  # type: ignore[arg-type]
-    assert asked == ["127.0.0.1:4711"]
+    assert asked == bound_to
     assert dict(serve_hooks.GRPC_OPTIONS)["grpc.max_receive_message_length"] == 4 << 20
     assert [*serve_hooks.GRPC_OPTIONS] == grpc_util.DEFAULT_GRPC_SERVER_OPTIONS
 
