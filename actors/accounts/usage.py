@@ -36,8 +36,8 @@ def usage_mistake(first_hour: int, end_hour: int, by: tuple[str, ...]) -> str | 
         return f"by must be one or more of {', '.join(COLUMNS)}, separated by commas, each once"
     if not 0 <= first_hour <= _HOUR_MAX or not 0 <= end_hour <= _HOUR_MAX:
         return "from and to must be times from 1970 to 2199"
-    if first_hour >= end_hour:
-        return "from must be before to"
+    if first_hour > end_hour:  # Equal times are an empty range, which has no rows.
+        return "from must not be after to"
     days = HOURLY_DAYS_MAX if "hour" in by else RANGE_DAYS_MAX
     if end_hour - first_hour > days * DAY_HOURS + 1:  # Two times so far apart touch one hour more.
         by_hour = " by hour" if "hour" in by else ""

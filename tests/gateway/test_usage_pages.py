@@ -29,6 +29,7 @@ HOUR = 1_795_374_000 // 3_600
         (b"from=1795374000&to=1795377600", (HOUR, HOUR + 1, ("method",), False)),
         (b"by=hour,method&from=2026-10-22T19:20:34Z&to=2026-11-22T19:20:34Z", (HOUR - 744, HOUR + 1, None, False)),
         (b"from=2026-11-21&to=2026-11-22T00:00+00:00", (HOUR - 43, HOUR - 19, ("method",), False)),
+        (b"from=2026-11-22&to=2026-11-22", (HOUR - 19, HOUR - 19, ("method",), False)),
     ],
 )
 def test_times_are_rounded_outwards_to_whole_hours(query: bytes, question: tuple[object, ...]) -> None:
@@ -52,7 +53,7 @@ def test_times_are_rounded_outwards_to_whole_hours(query: bytes, question: tuple
             b"by=method&by=hour",
         ),
         *(b"from=yesterday", b"from=2026-13-01", b"from=2026-11-22T19:00:00%2B02:00", b"from=-1", b"from=1e9"),
-        *(b"from=%D9%A1", b"to=0", b"to=99999999999999999999", b"from=0", b"from=2026-11-22&to=2026-11-22"),
+        *(b"from=%D9%A1", b"to=0", b"to=99999999999999999999", b"from=0", b"from=2026-11-23&to=2026-11-22"),
         *(b"by=hour&from=2026-01-01", b"from=9999-12-31", b"format=xml", b"format=csv&format=json", b"pubkey=x"),
         *(b"from=0001-01-01T00:00:00Z", b"by=hour%00", b"from='%20OR%201=1"),
     ],
@@ -97,6 +98,8 @@ async def test_usage_tells_an_account_its_own_calls_and_nobody_elses() -> None:
             assert answer.text == "method,calls,credits\r\ngetSlot,3,3\r\n"
         other = await world.http.get("/account/usage", headers={"x-api-key": bob.api_key})
         assert other.json()["rows"] == [] and other.json()["totals"] == {"calls": 0, "credits": 0}
+        empty = await world.http.get("/account/usage?from=0&to=0", headers=key)
+        assert empty.status_code == 200 and empty.json()["rows"] == [] and empty.json()["to"] == "1970-01-01T00:00:00Z"
         assert (await world.http.get("/account/usage")).status_code == 402
         wrong = await world.http.get("/account/usage?by=pubkey", headers=key)
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "INVALID_REQUEST")
