@@ -37,6 +37,13 @@ def parse_pubkey(text: str) -> bytes | None:
     return raw if len(raw) == PUBKEY_BYTES else None
 
 
+def json_integer(value: object) -> int | None:
+    """Read an integer of JSON, where 57.0 is one too and true is none. None: the value is no integer."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
 def base58_text(raw: bytes) -> str:
     """Encode bytes in base58, as Solana writes public keys and signatures."""
     return str(base58.b58encode(raw), "ascii")

@@ -3,11 +3,20 @@
 import hashlib
 
 import base58
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.units import VIRTUAL_SHARDS, base58_text, parse_pubkey, routing_bytes, usdc_text, virtual_shard
+from actors.units import (
+    VIRTUAL_SHARDS,
+    base58_text,
+    json_integer,
+    parse_pubkey,
+    routing_bytes,
+    usdc_text,
+    virtual_shard,
+)
 
 KEY = bytes(range(32))
 TEXT = base58.b58encode(KEY).decode()
@@ -86,3 +95,11 @@ def test_other_lengths_are_a_broken_invariant(wrong: bytes) -> None:
         routing_bytes(wrong)
     with pytest.raises(AssertionError):
         virtual_shard(wrong)
+
+
+@given(value=st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none()))
+def test_an_integer_of_json_is_what_its_schemas_call_one(value: object) -> None:
+    """57.0 is an integer, true is not; infinities and texts are none."""
+    is_integer = jsonschema.Draft202012Validator({"type": "integer"}).is_valid(value)
+    assert (json_integer(value) is not None) is is_integer
+    assert json_integer(value) in (value, None)

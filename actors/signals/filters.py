@@ -12,7 +12,7 @@ import msgspec
 from actors.errors import Err, Refusal
 from actors.signals.events import KINDS, SignalEvent
 from actors.signals.log import parse_cursor
-from actors.units import parse_pubkey
+from actors.units import json_integer, parse_pubkey
 
 LIST_MAX = 100
 _NAMES = frozenset({"kinds", "mint", "programs", "wallets", "min_lamports", "since"})
@@ -83,15 +83,14 @@ def read_fields(fields: Mapping[str, Any], err: Err) -> WantedSignals | Refusal:
         keys = fields.get(name)
         if keys is not None and (not _is_list(keys) or not all(map(_is_key, keys))):
             return Refusal(err, f"{name}: wanted 1 to {LIST_MAX} base58 public keys")
-    smallest, since = fields.get("min_lamports"), fields.get("since")
-    if smallest is not None and (
-        not isinstance(smallest, int) or isinstance(smallest, bool) or not 0 <= smallest <= _U64_MAX
-    ):
+    least, since = fields.get("min_lamports"), fields.get("since")
+    smallest = 0 if least is None else json_integer(least)
+    if smallest is None or not 0 <= smallest <= _U64_MAX:
         return Refusal(err, "min_lamports: wanted a whole number of lamports")
     if since is not None and (not isinstance(since, str) or parse_cursor(since) is None):
         return Refusal(err, "since: wanted a cursor of an earlier notification")
     return WantedSignals(
-        SignalFilter(_set(kinds), mint, _set(fields.get("programs")), _set(fields.get("wallets")), smallest or 0), since
+        SignalFilter(_set(kinds), mint, _set(fields.get("programs")), _set(fields.get("wallets")), smallest), since
     )
 
 

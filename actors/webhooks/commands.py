@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.clock import Clock
 from actors.errors import Err, Refusal
-from actors.units import base58_text
+from actors.units import base58_text, json_integer
 from actors.webhooks import api, core
 from actors.webhooks.payloads import example
 from actors.webhooks.registrations import WEBHOOKS_MAX, Webhook, WebhookFilter, parse_change, parse_wanted
@@ -208,12 +208,10 @@ class WebhookCommands:
                 return Refusal(Err.INVALID_REQUEST, "event_ids must be event ids of this webhook")
             too_many = self._count(webhook.pubkey, "replays")
             return too_many or {"replayed": await self._store.replay(webhook.id, known, 0, 0, now_ms, _REPLAYED_MAX)}
-        times = [fields.get(name) for name in ("from", "to")]
-        if set(fields) != {"from", "to"} or any(
-            type(time) is not int or not 0 <= time <= _UNIX_SECONDS_MAX for time in times
-        ):
+        times = [time for name in ("from", "to") if (time := json_integer(fields.get(name))) is not None]
+        if set(fields) != {"from", "to"} or len(times) < 2 or not all(0 <= time <= _UNIX_SECONDS_MAX for time in times):
             return _REPLAY_SHAPE
-        first, last = (int(time) * 1_000 for time in times if time is not None)
+        first, last = (time * 1_000 for time in times)
         if last < first:
             return Refusal(Err.INVALID_REQUEST, "from must not be after to")
         too_many = self._count(webhook.pubkey, "replays")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import Err, Refusal
-from actors.units import base58_text, parse_pubkey
+from actors.units import base58_text, json_integer, parse_pubkey
 from actors.webhooks.core import event_id
 
 LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated")
@@ -181,7 +181,7 @@ def _filter(kind: str, fields: Mapping[str, Any], pubkey: bytes) -> WebhookFilte
 
 def _signal_filter(fields: Mapping[str, Any]) -> WebhookFilter | Refusal:
     """Read the filters of subscribeSignal; `kinds` is called signal_events here. null is absent."""
-    kinds, mint, smallest = fields.get("signal_events"), fields.get("mint"), fields.get("min_lamports")
+    kinds, mint, least = fields.get("signal_events"), fields.get("mint"), fields.get("min_lamports")
     if kinds is not None and (
         not isinstance(kinds, list)
         or not 1 <= len(kinds) <= LIST_MAX
@@ -194,10 +194,11 @@ def _signal_filter(fields: Mapping[str, Any]) -> WebhookFilter | Refusal:
         keys = fields.get(name)
         if keys is not None and not (isinstance(keys, list) and 1 <= len(keys) <= LIST_MAX and all(map(_is_key, keys))):
             return _bad(f"{name} must list 1 to {LIST_MAX} base58 public keys")
-    if smallest is not None and (type(smallest) is not int or not 0 <= smallest <= _U64_MAX):
+    smallest = 0 if least is None else json_integer(least)
+    if smallest is None or not 0 <= smallest <= _U64_MAX:
         return _bad("min_lamports must be a whole number of lamports")
     kinds, wallets, programs = (_distinct(each) for each in (kinds, fields.get("wallets"), fields.get("programs")))
-    return WebhookFilter("signal", None, ANY_SUBJECT, kinds, wallets, mint, programs, smallest or 0)
+    return WebhookFilter("signal", None, ANY_SUBJECT, kinds, wallets, mint, programs, smallest)
 
 
 def _lifecycle(value: Any) -> tuple[str, ...] | Refusal:

@@ -73,7 +73,7 @@ def test_each_filter_type_is_read(fields: dict[str, Any], expected: WebhookFilte
         ({"filter_type": "signal", "wallets": ["x"]}, "wallets"),
         ({"filter_type": "signal", "programs": [ADDRESS] * 101}, "programs"),
         ({"filter_type": "signal", "mint": "x"}, "mint"),
-        *(({"filter_type": "signal", "min_lamports": size}, "min_lamports") for size in (-1, 2**64, True, 1.0, "1")),
+        *(({"filter_type": "signal", "min_lamports": size}, "min_lamports") for size in (-1, 2**64, True, 1.5, "1")),
         ({"filter_type": "account", "filter_value": ADDRESS, "min_lamports": 0}, "is for filter_type signal"),
         ({"filter_type": "signal", "filter_value": ADDRESS}, "takes no filter_value"),
         ({"filter_type": "my_account", "colour": 1}, "unknown field"),
