@@ -3,13 +3,15 @@
 Implements: interface specification, "Webhook management" and "Public endpoints". Pure data.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 from actors.documents.operation import Access, Operation
 from actors.documents.schemas import (
-    COUNT,
+    LAMPORTS,
     PUBKEY,
     PUBKEYS,
     SECONDS,
-    STRING,
     Schema,
     body,
     comma_list,
@@ -19,15 +21,61 @@ from actors.documents.schemas import (
 )
 
 _LIMIT: tuple[str, Schema] = ("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50})
-_WEBHOOK_FIELDS: dict[str, Schema] = {
-    "url": {"type": "string", "description": "https"},
-    "filter_type": {"type": "string", "enum": ["account", "program", "my_account", "lifecycle", "signal"]},
+_KINDS = ("graduation", "largeSwap", "newPair", "walletActivity")
+_LIFECYCLE_EVENTS = ("low_balance", "deposit.credited", "credits.expiring", "api_key.rotated")
+_LIST_MAX = 100
+_HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?"
+_URL: Schema = {
+    "type": "string",
+    "format": "webhook-url",
+    "pattern": rf"^https?://{_HOST_AND_PORT}([/?][A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]*)?$",
+    "maxLength": 2_048,
+    "description": "https, port 443 or 8443, a host on the public network; http is for this machine, in development",
 }
-_WEBHOOK_OPTIONS: dict[str, Schema] = {
-    "filter_value": or_null(STRING),
-    "lifecycle_events": or_null(list_of(STRING)),
-    "signal_events": or_null(list_of(STRING)),
-    "wallets": or_null(list_of(PUBKEY)),
+_EVENT_ID: Schema = {
+    "type": "string",
+    "pattern": "^evt_[A-Za-z0-9._~-]{1,128}_[0-9]{1,18}$",
+    "description": "an event id of this webhook",
+}
+_REPLAY_TIME: Schema = {**SECONDS, "maximum": 10**11}
+_LIFECYCLE: dict[str, Schema] = {
+    "lifecycle_events": list_of({"type": "string", "enum": list(_LIFECYCLE_EVENTS)}, minItems=1, maxItems=_LIST_MAX)
+}
+_KEYS = or_null(list_of(PUBKEY, minItems=1, maxItems=_LIST_MAX))
+_SIGNAL_FILTERS: dict[str, Schema] = {
+    "signal_events": or_null(list_of({"type": "string", "enum": list(_KINDS)}, minItems=1, maxItems=_LIST_MAX)),
+    "wallets": _KEYS,
+    "programs": _KEYS,
+    "mint": or_null(PUBKEY),
+    "min_lamports": or_null(LAMPORTS),
+}
+_NULL: Schema = {"type": "null"}
+
+
+def _new_webhook(
+    filter_types: Sequence[str], optional: Mapping[str, Schema] = MappingProxyType({}), **required: Schema
+) -> Schema:
+    """The body of POST /webhooks for these filter types; a field of another type may be null."""
+    others = {name: _NULL for name in ("filter_value", *_LIFECYCLE, *_SIGNAL_FILTERS) if name not in required}
+    return body(
+        others | dict(optional), url=_URL, filter_type={"type": "string", "enum": list(filter_types)}, **required
+    )
+
+
+_NEW_WEBHOOK: Schema = {
+    "anyOf": [
+        _new_webhook(("account", "program"), filter_value=PUBKEY),
+        _new_webhook(("my_account",), {"filter_value": or_null({**PUBKEY, "description": "your own public key"})}),
+        _new_webhook(("lifecycle",), **_LIFECYCLE),
+        _new_webhook(("signal",), _SIGNAL_FILTERS),
+    ]
+}
+_STATUS: dict[str, Schema] = {"status": {"type": "string", "enum": ["active", "disabled"]}}
+_CHANGED_WEBHOOK: Schema = {
+    "anyOf": [
+        {**body(_STATUS | _LIFECYCLE), "minProperties": 1, "description": "of filter_type lifecycle"},
+        {**body(_STATUS | _SIGNAL_FILTERS), "minProperties": 1, "description": "of filter_type signal; null: any"},
+    ]
 }
 
 
@@ -41,12 +89,12 @@ WEBHOOKS = (
         "POST /webhooks",
         "Registers a URL for events.",
         "NewWebhook",
-        request=body(_WEBHOOK_OPTIONS, **_WEBHOOK_FIELDS),
+        request=_NEW_WEBHOOK,
         successes=(201,),
     ),
     _webhook("GET /webhooks", "Lists the webhooks of the account.", "Webhooks"),
     _webhook("DELETE /webhooks/{id}", "Deletes a webhook.", "DeletedWebhook"),
-    _webhook("PATCH /webhooks/{id}", "Changes a webhook.", "ChangedWebhook", request={"type": "object"}),
+    _webhook("PATCH /webhooks/{id}", "Changes a webhook.", "ChangedWebhook", request=_CHANGED_WEBHOOK),
     _webhook(
         "POST /webhooks/{id}/rotate-secret", "Gives a new secret; the old one signs too for a day.", "RotatedSecret"
     ),
@@ -54,7 +102,7 @@ WEBHOOKS = (
         "GET /webhooks/{id}/deliveries",
         "Lists deliveries and their attempts, newest first.",
         "Deliveries",
-        query=(_LIMIT, ("before", {"type": "string", "description": "an event id of this webhook"})),
+        query=(_LIMIT, ("before", _EVENT_ID)),
     ),
     _webhook("POST /webhooks/{id}/test", "Sends one signed example event.", "TestDelivery"),
     _webhook(
@@ -63,21 +111,26 @@ WEBHOOKS = (
         "Replayed",
         request={
             "anyOf": [
-                body(event_ids=list_of(STRING, minItems=1, maxItems=1_000)),
-                body(**{"from": SECONDS, "to": SECONDS}),
+                body(event_ids=list_of(_EVENT_ID, minItems=1, maxItems=1_000)),
+                body(**{"from": _REPLAY_TIME, "to": _REPLAY_TIME}),
             ]
         },
     ),
 )
 
+_CURSOR: Schema = {
+    "type": "string",
+    "pattern": "^(0|[1-9][0-9]{0,14})-(0|[1-9][0-9]{0,9})$",
+    "description": "a cursor of an earlier answer",
+}
 _FILTERS: tuple[tuple[str, Schema], ...] = (
-    ("kinds", comma_list("graduation|largeSwap|newPair|walletActivity", "kinds of signals, separated by commas")),
+    ("kinds", comma_list("|".join(_KINDS), "kinds of signals, separated by commas")),
     ("mint", PUBKEY),
     ("program", PUBKEY),
     ("programs", PUBKEYS),
     ("wallets", PUBKEYS),
-    ("min_lamports", COUNT),
-    ("since", {"type": "string", "minLength": 1, "description": "a cursor of an earlier answer"}),
+    ("min_lamports", LAMPORTS),
+    ("since", _CURSOR),
 )
 SIGNALS = (
     Operation(

@@ -5,6 +5,7 @@ that the doors serve and from the rows of operations.py.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from actors.documents.offer import SUMMARY, TITLE, VERSION, Offer
@@ -66,6 +67,7 @@ def document(offer: Offer) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    _add_links(paths, operations)
     for path, methods in paths.items():
         names = re.findall(r"\{([a-z_]+)\}", path)
         if names:
@@ -95,10 +97,25 @@ def document(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _operation(row: Operation) -> dict[str, Any]:
+def _add_links(paths: dict[str, dict[str, Any]], operations: Iterable[Operation]) -> None:
+    """Link the creation of a thing to the operations that take its id."""
+    for row in operations:
+        collection = row.path.partition("/{id}")[0]
+        creation = paths.get(collection, {}).get("post")
+        if creation is None or collection == row.path:
+            continue
+        link = {"operationId": _operation_id(row), "parameters": {"id": "$response.body#/id"}}
+        creation["responses"]["201"].setdefault("links", {})[_operation_id(row)] = link
+
+
+def _operation_id(row: Operation) -> str:
     words = re.findall(r"[A-Za-z0-9]+", row.path) or ["calls"]
+    return row.method.lower() + "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def _operation(row: Operation) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "operationId": row.method.lower() + "".join(word[:1].upper() + word[1:] for word in words),
+        "operationId": _operation_id(row),
         "tags": [row.tag],
         "summary": row.summary,
         "security": _SECURITY[row.access],

@@ -5,6 +5,7 @@ and by the pages of contexts; a path that is served and stands in no row is a mi
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 from types import MappingProxyType
 
 from actors import catalog
@@ -16,17 +17,28 @@ from actors.documents.schemas import (
     STRING,
     Schema,
     body,
-    comma_list,
     list_of,
     record,
     ref,
 )
 
-_DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_YEAR, _MONTH, _DAY = "(19[7-9][0-9]|2[01][0-9]{2})", "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
+_CLOCK = r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _TIME: Schema = {
     "type": "string",
-    "pattern": rf"^([0-9]{{1,12}}|{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
-    "description": "ISO 8601 in UTC, or Unix seconds",
+    "pattern": rf"^([0-9]{{1,12}}|{_YEAR}-{_MONTH}-{_DAY}({_CLOCK})?(Z|\+00:00)?)$",
+    "description": "ISO 8601 in UTC, or Unix seconds; from is not after to",
+}
+_COLUMNS = ("method", "hour", "day")
+_GROUPINGS = [",".join(columns) for count in range(1, len(_COLUMNS) + 1) for columns in permutations(_COLUMNS, count)]
+# 134 bytes are one signature, one account and no instruction; 1,232 bytes are the most that a packet carries.
+_TRANSACTION: Schema = {
+    "type": "string",
+    "format": "solana-transaction",
+    "pattern": "^[A-Za-z0-9+/]+={0,2}$",
+    "minLength": 180,
+    "maxLength": 1_644,
+    "description": "a transaction in base64, signed by its payer",
 }
 _WINDOW = (
     ("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}),
@@ -179,10 +191,7 @@ _ACCOUNT = (
         "Adds up calls and credits by method, hour or day.",
         "Usage",
         query=(
-            (
-                "by",
-                {**comma_list("method|hour|day", "method, hour, day, or several with commas"), "default": "method"},
-            ),
+            ("by", {"type": "string", "enum": _GROUPINGS, "default": "method"}),
             ("from", _TIME),
             ("to", _TIME),
             ("format", {"type": "string", "enum": ["json", "csv"]}),
@@ -219,7 +228,7 @@ _ACCOUNT = (
         "payments",
         "Settles a half-signed payment.",
         ref("Settled"),
-        request=record(transaction={"type": "string", "minLength": 1, "format": "byte", "description": "base64"}),
+        request=record(transaction=_TRANSACTION),
         successes=(200, 202),
         refusals=(409, 502, 503),
         has_key=True,

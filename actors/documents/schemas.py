@@ -16,6 +16,7 @@ INTEGER: Schema = {"type": "integer"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 BOOLEAN: Schema = {"type": "boolean"}
 ANYTHING: Schema = {}
+LAMPORTS: Schema = {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1}
 SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Unix seconds"}
 MOMENT: Schema = {"type": "string", "format": "date-time", "description": "ISO 8601, UTC"}
 _KEY, _SIGNATURE = (f"[1-9A-HJ-NP-Za-km-z]{{{least},{most}}}" for least, most in ((32, 44), (64, 88)))
@@ -39,12 +40,13 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def comma_list(item: str, description: str) -> Schema:
+def comma_list(item: str, description: str, items_max: int = 100) -> Schema:
     """item: a pattern of one element."""
-    return {"type": "string", "pattern": f"^({item})(,({item}))*$", "description": description}
+    pattern = f"^({item})(,({item})){{0,{items_max - 1}}}$"
+    return {"type": "string", "pattern": pattern, "description": description}
 
 
-PUBKEYS = comma_list(_KEY, "public keys, separated by commas")
+PUBKEYS: Schema = {**comma_list(_KEY, "public keys, separated by commas"), "format": "solana-pubkeys"}
 
 
 def or_null(schema: Schema) -> Schema:

@@ -39,6 +39,15 @@ def test_operation_ids_differ() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_a_new_webhook_leads_to_every_operation_on_it() -> None:
+    """Clients and stateful tests follow the links of a creation with the id of its answer."""
+    links = DOCUMENT["paths"]["/webhooks"]["post"]["responses"]["201"]["links"]
+    on_it = [verbs for path, verbs in DOCUMENT["paths"].items() if path.startswith("/webhooks/{id}")]
+    wanted = {one["operationId"] for verbs in on_it for name, one in verbs.items() if name != "parameters"}
+    assert {link["operationId"] for link in links.values()} == wanted
+    assert all(link["parameters"] == {"id": "$response.body#/id"} for link in links.values())
+
+
 @pytest.mark.parametrize("row", operations_of(served()), ids=lambda row: row.endpoint)
 def test_without_a_credential_the_answer_is_402_and_not_401(row: Any) -> None:
     """Decisions, "402 without credentials": documented, and on public paths absent."""
