@@ -206,9 +206,7 @@ class UpstreamConfig(Branch):
 
 class GeyserConfig(Branch):
     streams_per_account: int = Field(100, ge=1, le=100_000, description="open gRPC streams of an account, per replica")
-    streams_max: int = Field(
-        2_000, ge=1, le=100_000, description="open gRPC streams of a replica; each is a connection"
-    )
+    streams_max: int = Field(2_000, ge=1, le=100_000, description="open gRPC streams, or connections, of a replica")
     requests_per_second: int = Field(100, ge=1, le=100_000, description="requests on one gRPC stream in a second")
     filters_max: int = Field(1_000, ge=1, description="filters of one kind in one request, and data slices")
     keys_max: int = Field(50_000, ge=1, description="public keys in one list of a filter")
