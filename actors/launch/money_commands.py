@@ -175,6 +175,9 @@ def ask_owner(data_dir: Path | None, make: Callable[[], Command[Value]]) -> Valu
 def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Value]) -> Value:
     try:
         config = settings(Options(data_dir, False, None, None, {})).config
+        cluster = os.environ.get("RAY_ADDRESS")
+        if cluster and data_dir is None:  # Its token is in the environment too.
+            return ask(operator.Instance(cluster, config.accounts.shard_actors))
         folder = data_path(config, data_dir)
         instance = operator.find_instance(folder / "run")
         os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))

@@ -5,8 +5,10 @@ Not here: the rules; the account's owner applies them, through ordinary actor ca
 """
 
 import asyncio
+import contextlib
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,10 @@ class OperatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The addresses of a running product, as the launcher writes them into its data folder for operator commands."""
+    """Where a running product's actors are found: of a local run, the launcher writes it into its data folder."""
 
     ray_address: str
     shard_actors: int
-    http_url: str
-    pid: int
 
 
 def announce(run_folder: Path, instance: Instance) -> None:
@@ -48,26 +48,33 @@ def find_instance(run_folder: Path) -> Instance:
     except FileNotFoundError:
         raise OperatorError(
             f"no product runs on {run_folder.parent}: start it with `python serve_app.py`, "
-            "or name its data folder with --data-dir"
+            "or name its data folder with --data-dir; on a machine of a Ray cluster, set RAY_ADDRESS=auto"
         ) from None
 
 
 def ask_owner(instance: Instance, command: Command[Value]) -> Value:
     """Send one command to the owner of its account, and return the result. Raises OperatorError for a refusal."""
-    hosting.connect(instance.ray_address)
-    try:
+    with _joined(instance):
         return ask_owner_here(instance.shard_actors, command)
-    finally:
-        hosting.disconnect()
 
 
 def ask_actor(instance: Instance, name: str, method: str, *arguments: Any) -> Any:
     """Send one request to a named actor of the running product, and return its answer."""
-    hosting.connect(instance.ray_address)
+    with _joined(instance):
+        try:
+            return asyncio.run(hosting.ask(hosting.find(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
+        except hosting.ActorUnreachable as error:
+            raise OperatorError(f"{name} did not answer ({error}): try again in a few seconds") from None
+
+
+@contextlib.contextmanager
+def _joined(instance: Instance) -> Iterator[None]:
     try:
-        return asyncio.run(hosting.ask(hosting.find(name), method, *arguments, wait_seconds=_ACTOR_SECONDS))
-    except hosting.ActorUnreachable as error:
-        raise OperatorError(f"{name} did not answer ({error}): try again in a few seconds") from None
+        hosting.connect(instance.ray_address)
+    except ConnectionError:
+        raise OperatorError(f"no Ray cluster answers at {instance.ray_address}") from None
+    try:
+        yield
     finally:
         hosting.disconnect()
 

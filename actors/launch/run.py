@@ -241,7 +241,7 @@ class _Run:
                 self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
         if self._stop.is_set():
             return False
-        instance = operator.Instance(head.address, config.accounts.shard_actors, self._http_url, os.getpid())
+        instance = operator.Instance(head.address, config.accounts.shard_actors)
         operator.announce(self._data.folder("run"), instance)
         with self._screen.step("preparing the demo account"):
             api_key, credits = head.during(lambda: self._prepare_demo(config))

@@ -98,3 +98,14 @@ def test_what_waits_for_the_operator_is_shown_with_what_to_do(monkeypatch: pytes
     Asked(monkeypatch, {"verdict": "credited", "transfers": [row]})
     done = runner.invoke(CLI, ["deposits", "explain", "S"])
     assert done.exit_code == 0 and "credited" in done.output and "below the minimum" in done.output
+
+
+def test_on_a_machine_of_a_cluster_commands_join_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster has no data folder: RAY_ADDRESS is enough, and a named folder goes before it."""
+    asked: list[operator.Instance] = []
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    monkeypatch.setenv("LEDGER_ACCOUNTS__SHARD_ACTORS", "3")
+    monkeypatch.setattr(operator, "ask_owner", lambda instance, _: asked.append(instance) or [])
+    assert runner.invoke(CLI, ["referrals", "list"]).exit_code == 0
+    assert asked == [operator.Instance("auto", 3)]
+    assert runner.invoke(CLI, ["referrals", "list", "--data-dir", "/nowhere"]).exit_code == 1

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from actors import hosting
 from actors.launch import operator
 
 
 def test_a_running_instance_is_found_and_a_stopped_one_is_not(tmp_path: Path) -> None:
     """Rule: every error says what to do about it."""
-    instance = operator.Instance("127.0.0.1:1", 3, "http://127.0.0.1:8080", 42)
+    instance = operator.Instance("127.0.0.1:1", 3)
     operator.announce(tmp_path, instance)
     assert operator.find_instance(tmp_path) == instance
     operator.withdraw(tmp_path)
@@ -26,3 +27,14 @@ def test_a_bad_public_key_is_refused_before_anything_is_asked() -> None:
 def test_two_actions_are_two_operations() -> None:
     """Rule: an adjustment is idempotent by its operation, so each action must have its own."""
     assert operator.new_operation() != operator.new_operation()
+
+
+def test_where_no_cluster_answers_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: every error says what to do about it. Ray's own is a page of its inside."""
+
+    def connect(_: str) -> None:
+        raise ConnectionError("ray client connection timeout")
+
+    monkeypatch.setattr(hosting, "connect", connect)
+    with pytest.raises(operator.OperatorError, match=r"no Ray cluster answers at 10\.0\.0\.9:6379"):
+        operator.ask_actor(operator.Instance("10.0.0.9:6379", 1), "any", "ask")
