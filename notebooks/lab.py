@@ -57,8 +57,8 @@ class Lab:
         """Return the signals of these slots, once the last one is final; those of lost forks are left out."""
         found: dict[tuple[str, str, str], SignalEvent] = {}
         source = GeyserSource(self.grpc_url, PROGRAMS)
-        async with contextlib.aclosing(source.updates(from_slot)) as updates:
-            async for update in updates:
+        async with contextlib.aclosing(source.updates(from_slot)) as batches:
+            async for update in (update async for updates in batches for update in updates):
                 if isinstance(update, TransactionSeen) and update.transaction.slot <= to_slot:
                     for event in classify(update.transaction, large_swap_lamports=large_swap_lamports):
                         found[event.identity] = event

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from solders.pubkey import Pubkey
 
 from actors.launch_programs.addresses import ZERO_KEY
-from actors.launch_programs.borsh import Fields, decode, encode
+from actors.launch_programs.borsh import Fields, decode, encode, fixed_size
 from actors.launch_programs.pool_events import PoolBuyEvent, PoolSellEvent
 
 SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's prefix of an event in an instruction.
@@ -231,6 +231,7 @@ _BY_DISCRIMINATOR: dict[bytes, type[Event]] = {event.DISCRIMINATOR: event for ev
 # The number of fields in the first version of an event; shorter data is not an event.
 _FIELDS_MIN = {CreateEvent: 6, TradeEvent: 8, CompleteEvent: 4, CompletePumpAmmMigrationEvent: 8, CreatePoolEvent: 19}
 _FIELDS_MIN |= {PoolBuyEvent: 20, PoolSellEvent: 20}
+_FIRST_FIELDS = {kind: kind.FIELDS[: _FIELDS_MIN.get(kind, len(kind.FIELDS))] for kind in _TYPES}
 
 
 class EventRecord(Protocol):
@@ -252,11 +253,17 @@ def decode_event(data: bytes) -> Event | None:
     kind = _BY_DISCRIMINATOR.get(body[:8])
     if kind is None:
         return None
-    least = kind.FIELDS[: _FIELDS_MIN.get(kind, len(kind.FIELDS))]
     values = decode(kind.FIELDS, body, 8)
-    if values is None or len(body) - 8 < len(encode(least, values)):
+    if values is None or len(body) - 8 < _least_bytes(kind, values):
         return None
     return kind(**values)
+
+
+def _least_bytes(kind: type[Event], values: dict[str, Any]) -> int:
+    """Return the size of the first version of an event with these values."""
+    least = _FIRST_FIELDS[kind]
+    size = fixed_size(least)
+    return len(encode(least, values)) if size is None else size
 
 
 def self_cpi_data(event: EventRecord) -> bytes:

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from actors.clock import Clock
@@ -38,8 +38,6 @@ from actors.signals.transaction import key_bytes, known_key
 
 logger = logging.getLogger(__name__)
 
-QUEUE_MAX = 10_000  # Updates read and not classified; then the source is not read further, and may end the stream.
-_BATCH_MAX = 500
 _AHEAD_SLOTS_MAX = 432_000  # An epoch: two days.
 _SLOT_MAX = 1 << 52  # Redis counts in floats; PostgreSQL has signed numbers.
 _WRITTEN_MAX = 5_000
@@ -185,7 +183,7 @@ class SignalClassifier:
     async def _consume(self, source: ChainSource, from_slot: int | None) -> None:
         self._source = source
         await source.watch(self._wallet_texts)
-        async with contextlib.aclosing(batches(source.updates(from_slot))) as found:
+        async with contextlib.aclosing(source.updates(from_slot)) as found:
             async for updates in found:
                 await self.take(updates)
                 self.fault = ""
@@ -263,32 +261,3 @@ class SignalClassifier:
         self._wallets = frozenset(key for text in wallets if (key := key_bytes(text)) is not None)
         if self._source is not None:
             await self._source.watch(wallets)
-
-
-async def batches(updates: AsyncIterator[Update]) -> AsyncGenerator[list[Update], None]:
-    """Yield what has come since the batch before, at least one update, at most _BATCH_MAX."""
-    queue: asyncio.Queue[Update | None] = asyncio.Queue(QUEUE_MAX)
-
-    async def read() -> None:
-        try:
-            async for update in updates:
-                await queue.put(update)
-        finally:
-            await queue.put(None)
-
-    reading = asyncio.create_task(read())
-    try:
-        while (update := await queue.get()) is not None:
-            batch: list[Update] = [update]
-            while len(batch) < _BATCH_MAX and not queue.empty():
-                following = queue.get_nowait()
-                if following is None:
-                    yield batch
-                    await reading
-                    return
-                batch.append(following)
-            yield batch
-        await reading  # Raises what ended the source.
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)

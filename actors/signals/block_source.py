@@ -5,13 +5,21 @@ A shell around one node. Blocks of which the node has no record are told as Slot
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import orjson
 
 from actors.signals.from_json import read_json
-from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
+from actors.signals.sources import (
+    BATCH_MAX,
+    SlotSeen,
+    SlotsGone,
+    SlotState,
+    SourceUnavailable,
+    TransactionSeen,
+    Update,
+)
 from actors.upstream.replies import AnswerKind, Node
 
 POLL_SECONDS = 0.4  # A slot.
@@ -52,7 +60,7 @@ class BlockSource:
     async def watch(self, wallets: frozenset[str]) -> None:
         self._wallets = wallets
 
-    async def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+    async def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
         self._head = await self._slot()
         following = self._head if from_slot is None else from_slot
         first = await self._ask("getFirstAvailableBlock", [])
@@ -66,22 +74,25 @@ class BlockSource:
                 continue
             last = min(self._head, following + _BLOCKS_MAX - 1, self._head if self._until is None else self._until)
             for slot in await self._slots(following, last):
-                async for update in self._block(slot):
-                    yield update
+                told = await self._block(slot)
+                for start in range(0, len(told), BATCH_MAX):
+                    yield told[start : start + BATCH_MAX]
             following = last + 1
 
-    async def _block(self, slot: int) -> AsyncIterator[Update]:
+    async def _block(self, slot: int) -> list[Update]:
         block = await self._ask("getBlock", [slot, _BLOCK], skipped=_SKIPPED)
         if block is None:
-            return
+            return []
+        told: list[Update] = []
         block_time = block.get("blockTime")
         for entry in block.get("transactions") or ():
             if self._concerns(entry):
                 transaction = read_json(slot, entry, block_time if isinstance(block_time, int) else None)
                 if transaction is not None:
-                    yield TransactionSeen(transaction)
+                    told.append(TransactionSeen(transaction))
         parent = block.get("parentSlot")
-        yield SlotSeen(slot, parent if isinstance(parent, int) else None, SlotState.FINALIZED)
+        told.append(SlotSeen(slot, parent if isinstance(parent, int) else None, SlotState.FINALIZED))
+        return told
 
     def _concerns(self, entry: Any) -> bool:
         try:

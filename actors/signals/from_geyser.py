@@ -13,19 +13,24 @@ from actors.signals.transaction import (
     KEY_BYTES,
     SIGNATURE_BYTES,
     Instruction,
+    LazyMapping,
     Transaction,
     key_bytes,
     token_tables,
 )
 
+_SIZES = frozenset({KEY_BYTES})
+
 
 def read_update(slot: int, info: SubscribeUpdateTransactionInfo, block_time: int | None = None) -> Transaction | None:
-    """Read one transaction of an update. None: it is not well-formed, or has no record of its execution."""
+    """Read one transaction of an update. None: it is not well-formed, or has no record of its execution.
+
+    Balances are read when they are asked for: until then the result holds the message."""
     if not info.HasField("meta") or not info.HasField("transaction"):
         return None
     meta, message = info.meta, info.transaction.message
     keys = (*message.account_keys, *meta.loaded_writable_addresses, *meta.loaded_readonly_addresses)
-    if len(info.signature) != SIGNATURE_BYTES or any(len(key) != KEY_BYTES for key in keys):
+    if len(info.signature) != SIGNATURE_BYTES or not _SIZES.issuperset(map(len, keys)):
         return None
     inner: dict[int, Any] = {}
     for group in meta.inner_instructions:
@@ -35,7 +40,6 @@ def read_update(slot: int, info: SubscribeUpdateTransactionInfo, block_time: int
         _add(found, keys, outer, number, 1)
         for one in inner.get(number, ()):
             _add(found, keys, one, number, _height(one))
-    mints, changes = token_tables(_balances(keys, meta.pre_token_balances), _balances(keys, meta.post_token_balances))
     return Transaction(
         signature=info.signature,
         slot=slot,
@@ -43,15 +47,20 @@ def read_update(slot: int, info: SubscribeUpdateTransactionInfo, block_time: int
         keys=keys,
         signers_count=message.header.num_required_signatures,
         instructions=tuple(found),
-        token_mints=mints,
-        token_changes=changes,
-        lamports={
-            key: (before, after)
-            for key, before, after in zip(keys, meta.pre_balances, meta.post_balances, strict=False)
-            if before != after
-        },
+        token_mints=LazyMapping(lambda: _token_tables(keys, meta)[0]),
+        token_changes=LazyMapping(lambda: _token_tables(keys, meta)[1]),
+        lamports=LazyMapping(lambda: _changed_lamports(keys, meta)),
         block_time=block_time,
     )
+
+
+def _token_tables(keys: tuple[bytes, ...], meta: Any) -> tuple[dict[bytes, bytes], dict[bytes, frozenset[bytes]]]:
+    return token_tables(_balances(keys, meta.pre_token_balances), _balances(keys, meta.post_token_balances))
+
+
+def _changed_lamports(keys: tuple[bytes, ...], meta: Any) -> dict[bytes, tuple[int, int]]:
+    rows = zip(keys, meta.pre_balances, meta.post_balances, strict=False)
+    return {key: (before, after) for key, before, after in rows if before != after}
 
 
 def _height(one: Any) -> int:
@@ -60,10 +69,15 @@ def _height(one: Any) -> int:
 
 
 def _add(found: list[Instruction], keys: tuple[bytes, ...], one: Any, outer: int, height: int) -> None:
-    count = len(keys)
-    if one.program_id_index < count:
-        accounts = tuple(keys[index] if index < count else None for index in one.accounts)
-        found.append(Instruction(keys[one.program_id_index], accounts, one.data, outer, height))
+    count, program = len(keys), one.program_id_index
+    if program < count:
+        places: bytes = one.accounts
+        accounts: tuple[bytes | None, ...]
+        if max(places, default=0) < count:
+            accounts = tuple(map(keys.__getitem__, places))
+        else:
+            accounts = tuple(keys[index] if index < count else None for index in places)
+        found.append(Instruction(keys[program], accounts, one.data, outer, height))
 
 
 def _balances(keys: tuple[bytes, ...], rows: Iterable[Any]) -> list[tuple[bytes, bytes, bytes | None, str]]:

@@ -6,19 +6,32 @@ Implements: facts, Yellowstone gRPC (filters, replay by from_slot, pings). A she
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeUpdate
 from actors.signals.from_geyser import read_update
-from actors.signals.sources import SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
+from actors.signals.sources import (
+    BATCH_MAX,
+    SlotSeen,
+    SlotsGone,
+    SlotState,
+    SourceUnavailable,
+    TransactionSeen,
+    Update,
+)
 
 logger = logging.getLogger(__name__)
 
 MESSAGE_BYTES_MAX = 64 << 20
+QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that were read and not classified.
+_SMALL_BYTES = 256  # Pings and slots are smaller, transactions are larger.
+_LOOK_SECONDS = 1.0
 _SILENT_SECONDS_MAX = 15.0  # Slots come several times a second, and pings every ten seconds.
 _STATES = {
     SlotStatus.SLOT_PROCESSED: SlotState.PROCESSED,
@@ -52,7 +65,7 @@ class GeyserSource:
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
                 logger.warning("the stream could not be told of %d wallets: %s", len(wallets), error)
 
-    async def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+    async def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
         options = (("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),)
         target = self._url.partition("://")[2].rstrip("/")
         if self._url.startswith("https://"):
@@ -61,29 +74,68 @@ class GeyserSource:
             channel = grpc.aio.insecure_channel(target, options=options)
         async with channel:
             subscribe = channel.stream_stream(
-                api.SUBSCRIBE.path,
-                request_serializer=SubscribeRequest.SerializeToString,
-                response_deserializer=SubscribeUpdate.FromString,
+                api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=None
             )
-            self._call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
+            call = self._call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
+            inbox = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX)
+            reading = asyncio.create_task(self._read_into(inbox, call, self._request(from_slot)))
             try:
-                await self._call.write(self._request(from_slot))
-                while True:
-                    async with asyncio.timeout(_SILENT_SECONDS_MAX):
-                        update = await self._call.read()
-                    if update is grpc.aio.EOF:
-                        raise SourceUnavailable("the stream has ended")
-                    if update.HasField("ping"):
-                        await self._call.write(SubscribeRequest(ping={"id": 1}))
-                    elif (read := self._read(update)) is not None:
-                        yield read
+                while payloads := await inbox.take(BATCH_MAX):
+                    batch = [update for payload in payloads if (update := _read(payload)) is not None]
+                    if batch:
+                        yield batch
+                reading.result()
             except grpc.aio.AioRpcError as error:
                 raise _translated(error) from error
-            except (TimeoutError, asyncio.InvalidStateError) as error:
-                raise SourceUnavailable("the stream is silent") from error
+            except (DecodeError, asyncio.InvalidStateError) as error:
+                raise SourceUnavailable(f"the stream is broken: {error}") from error
             finally:
-                self._call.cancel()
                 self._call = None
+                call.cancel()
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read_into(self, inbox: "Inbox", call: Any, request: SubscribeRequest) -> None:
+        """Read the stream until it breaks. Pings are answered in time, however many updates wait."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        heard_at = loop.time()
+
+        def look() -> None:
+            nonlocal watch
+            watch = loop.call_later(_LOOK_SECONDS, look)
+            if loop.time() - heard_at > _SILENT_SECONDS_MAX and not inbox.is_full:
+                call.cancel()
+
+        watch = loop.call_later(_LOOK_SECONDS, look)  # One timer, as a time limit for each update costs more.
+        try:
+            await call.write(request)
+            while (payload := await call.read()) is not grpc.aio.EOF:
+                heard_at = loop.time()
+                if len(payload) <= _SMALL_BYTES and await self._is_ping(payload, call):
+                    continue
+                inbox.add(payload)
+                if inbox.is_full:
+                    await inbox.has_room()
+                    heard_at = loop.time()
+            raise SourceUnavailable("the stream has ended")
+        except asyncio.CancelledError:
+            if task.cancelling():
+                raise
+            raise SourceUnavailable("the stream is silent") from None
+        finally:
+            watch.cancel()
+            inbox.end()
+
+    async def _is_ping(self, payload: bytes, call: Any) -> bool:
+        """Answer a ping, and note a slot: the newest one tells how far the classifier is behind."""
+        update = SubscribeUpdate.FromString(payload)
+        if update.HasField("ping"):
+            await call.write(SubscribeRequest(ping={"id": 1}))
+            return True
+        if update.HasField("slot"):
+            self._head = max(self._head, update.slot.slot)
+        return False
 
     def _request(self, from_slot: int | None) -> SubscribeRequest:
         request = SubscribeRequest(commitment=CommitmentLevel.PROCESSED, from_slot=from_slot)
@@ -95,15 +147,63 @@ class GeyserSource:
         request.slots["slots"].interslot_updates = True  # Among them: dead.
         return request
 
-    def _read(self, update: SubscribeUpdate) -> Update | None:
-        if update.HasField("transaction"):
-            transaction = read_update(update.transaction.slot, update.transaction.transaction)
-            return None if transaction is None else TransactionSeen(transaction)
-        if update.HasField("slot") and update.slot.status in _STATES:
-            slot = update.slot
-            self._head = max(self._head, slot.slot)
-            return SlotSeen(slot.slot, slot.parent if slot.HasField("parent") else None, _STATES[slot.status])
-        return None
+
+class Inbox:
+    """Updates of one stream, as bytes, that were read and not taken.
+
+    When full: the reader waits until half is taken, and reads nothing meanwhile. gRPC then holds the node back, which
+    may end the stream; a new one begins at the stored position.
+    """
+
+    def __init__(self, count_max: int, bytes_max: int) -> None:
+        self._count_max, self._bytes_max = count_max, bytes_max
+        self._payloads: deque[bytes] = deque()
+        self._bytes = 0
+        self._has_ended = False
+        self._news, self._room = asyncio.Event(), asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._payloads) >= self._count_max or self._bytes >= self._bytes_max
+
+    def add(self, payload: bytes) -> None:
+        self._payloads.append(payload)
+        self._bytes += len(payload)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._has_ended = True
+        self._news.set()
+
+    async def has_room(self) -> None:
+        self._room.clear()
+        await self._room.wait()
+
+    async def take(self, count: int) -> list[bytes]:
+        """Return the oldest ones, waiting for the first; nothing at the end. Others of the process run meanwhile."""
+        if self._payloads:
+            await asyncio.sleep(0)
+        elif not self._has_ended:
+            self._news.clear()
+            await self._news.wait()
+        payloads = self._payloads
+        taken = [payloads.popleft() for _ in range(min(count, len(payloads)))]
+        self._bytes -= sum(map(len, taken))
+        if len(payloads) <= self._count_max // 2 and self._bytes <= self._bytes_max // 2:
+            self._room.set()
+        return taken
+
+
+def _read(payload: bytes) -> Update | None:
+    update = SubscribeUpdate.FromString(payload)
+    if update.HasField("transaction"):
+        transaction = read_update(update.transaction.slot, update.transaction.transaction)
+        return None if transaction is None else TransactionSeen(transaction)
+    if update.HasField("slot") and update.slot.status in _STATES:
+        slot = update.slot
+        return SlotSeen(slot.slot, slot.parent if slot.HasField("parent") else None, _STATES[slot.status])
+    return None
 
 
 def _translated(error: grpc.aio.AioRpcError) -> Exception:

@@ -1,14 +1,16 @@
-"""What a classifier is fed with: transactions and slots, in the order in which a source tells them.
+"""What a classifier is fed with: batches of transactions and slots, in the order in which a source tells them.
 
 Vocabulary and the port. Two sources: the Yellowstone stream (geyser_source.py), and blocks (block_source.py).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
 
 from actors.signals.transaction import Transaction
+
+BATCH_MAX = 500  # Updates that are classified in one go, while nothing else of the process runs.
 
 
 @unique
@@ -51,8 +53,11 @@ class SlotsGone(Exception):
 class ChainSource(Protocol):
     name: str
 
-    def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
-        """Tell what happens from this slot on; None: from now on. Raises SourceUnavailable and SlotsGone."""
+    def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
+        """Tell what happens from this slot on, at most BATCH_MAX updates at once; None: from now on.
+
+        Raises SourceUnavailable and SlotsGone.
+        """
         ...
 
     async def watch(self, wallets: frozenset[str]) -> None:

@@ -5,9 +5,10 @@ account keys; token transfers inside an instruction.
 Pure. Not here: reading a source (from_geyser.py, from_json.py), the meaning of an instruction (families/).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 from solders.pubkey import Pubkey
 from solders.signature import Signature
@@ -17,6 +18,8 @@ from actors.addresses import SYSTEM_PROGRAM, TOKEN_PROGRAMS
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 SELF_CPI_PREFIX = bytes.fromhex("e445a52e51cb9a1d")  # Anchor's prefix of an event in an inner instruction.
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _TRANSFER, _TRANSFER_CHECKED, _TRANSFER_WITH_FEE = 3, 12, 26
 _KEYS_CACHED = 65_536
 
@@ -45,6 +48,30 @@ def signature_text(signature: bytes) -> str:
 
 _TOKEN_PROGRAMS = frozenset(known_key(text) for text in TOKEN_PROGRAMS)
 _SYSTEM_PROGRAM = known_key(SYSTEM_PROGRAM)
+
+
+class LazyMapping(Mapping[Key, Value]):
+    """A mapping that is computed when it is first read: the balances of most transactions never are."""
+
+    __slots__ = ("_compute", "_found")
+
+    def __init__(self, compute: Callable[[], Mapping[Key, Value]]) -> None:
+        self._compute = compute
+        self._found: Mapping[Key, Value] | None = None
+
+    def _computed(self) -> Mapping[Key, Value]:
+        if self._found is None:
+            self._found = self._compute()
+        return self._found
+
+    def __getitem__(self, key: Key) -> Value:
+        return self._computed()[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._computed())
+
+    def __len__(self) -> int:
+        return len(self._computed())
 
 
 @dataclass(frozen=True, slots=True)

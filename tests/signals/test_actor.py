@@ -1,7 +1,7 @@
 """The classifier: the same log, whatever is killed; forks corrected; the fallback takes over; gaps are told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +43,7 @@ class ScriptedSource:
     async def watch(self, wallets: frozenset[str]) -> None:
         self.wallets = wallets
 
-    async def updates(self, from_slot: int | None) -> AsyncIterator[Update]:
+    async def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
         self.asked.append(from_slot)
         if from_slot is not None and from_slot < self.first:
             raise SlotsGone(self.first)
@@ -54,7 +54,7 @@ class ScriptedSource:
                 if left == 0:
                     break
                 left = None if left is None else left - 1
-                yield update
+                yield [update]
                 await asyncio.sleep(0)
         raise SourceUnavailable("the script has ended")
 

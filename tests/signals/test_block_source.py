@@ -11,7 +11,7 @@ from actors.upstream.client import NodeClient
 from actors.upstream.replies import TIMED_OUT, NodeAnswer
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
-from tests.signals.test_geyser_source import collect
+from tests.signals.test_geyser_source import collect, each
 
 
 async def test_the_fallback_tells_what_the_stream_tells(chain: Process, node: NodeClient) -> None:
@@ -42,7 +42,7 @@ def _told(event: SignalEvent) -> tuple[object, ...]:
 
 async def test_a_catch_up_ends_at_its_last_slot(chain: Process, node: NodeClient) -> None:
     last = chain_calls.rpc(chain.url, "getSlot", {"commitment": "confirmed"})
-    seen = [update async for update in BlockSource(node, PROGRAMS, until=last).updates(last - 3)]
+    seen = [update async for update in each(BlockSource(node, PROGRAMS, until=last).updates(last - 3))]
     slots = [update.slot for update in seen if isinstance(update, SlotSeen)]
     assert slots and slots == sorted(slots) and slots[-1] <= last
     assert all(update.state is SlotState.FINALIZED for update in seen if isinstance(update, SlotSeen))

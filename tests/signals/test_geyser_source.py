@@ -2,20 +2,38 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import grpc
 import pytest
 
+from actors.geyser_proto import api
+from actors.geyser_proto.geyser_pb2 import SubscribeRequest, SubscribeUpdate
+from actors.signals import geyser_source
 from actors.signals.classify import PROGRAMS, classify
 from actors.signals.events import SignalEvent
 from actors.signals.geyser_source import GeyserSource
-from actors.signals.sources import ChainSource, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen
+from actors.signals.sources import (
+    BATCH_MAX,
+    ChainSource,
+    SlotSeen,
+    SlotsGone,
+    SlotState,
+    SourceUnavailable,
+    TransactionSeen,
+    Update,
+)
 from actors.signals.transaction import known_key
+from bench import signal_source
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
 
 WAIT_SECONDS = 60.0
+
+
+def each(batches: AsyncIterator[Sequence[Update]]) -> AsyncIterator[Update]:
+    return (update async for updates in batches for update in updates)
 
 
 async def collect(
@@ -24,8 +42,8 @@ async def collect(
     """Classify what a source tells until it is enough and final."""
     found: list[SignalEvent] = []
     watched = {known_key(text) for text in wallets}
-    async with asyncio.timeout(WAIT_SECONDS), contextlib.aclosing(source.updates(from_slot)) as updates:  # type: ignore[type-var]
-        async for update in updates:
+    async with asyncio.timeout(WAIT_SECONDS), contextlib.aclosing(source.updates(from_slot)) as batches:
+        async for update in each(batches):
             if isinstance(update, TransactionSeen):
                 found += classify(update.transaction, large_swap_lamports=1, watched_wallets=watched)
             elif update.state is SlotState.FINALIZED and enough(found):
@@ -58,8 +76,8 @@ async def test_launches_are_streamed_live_and_replayed(chain: Process) -> None:
 async def test_slots_tell_their_parents_and_states(chain: Process) -> None:
     """Forks are told from them."""
     source, states = GeyserSource(chain.facts["grpc_url"], PROGRAMS), set()
-    async with asyncio.timeout(WAIT_SECONDS), contextlib.aclosing(source.updates(None)) as updates:
-        async for update in updates:
+    async with asyncio.timeout(WAIT_SECONDS), contextlib.aclosing(source.updates(None)) as batches:
+        async for update in each(batches):
             if isinstance(update, SlotSeen):
                 states.add(update.state)
                 assert update.parent is None or update.parent < update.slot
@@ -74,6 +92,80 @@ async def test_slots_that_are_not_kept_and_endpoints_that_are_away_are_told_apar
         await anext(GeyserSource(chain.facts["grpc_url"], PROGRAMS).updates(10**12))
     with pytest.raises(SourceUnavailable):
         await anext(GeyserSource("http://127.0.0.1:1", PROGRAMS).updates(None))
+
+
+class _Node:
+    """Sends so many transactions and pings as fast as they are taken, then says nothing more, or breaks off."""
+
+    def __init__(self, count: int, *, breaks_off: bool) -> None:
+        self._count, self._breaks_off, self.pongs = count, breaks_off, 0
+
+    async def subscribe(self, requests: AsyncIterator[SubscribeRequest], context: Any) -> None:
+        async def hear() -> None:
+            async for request in requests:
+                self.pongs += request.HasField("ping")
+
+        hearing = asyncio.create_task(hear())
+        for number in range(self._count):
+            await context.write(signal_source.update(number, number, 5))
+            if number % 100 == 0 and not self._breaks_off:  # An answer to a stream that has ended hides how it ended.
+                await context.write(SubscribeUpdate(ping={}))
+        if self._breaks_off:
+            hearing.cancel()
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "lagged")
+        await hearing
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = grpc.aio.server()
+        handler = grpc.stream_stream_rpc_method_handler(
+            self.subscribe, SubscribeRequest.FromString, SubscribeUpdate.SerializeToString
+        )
+        methods = {api.SUBSCRIBE.name: handler}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, methods),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        yield f"http://127.0.0.1:{port}"
+        await server.stop(0)
+
+
+@pytest.mark.parametrize("breaks_off", [False, True])
+async def test_a_slow_reader_holds_the_node_back_and_misses_nothing(
+    monkeypatch: pytest.MonkeyPatch, breaks_off: bool
+) -> None:
+    """What was read and not taken is bounded; what came before the end is told, in order; pings are answered."""
+    monkeypatch.setattr(geyser_source, "QUEUE_MAX", 300)
+    monkeypatch.setattr(geyser_source, "_SILENT_SECONDS_MAX", 1.0)
+    longest, node, seen = 0, _Node(2_000, breaks_off=breaks_off), []
+
+    class Watched(geyser_source.Inbox):
+        def add(self, payload: bytes) -> None:
+            nonlocal longest
+            super().add(payload)
+            longest = max(longest, len(self._payloads))
+
+    monkeypatch.setattr(geyser_source, "Inbox", Watched)
+    async with node.serving() as url, asyncio.timeout(WAIT_SECONDS):
+        with pytest.raises(SourceUnavailable, match="lagged" if breaks_off else "silent"):
+            async for updates in GeyserSource(url, PROGRAMS).updates(None):
+                assert len(updates) <= BATCH_MAX
+                seen += [update.transaction.slot for update in updates if isinstance(update, TransactionSeen)]
+                await asyncio.sleep(0.01)
+    assert seen == list(range(2_000))
+    assert longest <= 300
+    assert node.pongs == (0 if breaks_off else 20)
+
+
+async def test_the_inbox_is_bounded_by_bytes_too() -> None:
+    inbox = geyser_source.Inbox(10, 1_000)
+    inbox.add(b"x" * 1_000)
+    assert inbox.is_full
+    waiting = asyncio.create_task(inbox.has_room())
+    await asyncio.sleep(0)
+    assert await inbox.take(5) == [b"x" * 1_000]
+    await waiting
+    inbox.end()
+    assert await inbox.take(5) == []
 
 
 def test_the_text_of_lost_slots_is_understood() -> None:

@@ -13,6 +13,7 @@ from actors.signals.sources import SlotSeen, SlotState, TransactionSeen
 from actors.signals.transaction import Transaction, key_text, signature_text
 from tests.devnode.conftest import Process
 from tests.signals import chain_calls
+from tests.signals.test_geyser_source import each
 
 _KINDS = {What.CREATED: "newPair", What.GRADUATED: "graduation", What.TRADED: "swap"}
 _ROUNDS, _ACTIONS, _SECONDS = 3, 100, 120.0
@@ -36,8 +37,8 @@ def _expected(row: dict[str, Any]) -> tuple[Any, ...]:
 async def _stream(chain: Process, from_slot: int, signatures: set[str]) -> dict[str, Transaction]:
     found: dict[str, Transaction] = {}
     source = GeyserSource(chain.facts["grpc_url"], PROGRAMS)
-    async with asyncio.timeout(_SECONDS), contextlib.aclosing(source.updates(from_slot)) as updates:
-        async for update in updates:
+    async with asyncio.timeout(_SECONDS), contextlib.aclosing(source.updates(from_slot)) as batches:
+        async for update in each(batches):
             if isinstance(update, TransactionSeen):
                 found[signature_text(update.transaction.signature)] = update.transaction
             last = isinstance(update, SlotSeen) and update.state is SlotState.FINALIZED
