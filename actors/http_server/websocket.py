@@ -98,9 +98,9 @@ class WebSocket(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_backlog", "_connections", "_discards", "_fragments", "_gives_up_at", "_handler", "_is_over", "_is_taken"),
+        *("_backlog", "_connections", "_discards", "_fragments", "_gives_up_at", "_handler", "_is_taken"),
         *("_loop", "_per_second_max", "_protocol", "_resize", "_room", "_seen", "_second", "_taken_before", "_timer"),
-        *("_transport", "_unanswered_pings", "_written", "is_full"),
+        *("_transport", "_unanswered_pings", "_written", "is_full", "is_open"),
     )
 
     def __init__(
@@ -119,15 +119,11 @@ class WebSocket(asyncio.Protocol):
         self._room = 0  # Bytes that this connection has of UnfinishedMessages.
         self._discards = False  # There was no room for its message.
         self._unanswered_pings = self._seen = self._second = self._written = self._taken_before = 0
-        self._is_over = False  # The handler was told.
+        self.is_open = True  # Until the handler is told of the end.
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
 
     # --- for the handler
-
-    @property
-    def is_open(self) -> bool:
-        return not self._is_over
 
     @property
     def taken_bytes(self) -> int:
@@ -135,7 +131,7 @@ class WebSocket(asyncio.Protocol):
         return self._written - self._transport.get_write_buffer_size()
 
     def send_text(self, *parts: bytes) -> None:
-        if not self._is_over:
+        if self.is_open:
             frame = text_frame(*parts)
             self._written += len(frame)
             self._transport.write(frame)
@@ -176,10 +172,10 @@ class WebSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._protocol.eof_sent or self._discards:
             return  # The rest is read, so that the client's last bytes cause no reset, and dropped.
-        has_said_all = self._is_over  # The close frame is written.
+        has_said_all = not self.is_open  # The close frame is written.
         self._protocol.receive_data(data)
         for frame in self._protocol.events_received():
-            if not self._is_over:
+            if self.is_open:
                 self._take(frame)  # type: ignore[arg-type]
         self._write_protocols(only_end=has_said_all)
         if self._protocol.state is not OPEN:
@@ -203,13 +199,13 @@ class WebSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
-        if not self._is_over:
+        if self.is_open:
             self.pause_reading()
 
     def resume_writing(self) -> None:
         self.is_full = False
         self._backlog.let_go(self)
-        if not self._is_over:
+        if self.is_open:
             self.resume_reading()
             self._handler.writable()
 
@@ -279,9 +275,9 @@ class WebSocket(asyncio.Protocol):
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)
 
     def _end(self) -> None:
-        if self._is_over:
+        if not self.is_open:
             return
-        self._is_over = True
+        self.is_open = False
         if self._timer is not None:
             self._timer.cancel()
         self.resume_reading()  # The client's close frame has to come.

@@ -36,7 +36,9 @@ _RENEW_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _PAGE_SECONDS = 0.005  # Of one account's replays, for each page: others have most of the time.
 _LOADED_MAX = 5_000
-_IN_ONE_TURN = 200  # Subscribers that are served before others of this process have their turn.
+_COVERED_AT_ONCE = 200
+# Subscribers that are served before others of this process have their turn, and what was written for them leaves.
+_IN_ONE_TURN = 32
 _ENDS_JOINED = 64  # Subscriptions of an account that end, until its records are joined.
 _COUNTED_ACCOUNTS_MAX = 10_000
 ACCOUNT_WALLETS_MAX = 1_000  # Of one account, in one process.
@@ -283,8 +285,8 @@ class SignalHub:
         if not subscriptions:
             return
         lease = f"{await self._deliveries.now_ms() + LEASE_MS}-0"
-        for start in range(0, len(subscriptions), _IN_ONE_TURN):
-            part = [each for each in subscriptions[start : start + _IN_ONE_TURN] if not each.is_over]
+        for start in range(0, len(subscriptions), _COVERED_AT_ONCE):
+            part = [each for each in subscriptions[start : start + _COVERED_AT_ONCE] if not each.is_over]
             wanted = [(each, each.wanted_cover()) for each in part]
             rows = [
                 (each.pubkey, each.name, Delivered(each.filter, each.began_after, until or lease))

@@ -81,21 +81,24 @@ class SignalSubscription:
         """Deliver what there is, as far as the sink takes it and records cover it."""
         if self.is_over or not self.has_begun:
             return
-        while self._page and self._deliver(self._page[0]):
-            self._page.popleft()
         if self._page:
+            while self._page and self._deliver(self._page[0]):
+                self._page.popleft()
+            if self._page:
+                return
+            self._drained.set()
+        number, ring = self._number, self._ring
+        if number is None:
             return
-        self._drained.set()
-        if self._number is None:
-            return
-        ring = self._ring
-        if self._number < ring.first:  # The client took nothing for so long that its place has left the ring.
+        if number < ring.first:  # The client took nothing for so long that its place has left the ring.
             self._number = None
             self._on_short(self)
             return
-        while self._number < ring.following and self._deliver(ring.at(self._number)):
-            self._number += 1
-        left = ring.following - self._number
+        following = ring.following
+        while number < following and self._deliver(ring.at(number)):
+            number += 1
+            self._number = number
+        left = following - number
         if self.is_live and left > AHEAD_MAX:
             self.is_live = False
             self._on_short(self)

@@ -13,6 +13,7 @@ UNITS_PER_CREDIT = 10  # The cheapest event, a native notification, costs a tent
 PARTS_MAX = 2  # One is spent while the other is held or posted.
 PART_CREDITS = 25
 HELD_CREDITS_MAX = PARTS_MAX * PART_CREDITS
+_LOW_UNITS = PART_CREDITS * UNITS_PER_CREDIT // 2  # With less left, the next part is held.
 PART_SECONDS_MAX = 10.0
 
 
@@ -57,10 +58,18 @@ class Allowance:
             units -= taken
         return True
 
+    def spend_from_plenty(self, units: int) -> bool:
+        """As `spend`, where nothing has to be held or ended after it. False: nothing was spent; call `spend`."""
+        parts = self._parts
+        if self._short or not parts or parts[0].left_units - units < _LOW_UNITS:
+            return False
+        parts[0].left_units -= units
+        return True
+
     def credits_to_hold(self) -> int:
         """How many credits to hold now; 0: none. Counts as a hold under way: `held` or `not_held` must follow."""
         left = sum(part.left_units for part in self._parts)
-        wanted = self._short or (bool(self._parts) and left < PART_CREDITS * UNITS_PER_CREDIT // 2)
+        wanted = self._short or (bool(self._parts) and left < _LOW_UNITS)
         if not wanted or self._outstanding >= PARTS_MAX:
             return 0
         self._outstanding += 1

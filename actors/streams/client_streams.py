@@ -103,7 +103,7 @@ class ClientStreams:
         self._waiting: deque[tuple[_Subscription, StreamEvent]] = deque()
         self._waiting_bytes = 0
 
-    def _is_open(self) -> bool:
+    def _is_open(self) -> bool:  # A call, as the type checker takes a property for unchanged after an await.
         return self.socket.is_open
 
     def serves(self, method: str) -> bool:
@@ -205,7 +205,7 @@ class ClientStreams:
     # --- events
 
     def deliver(self, subscription: _Subscription, event: StreamEvent) -> None:
-        if subscription.is_over or not self._is_open():
+        if subscription.is_over or not self.socket.is_open:
             return
         if self._waiting or not self._send(subscription, event):
             self._waiting.append((subscription, event))
@@ -217,7 +217,7 @@ class ClientStreams:
     @property
     def is_clear(self) -> bool:
         """Whether nothing waits for this client, here or in its socket."""
-        return not self._waiting and not self.socket.is_full and self._is_open()
+        return not self._waiting and not self.socket.is_full and self.socket.is_open
 
     def _send(self, subscription: _Subscription, event: StreamEvent) -> bool:
         """Send one event, if it can leave now and is paid for."""
@@ -233,7 +233,7 @@ class ClientStreams:
     def _drain(self) -> None:
         """Send what waits, in order. Events of a subscription that has ended are dropped."""
         waiting = self._waiting
-        while waiting and self._is_open():
+        while waiting and self.socket.is_open:
             subscription, event = waiting[0]
             if not subscription.is_over and not self._send(subscription, event):
                 return

@@ -85,6 +85,8 @@ class Meter:
 
     def spend(self, units: int, stream: object) -> bool:
         """Spend so many tenths of a credit for an event that is being delivered."""
+        if self._allowance.spend_from_plenty(units):
+            return True
         covered = self._allowance.spend(units)
         if not covered:
             self._waiting[stream] = None

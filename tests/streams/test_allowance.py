@@ -28,7 +28,9 @@ def test_every_spent_unit_is_charged_once_and_at_most_fifty_credits_are_ahead(st
     posting: list[int] = []
     for step, number in steps:
         if step == "spend":
-            spent += number if allowance.spend(number) else 0
+            from_plenty = allowance.spend_from_plenty(number)
+            assert not from_plenty or (not allowance.has_used_up and not allowance.credits_to_hold())
+            spent += number if from_plenty or allowance.spend(number) else 0
         elif step == "ask":
             asked += bool(allowance.credits_to_hold())
         elif step == "grant" and asked:
