@@ -73,7 +73,7 @@ class GeyserSource:
         else:
             channel = grpc.aio.insecure_channel(target, options=options)
         async with channel:
-            subscribe = channel.stream_stream(
+            subscribe: Any = channel.stream_stream(
                 api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=None
             )
             call = self._call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
@@ -100,6 +100,7 @@ class GeyserSource:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         heard_at = loop.time()
+        watch: asyncio.TimerHandle
 
         def look() -> None:
             nonlocal watch

@@ -1,6 +1,7 @@
 """The measurement of signals: what its node sends is read as it is meant, and a wrong delivery is no figure."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -8,7 +9,7 @@ from actors.geyser_proto.geyser_pb2 import SubscribeUpdate
 from actors.signals.classify import classify
 from actors.signals.from_geyser import read_update
 from bench.signal_source import THRESHOLD, Template, update
-from bench.signals import Subscriber, catch_up, check_complete, figures
+from bench.signals import Subscriber, catch_up, check_complete, figures, warm_up
 from bench.streams import Goal
 
 
@@ -42,6 +43,31 @@ async def test_late_subscribers_are_waited_for_and_dead_ones_are_not(monkeypatch
     assert late.stamps == [5, 9]
     monkeypatch.setattr("bench.signals._STILL_SECONDS", -1.0)
     await catch_up([early, late], 10)
+
+
+@pytest.mark.parametrize(("age", "catches_up"), [(1.0, True), (1.0, False), (0.0, True)])
+async def test_the_measurement_begins_without_a_backlog_or_tells_of_it(
+    monkeypatch: pytest.MonkeyPatch, age: float, catches_up: bool
+) -> None:
+    """A backlog from the time in which the subscribers connect is not the delay that the aim is about."""
+    monkeypatch.setattr("bench.signals._WARM_SECONDS", 0.3)
+    monkeypatch.setattr("bench.signals._WARM_SECONDS_MAX", 2.0 if catches_up else 0.5)
+    reader, told = Subscriber("/ws", "k", [], asyncio.get_running_loop().create_future(), None, Goal()), 0
+
+    async def tell() -> None:
+        nonlocal told
+        while True:
+            told += 1
+            delay = 0.0 if catches_up and told > 5 else age
+            reader.stamps.append(int((time.monotonic() - delay) * 1e6))
+            reader.delays.append(delay)
+            await asyncio.sleep(0.01)
+
+    telling = asyncio.create_task(tell())
+    _, has_backlog = await warm_up(reader)
+    telling.cancel()
+    assert has_backlog is not catches_up
+    assert told > 5
 
 
 def test_figures_are_milliseconds() -> None:
