@@ -6,10 +6,10 @@ Pure. Not here: reading a source (from_geyser.py, from_json.py), the meaning of 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+import msgspec
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
@@ -74,8 +74,7 @@ class LazyMapping(Mapping[Key, Value]):
         return len(self._computed())
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True, gc=False):
     """accounts: None where the message names an account that it does not have. outer: the number of the outer
     instruction. height: 1 for an outer instruction; 0: the source does not tell how deep an inner one is."""
 
@@ -89,16 +88,14 @@ class Instruction:
         return self.accounts[position] if -len(self.accounts) <= position < len(self.accounts) else None
 
 
-@dataclass(frozen=True, slots=True)
-class MovedTokens:
+class MovedTokens(msgspec.Struct, frozen=True, gc=False):
     source: bytes
     destination: bytes
     amount: int
     mint: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True):
     """token_mints: the mint of each token account. token_changes: for each owner, the mints whose balances changed.
     lamports: of each account whose balance changed, before and after."""
 
@@ -108,9 +105,9 @@ class Transaction:
     keys: tuple[bytes, ...]
     signers_count: int
     instructions: tuple[Instruction, ...]
-    token_mints: Mapping[bytes, bytes] = field(default_factory=dict)
-    token_changes: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
-    lamports: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+    token_mints: Mapping[bytes, bytes] = msgspec.field(default_factory=dict)
+    token_changes: Mapping[bytes, frozenset[bytes]] = msgspec.field(default_factory=dict)
+    lamports: Mapping[bytes, tuple[int, int]] = msgspec.field(default_factory=dict)
     block_time: int | None = None
 
     @property

@@ -1,6 +1,6 @@
 """What is inside an instruction, with and without depths."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from actors.signals.families import orca, raydium_pools
 from actors.signals.observations import WSOL
