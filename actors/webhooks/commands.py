@@ -6,7 +6,7 @@ A shell: registrations.py checks bodies, the guard checks URLs.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.clock import Clock
@@ -26,6 +26,7 @@ _ID_BYTES = 12
 _REPLAYED_MAX = 1_000
 _A_MINUTE_MAX = 10  # Tests, and replays, of one account: both cause requests that nobody pays for.
 _COUNTED_ACCOUNTS_MAX = 10_000
+_PAGE_ANSWER_BYTES_MAX = 1 << 20  # Of answers in a page of deliveries; as JSON up to six times as long.
 WALLETS_OF_ACCOUNT_MAX = 500
 WALLETS_OF_ALL_MAX = 5_000  # Signals are reported for 15,000 at most; the others are for subscriptions.
 _UNIX_SECONDS_MAX = 10**11
@@ -161,7 +162,7 @@ class WebhookCommands:
             return Refusal(Err.INVALID_REQUEST, "before must be an event id of this webhook")
         jobs, dropped = await self._store.log(webhook.id, before, command.limit), await self._store.dropped(webhook.id)
         last = None if dropped.at_ms is None else {"events": dropped.events, "last_at": dropped.at_ms // 1000}
-        return {"deliveries": [_logged(webhook.id, job) for job in jobs], "dropped": last}
+        return {"deliveries": [_logged(webhook.id, job) for job in _of_one_page(jobs)], "dropped": last}
 
     async def _test(self, webhook: Webhook) -> dict[str, Any] | Refusal:
         now = self._clock.now()
@@ -218,6 +219,16 @@ class WebhookCommands:
         if too_many is not None:
             return too_many
         return {"replayed": await self._store.replay(webhook.id, None, first, last + 999, now_ms, _REPLAYED_MAX)}
+
+
+def _of_one_page(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
+    """The first of them, whose answers together are small enough for a page; at least one."""
+    size = 0
+    for number, job in enumerate(jobs):
+        size += sum(len(answer) for *_, answer in job.tried)
+        if number and size > _PAGE_ANSWER_BYTES_MAX:
+            return jobs[:number]
+    return jobs
 
 
 def _logged(webhook_id: str, job: LoggedJob) -> dict[str, Any]:

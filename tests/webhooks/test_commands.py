@@ -4,7 +4,9 @@ import pytest
 
 from actors.units import base58_text
 from actors.webhooks import commands
+from actors.webhooks.core import JobState
 from actors.webhooks.registrations import WEBHOOKS_MAX
+from actors.webhooks.store import LoggedJob
 
 from .outside import Receiver
 from .world import WebhookWorld
@@ -242,3 +244,16 @@ async def test_replays_cannot_be_made_a_flood(world: WebhookWorld, target: Recei
     assert [response.status_code for response in replayed] == [200] * 10 + [429]
     assert [response.json()["replayed"] for response in replayed[:3]] == [1_000, 0, 0]
     assert int(replayed[-1].headers["retry-after"]) == 60 - world.clock.now() % 60
+
+
+def test_a_page_of_deliveries_ends_before_its_answers_are_too_long() -> None:
+    """Hostile inputs: 500 deliveries with 16 attempts each would be a page of 48 MB. At least one is in it."""
+
+    def job(number: int, size: int) -> LoggedJob:
+        return LoggedJob(number, JobState.FAILED, 1, 0, 0, ((0, 1, 500, "", b"x" * size),))
+
+    mebibyte = 1 << 20
+    few = [job(number, mebibyte // 4) for number in range(6)]
+    assert list(commands._of_one_page(few)) == few[:4]
+    assert list(commands._of_one_page([job(1, 2 * mebibyte), job(2, 1)])) == [job(1, 2 * mebibyte)]
+    assert list(commands._of_one_page([])) == []
