@@ -76,9 +76,9 @@ class GeyserSource:
             subscribe: Any = channel.stream_stream(
                 api.SUBSCRIBE.path, request_serializer=SubscribeRequest.SerializeToString, response_deserializer=None
             )
-            call = self._call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
+            call = subscribe(metadata=(("x-token", self._token),) if self._token else None)
             inbox = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX)
-            reading = asyncio.create_task(self._read_into(inbox, call, self._request(from_slot)))
+            reading = asyncio.create_task(self._read_into(inbox, call, from_slot))
             try:
                 while payloads := await inbox.take(BATCH_MAX):
                     batch = [update for payload in payloads if (update := _read(payload)) is not None]
@@ -95,7 +95,7 @@ class GeyserSource:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
-    async def _read_into(self, inbox: "Inbox", call: Any, request: SubscribeRequest) -> None:
+    async def _read_into(self, inbox: "Inbox", call: Any, from_slot: int | None) -> None:
         """Read the stream until it breaks. Pings are answered in time, however many updates wait."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
@@ -110,7 +110,11 @@ class GeyserSource:
 
         watch = loop.call_later(_LOOK_SECONDS, look)  # One timer, as a time limit for each update costs more.
         try:
-            await call.write(request)
+            wallets = self._wallets
+            await call.write(self._request(from_slot))
+            self._call = call  # Not before, as the request of `watch` has no slot, and must not be the first one.
+            if self._wallets != wallets:
+                await call.write(self._request(None))
             while (payload := await call.read()) is not grpc.aio.EOF:
                 heard_at = loop.time()
                 if len(payload) <= _SMALL_BYTES and await self._is_ping(payload, call):

@@ -99,11 +99,16 @@ class _Node:
 
     def __init__(self, count: int, *, breaks_off: bool) -> None:
         self._count, self._breaks_off, self.pongs = count, breaks_off, 0
+        self.requests: list[SubscribeRequest] = []
+        self.knows_wallets = asyncio.Event()
 
     async def subscribe(self, requests: AsyncIterator[SubscribeRequest], context: Any) -> None:
         async def hear() -> None:
             async for request in requests:
                 self.pongs += request.HasField("ping")
+                self.requests.append(request)
+                if "wallets" in request.transactions:
+                    self.knows_wallets.set()
 
         hearing = asyncio.create_task(hear())
         for number in range(self._count):
@@ -154,6 +159,22 @@ async def test_a_slow_reader_holds_the_node_back_and_misses_nothing(
     assert seen == list(range(2_000))
     assert longest <= 300
     assert node.pongs == (0 if breaks_off else 20)
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_wallets_that_are_named_early_do_not_hide_the_first_slot(turns: int) -> None:
+    """The node would tell from now on, and signals between the stored position and now would be lost."""
+    node = _Node(1, breaks_off=False)
+    async with node.serving() as url, asyncio.timeout(WAIT_SECONDS):
+        source = GeyserSource(url, PROGRAMS)
+        async with contextlib.aclosing(source.updates(7)) as batches:
+            reading = asyncio.create_task(anext(batches))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await source.watch(frozenset({PROGRAMS[0]}))
+            await reading
+            await node.knows_wallets.wait()
+    assert node.requests[0].from_slot == 7
 
 
 async def test_the_inbox_is_bounded_by_bytes_too() -> None:
