@@ -19,6 +19,7 @@ from actors.gateway import jsonrpc
 from actors.gateway.jsonrpc import BATCH_CALLS_MAX, BadCall, Call
 from actors.gateway.mcp_tools import GENERIC_TOOL, VERSIONS
 from actors.gateway.params_values import shown
+from actors.units import json_integer
 
 BATCH_VERSION = VERSIONS[0]  # The later version has no batches.
 PAYMENT_META = "x402/payment"
@@ -131,7 +132,8 @@ def _read(raw: bytes, value: dict[str, Any], tools: Collection[str]) -> Message:
         return Ignored()
     envelope = _ENVELOPE.decode(raw)
     raw_id = bytes(envelope.id)
-    if type(value["id"]) not in (str, int) or len(raw_id) > 4_096:
+    is_id = type(value["id"]) is str or json_integer(value["id"]) is not None  # Beyond 64 bits it is read as a float.
+    if not is_id or len(raw_id) > 4_096:
         return BadCall(_NO_ID, _BAD_ID)
     params = value.get("params")
     if params is not None and type(params) is not dict:

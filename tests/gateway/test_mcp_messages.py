@@ -168,3 +168,10 @@ def test_nothing_that_a_client_sends_raises(message: Any, version: str | None) -
 def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
     parsed = parse(body, None, TOOLS)
     assert isinstance(parsed, (list, BadCall, Ignored, Free, ToolCall))
+
+
+@pytest.mark.parametrize("raw_id", [b"5.0", b"-1894221382912418512896", b"18446744073709551615", b'"a"'])
+def test_an_id_is_every_whole_number_and_echoed_byte_for_byte(raw_id: bytes) -> None:
+    """Whole numbers as JSON schemas have them, of any size."""
+    parsed = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + raw_id + b"}", None, frozenset())
+    assert isinstance(parsed, Free) and parsed.id == raw_id
