@@ -18,7 +18,7 @@ from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
-from tests.databases import as_role, bring_up, of_database
+from tests.databases import as_role, bring_up, drop, of_database
 
 # A slow machine is no reason to fail: properties are about answers, not about time. Each run draws new examples.
 hypothesis.settings.register_profile(
@@ -155,7 +155,7 @@ def _database(postgres_server: EmbeddedPostgres, template: str) -> Iterator[str]
     name = f"test_{next(_database_numbers)}"
     in_a_thread(lambda: as_role(postgres_server.migrations_url, f"CREATE DATABASE {name} TEMPLATE {template}"))
     yield name
-    in_a_thread(lambda: as_role(postgres_server.migrations_url, f"DROP DATABASE {name} WITH (FORCE)"))
+    in_a_thread(lambda: drop(postgres_server.migrations_url, name))
 
 
 @pytest.fixture(scope="module")

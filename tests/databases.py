@@ -1,5 +1,7 @@
 """Statements that tests run with a role of their choice, beside the product's own."""
 
+import asyncio
+
 import asyncpg
 from pydantic import SecretStr
 
@@ -20,6 +22,15 @@ async def as_role(url: str, *statements: str) -> None:
             await connection.execute(statement)
     finally:
         await connection.close()
+
+
+async def drop(url: str, name: str) -> None:
+    """Drop a database and end its connections."""
+    while True:
+        try:
+            return await as_role(url, f"DROP DATABASE {name} WITH (FORCE)")
+        except asyncpg.InsufficientPrivilegeError:  # Its autovacuum, which this role may not end, is soon over.
+            await asyncio.sleep(0.1)
 
 
 async def tamper(owner_url: str, *statements: str) -> None:
