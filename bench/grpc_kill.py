@@ -111,7 +111,7 @@ class Kill:
             broken = [one for one in followers if len(one.ends) > before[one]]
             await _until(broken, lambda one: one.told_here, "not all streams came back")
             back = time.monotonic() - killed
-            # It starts anew as replicas change.
+            # HAProxy starts anew as replicas change.
             await _until(
                 followers[:1],
                 lambda _: bool(set(self._product.running("haproxy.cfg")) - fronts),

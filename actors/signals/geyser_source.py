@@ -177,7 +177,7 @@ class Inbox:
         self._news.set()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Tell the taker that no update follows."""
         self._has_ended = True
         self._news.set()
 

@@ -1,4 +1,4 @@
-"""What a classifier is fed with: batches of transactions and slots, in the order in which a source tells them.
+"""The input of a classifier: batches of transactions and slots, in the order in which a source tells them.
 
 Vocabulary and the port. Two sources: the Yellowstone stream (geyser_source.py), and blocks (block_source.py).
 """

@@ -222,7 +222,7 @@ class WebhookCommands:
 
 
 def _of_one_page(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
-    """The first of them, whose answers together are small enough for a page; at least one."""
+    """Return the first deliveries whose answers together are small enough for a page; at least one."""
     size = 0
     for number, job in enumerate(jobs):
         size += sum(len(answer) for *_, answer in job.tried)

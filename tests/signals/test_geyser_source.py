@@ -138,7 +138,7 @@ class _Node:
 async def test_a_slow_reader_holds_the_node_back_and_misses_nothing(
     monkeypatch: pytest.MonkeyPatch, breaks_off: bool
 ) -> None:
-    """What was read and not taken is bounded; what came before the end is told, in order; pings are answered."""
+    """Updates that were read and not taken are bounded; those from before the end are told in order; pings answered."""
     monkeypatch.setattr(geyser_source, "QUEUE_MAX", 300)
     monkeypatch.setattr(geyser_source, "_SILENT_SECONDS_MAX", 1.0)
     longest, node, seen = 0, _Node(2_000, breaks_off=breaks_off), []

@@ -1,4 +1,4 @@
-"""What customers could get for nothing: deliveries of webhooks that they delete, and a log that replays make longer."""
+"""Deliveries that customers could get for nothing, of webhooks that they delete, and a log that replays make longer."""
 
 from actors.webhooks.core import ATTEMPTS_MAX, JobState
 from actors.webhooks.registrations import Change
@@ -31,7 +31,7 @@ async def test_what_a_deleted_webhook_owes_is_still_charged(store: WebhookStore)
 
 
 async def test_replays_do_not_make_the_log_of_attempts_grow(store: WebhookStore) -> None:
-    """They are free, and each attempt keeps a kilobyte of the answer."""
+    """Replays are free, and each attempt keeps a kilobyte of the answer."""
     name = await hook(store)
     await queue(store)
     for at in range(NOW, NOW + 20):
