@@ -1,12 +1,14 @@
 """`python -m bench.grpc_streams`: Yellowstone streams through the whole product, beside the same streams direct.
 
-One client that takes as many small updates as come, then 200 streams at once: equal ones, which share a subscription at
-the node, and ones that all differ. The source is bench/grpc_source.py; client, source and product share the machine.
+Beside them too: bench/grpc_relay.py, a program that only passes the stream on. One client that takes as many small
+updates as come, then 200 streams at once: equal ones, which share a subscription at the node, and ones that all differ.
+The source is bench/grpc_source.py; client, source and product share the machine.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import grpc
 import psutil
 
 from actors.geyser_proto import api, geyser_pb2
+from actors.launch.cluster import GRPC_EXPERIMENTS
 from bench.product import Product, free_ports
 from bench.systems import free_port
 
@@ -108,11 +111,12 @@ async def _read(channel: grpc.aio.Channel, token: str, rate: int, number: int, c
     raise RuntimeError("the stream ended")
 
 
-async def steps(product: Product, source: str, seconds: float) -> list[Step]:
+async def steps(product: Product, source: str, relay: str, seconds: float) -> list[Step]:
     target, key = str(product.ready["grpc_target"]), product.api_key
     pid = int(product.ready["pids"]["gateway-replica"])
     return [
         await measure("direct, one stream", source, key, 1, 0, seconds, False, None),
+        await measure("bare relay, one stream", relay, key, 1, 0, seconds, False, None),
         await measure("gateway, one stream", target, key, 1, 0, seconds, False, pid),
         await measure("gateway, one stream at 5,000/s", target, key, 1, 5_000, seconds, False, pid),
         await measure("direct, 200 streams", source, key, STREAMS, RATE, seconds, False, None),
@@ -136,19 +140,29 @@ def main() -> int:
         "LEDGER_GATEWAY__REPLICAS": "1",
     }
     product = Product(folder / "data", settings, free_ports())
-    source = subprocess.Popen([sys.executable, "-m", "bench.grpc_source", "--port", str(port)])
+    source, relay_port = f"127.0.0.1:{port}", free_port()
+    # The relay reads sockets as a replica does.
+    environment = {**os.environ, "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS}
+    programs = [
+        subprocess.Popen([sys.executable, "-m", "bench.grpc_source", "--port", str(port)]),
+        subprocess.Popen(
+            [sys.executable, "-m", "bench.grpc_relay", "--port", str(relay_port), "--source", source], env=environment
+        ),
+    ]
     try:
         product.start()
-        found = asyncio.run(steps(product, f"127.0.0.1:{port}", given.seconds))
+        found = asyncio.run(steps(product, source, f"127.0.0.1:{relay_port}", given.seconds))
         for step in found:
             sys.stdout.write(json.dumps(asdict(step)) + "\n")
         rates = {step.name: step.updates_per_second for step in found}
-        share = rates["gateway, one stream"] / rates["direct, one stream"]
-        sys.stdout.write(f"gateway / direct, one stream: {share:.2f}\n")
+        for baseline in ("direct", "bare relay"):
+            share = rates["gateway, one stream"] / rates[f"{baseline}, one stream"]
+            sys.stdout.write(f"gateway / {baseline}, one stream: {share:.2f}\n")
         return 0
     finally:
-        source.terminate()
-        source.wait()
+        for program in programs:
+            program.terminate()
+            program.wait()
         product.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
