@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ from actors.launch.screen import Ready, Screen
 from actors.local_servers import ports
 from actors.local_servers.child_processes import ChildFailed, Supervisor
 from actors.local_servers.datadir import DataDir, DataDirError, default_path, remove
+from actors.local_servers.ports import NeededPort
 from actors.local_servers.private_files import write_private
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
@@ -116,28 +117,30 @@ def _not_started(screen: Screen, stop: Stop, error: Exception) -> int:
 
 def _check_ports(config: Config) -> None:
     serve = config.serve
-    ports.require_free_port(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
-    if serve.tls:
-        ports.require_free_port(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
     if serve.http_port == _PORT_MAX:
         raise ConfigError(f"serve.http_port: {_PORT_MAX}, wanted less: WebSockets use the next port")
     if serve.grpc_port == serve.http_port + 1:
         raise ConfigError(f"serve.grpc_port: {serve.grpc_port} is the port after HTTP, which WebSockets use")
-    ports.require_free_port(
-        serve.plain_host, serve.http_port + 1, "WebSockets", "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
-    )
+    ports.require_free_ports(_needed_ports(config))
+
+
+def _needed_ports(config: Config) -> Iterator[NeededPort]:
+    serve = config.serve
+    yield NeededPort(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    if serve.tls:
+        yield NeededPort(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
+    before = "the port before it (--http-port, LEDGER_SERVE__HTTP_PORT)"
+    yield NeededPort(serve.plain_host, serve.http_port + 1, "WebSockets", before)
     if config.upstream.node_url is None or config.upstream.yellowstone_url is not None:
-        ports.require_free_port(serve.host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
+        yield NeededPort(serve.host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
     first = serve.internal_port_first
     for port in (first, first + 1, first + 2, first + 3):
-        ports.require_free_port("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
+        yield NeededPort("127.0.0.1", port, "the cluster", "LEDGER_SERVE__INTERNAL_PORT_FIRST")
     page = metrics_port(config)
     if page is not None:
-        ports.require_free_port(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
+        yield NeededPort(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
     if config.upstream.node_url is None:
-        ports.require_free_port(
-            "127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT"
-        )
+        yield NeededPort("127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT")
 
 
 class _Run:

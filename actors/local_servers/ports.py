@@ -5,12 +5,14 @@ Implements: design, section 2 (a taken port is reported before anything is start
 
 import errno
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import psutil
 
 
 class PortTaken(Exception):
-    """A port is taken; the text names the port, the process that uses it, and the setting that changes it."""
+    """Ports are taken; each line of the text names one, the process that uses it, and the setting that changes it."""
 
 
 def port_is_free(host: str, port: int) -> bool:
@@ -36,19 +38,39 @@ def port_is_free(host: str, port: int) -> bool:
     return True
 
 
-def require_free_port(host: str, port: int, purpose: str, setting: str) -> None:
-    """Raise PortTaken unless `purpose` can listen there. setting: the name of the setting that changes the port."""
+@dataclass(frozen=True)
+class NeededPort:
+    """purpose: what listens there. setting: the name of the setting that changes the port."""
+
+    host: str
+    port: int
+    purpose: str
+    setting: str
+
+
+def require_free_ports(needed: Iterable[NeededPort]) -> None:
+    """Raise PortTaken unless all can be listened at. Its text has a line for each setting that must be changed."""
+    faults: dict[str, str] = {}  # By setting: one may stand for several ports.
+    for one in needed:
+        if one.setting not in faults and (fault := _why_not(one)) is not None:
+            faults[one.setting] = fault
+    if faults:
+        raise PortTaken("\n".join(faults.values()))
+
+
+def _why_not(needed: NeededPort) -> str | None:
+    place = f"{needed.host}:{needed.port}"
     try:
-        if port_is_free(host, port):
-            return
+        if port_is_free(needed.host, needed.port):
+            return None
     except OSError as error:
-        raise PortTaken(f"{host}:{port}: cannot listen there for {purpose}: {error.strerror}; see {setting}") from error
-    holder = _holder(port)
-    if holder is None and port < 1024:
-        raise PortTaken(f"{host}:{port}: ports below 1024 are for root; set {setting} to a higher one for {purpose}")
-    raise PortTaken(
-        f"{host}:{port}: taken{f' by {holder}' if holder else ''}, and needed for {purpose}: "
-        f"stop that process, or set {setting} to a free port"
+        return f"{place}: cannot listen there for {needed.purpose}: {error.strerror}; see {needed.setting}"
+    holder = _holder(needed.port)
+    if holder is None and needed.port < 1024:
+        return f"{place}: ports below 1024 are for root; set {needed.setting} to a higher one for {needed.purpose}"
+    return (
+        f"{place}: taken{f' by {holder}' if holder else ''}, and needed for {needed.purpose}: "
+        f"stop that process, or set {needed.setting} to a free port"
     )
 
 

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from actors.local_servers import ports
+from actors.local_servers.ports import NeededPort
 
 
 def listener() -> socket.socket:
@@ -32,23 +33,31 @@ def test_asking_leaves_nothing_behind() -> None:
 
 def test_any_port_is_free() -> None:
     """Port 0 leaves the choice to the system."""
-    ports.require_free_port("127.0.0.1", 0, "HTTP", "--http-port")
+    ports.require_free_ports([NeededPort("127.0.0.1", 0, "HTTP", "--http-port")])
 
 
-def test_the_text_names_the_holder_and_the_setting() -> None:
-    """Who has it, what it is wanted for, and what to change."""
-    with listener() as taken:
-        port = taken.getsockname()[1]
+def test_a_line_for_each_setting_names_a_taken_port_and_its_holder() -> None:
+    """Who has it, what it is wanted for, and what to change: all at once, no port that is free, no setting twice."""
+    with listener() as first, listener() as second:
+        found = [first.getsockname()[1], second.getsockname()[1]]
+        needed = [
+            NeededPort("127.0.0.1", found[0], "HTTP", "--http-port"),
+            NeededPort("127.0.0.1", 0, "TLS", "LEDGER_SERVE__TLS_PORT"),
+            NeededPort("127.0.0.1", found[1], "gRPC", "LEDGER_SERVE__GRPC_PORT"),
+            NeededPort("127.0.0.1", found[0], "gRPC too", "LEDGER_SERVE__GRPC_PORT"),
+        ]
         with pytest.raises(ports.PortTaken) as caught:
-            ports.require_free_port("127.0.0.1", port, "HTTP", "--http-port")
-    text = str(caught.value)
-    assert f"127.0.0.1:{port}" in text
-    assert f"(process {os.getpid()})" in text
-    assert "HTTP" in text
-    assert "--http-port" in text
+            ports.require_free_ports(needed)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    for line, one in zip(lines, (needed[0], needed[2]), strict=True):
+        assert line.startswith(f"127.0.0.1:{one.port}: taken by ")
+        assert f"(process {os.getpid()})" in line
+        assert f"needed for {one.purpose}:" in line
+        assert one.setting in line
 
 
 def test_an_address_of_another_machine_is_told() -> None:
     """192.0.2.1 is nobody's: documentation has it."""
     with pytest.raises(ports.PortTaken, match="cannot listen there for HTTP"):
-        ports.require_free_port("192.0.2.1", 8080, "HTTP", "--http-port")
+        ports.require_free_ports([NeededPort("192.0.2.1", 8080, "HTTP", "--http-port")])
