@@ -279,11 +279,12 @@ class _Run:
         wallet, serve = self._secrets.demo, config.serve
         node_url = config.upstream.node_url
         assert node_url is not None
+        grpc_target = f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}"
         if self._options.ready_file is not None:
             content = {
                 "http_url": self._http_url,
                 "ws_url": f"{self._http_url.replace('http', 'ws', 1)}/ws",
-                "grpc_target": f"{self._http_url.removeprefix('http://').partition(':')[0]}:{serve.grpc_port}",
+                "grpc_target": grpc_target,
                 **_tls_addresses(self._edge),
                 "node_url": node_url,
                 "node_ws_url": config.upstream.node_ws_url,
@@ -298,8 +299,9 @@ class _Run:
         seconds = self._clock.monotonic() - self._began
         nodes = ", ".join(shown_url(node.url.get_secret_value()) for node in config.upstream.named_nodes)
         url, ca_file = (None, None) if self._edge is None else (self._edge.url, self._edge.ca_file)
+        shown = grpc_target if config.upstream.yellowstone_url is not None else None
         self._screen.ready(
-            Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds, url, ca_file)
+            Ready(self._http_url, nodes, wallet.pubkey, api_key, credits, self._data.path, seconds, url, ca_file, shown)
         )
 
 

@@ -36,6 +36,7 @@ class Ready:
     seconds: float
     https_url: str | None = None  # Of HTTPS, WSS and gRPC over TLS.
     ca_file: Path | None = None  # The certificate that clients must trust; None: the operator gave one.
+    grpc_target: str | None = None  # host:port of Yellowstone gRPC; None: the node has none.
 
 
 class Screen:
@@ -69,6 +70,7 @@ class Screen:
         for name, value in (
             ("JSON-RPC", ready.http_url),
             ("WebSocket, MCP", f"{ready.http_url.replace('http', 'ws', 1)}/ws   {ready.http_url}/mcp"),
+            *([] if ready.grpc_target is None else [("gRPC streams", f"{ready.grpc_target}   (x-token: the API key)")]),
             ("Health, prices", f"{ready.http_url}/health   {ready.http_url}/pricing"),
             *_tls_rows(ready),
             ("Node behind it", ready.node_url),
