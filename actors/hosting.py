@@ -11,6 +11,7 @@ import functools
 import gc
 import logging
 import os
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
+_CONNECT_SECONDS = 5.0
 _PLACE_TRIES = 3
 _REMEMBERED_OWNERS = 16_384  # About 3 MB; each call looks up the owner of its account twice.
 _PULSE_SECONDS = 5.0
@@ -170,9 +172,15 @@ def tune_gc() -> None:
 
 
 def connect(address: str) -> None:
-    """Join a running cluster as a client of its actors."""
+    """Join a running cluster as a client of its actors. Raises ConnectionError when none is there."""
     import ray
 
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host:  # Not "auto". Ray would look for a cluster that has ended for more than a minute.
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:  # ValueError: the port is no number.
+            raise ConnectionError(str(error)) from error
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
 
 

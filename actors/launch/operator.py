@@ -72,7 +72,10 @@ def _joined(instance: Instance) -> Iterator[None]:
     try:
         hosting.connect(instance.ray_address)
     except ConnectionError:
-        raise OperatorError(f"no Ray cluster answers at {instance.ray_address}") from None
+        raise OperatorError(
+            f"no Ray cluster answers at {instance.ray_address}: "
+            "start the product, or set RAY_ADDRESS to a cluster that runs"
+        ) from None
     try:
         yield
     finally:
