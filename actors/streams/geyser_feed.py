@@ -73,7 +73,7 @@ class GeyserFeed:
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
         self._readers: dict[FeedReader, None] = {}
-        self._heard_at = clock.monotonic()
+        self._asked_at = self._heard_at = clock.monotonic()
         self._call: Any = None
         self._was_cut = False  # Nothing came for too long, and the call was cancelled here.
         self._resumed = False
@@ -133,10 +133,12 @@ class GeyserFeed:
             first = self._progress.last_whole_slot
             return geyser_ends.lost(first, "they are too many to be asked for again without repetitions")
         self._call = call = self._open()
-        self._was_cut = False
+        self._asked_at, self._was_cut = self._clock.monotonic(), False
         try:
-            await call.write(self._wanted.request(from_slot))
-            await call.write(_PING)  # The answer says that the node has read the request before it.
+            # Until there is a connection, a cancelled call never ends its write.
+            async with asyncio.timeout(_SILENCE_SECONDS):
+                await call.write(self._wanted.request(from_slot))
+                await call.write(_PING)  # The answer says that the node has read the request before it.
             if is_resuming:
                 self._resumed = True
                 self.resumes += 1
@@ -147,9 +149,12 @@ class GeyserFeed:
         except grpc.aio.AioRpcError as error:
             code, text = error.code(), error.details() or ""
         except asyncio.CancelledError:
-            if not self._was_cut:
+            task = asyncio.current_task()
+            if not self._was_cut or (task is not None and task.cancelling()):
                 raise
             code, text = grpc.StatusCode.UNAVAILABLE, "nothing came for too long"
+        except TimeoutError:
+            code, text = grpc.StatusCode.UNAVAILABLE, "no connection for too long"
         except asyncio.InvalidStateError:  # The call ended while it was written to.
             code, text = await call.code(), await call.details() or ""
         except _GapFound as gap:
@@ -205,11 +210,11 @@ class GeyserFeed:
         return False
 
     async def _watch(self) -> None:
-        """Cut a connection over which nothing comes any more."""
+        """Cut a call over which nothing comes any more. It was not heard: a node that is away must not seem back."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            if self._call is not None and self._clock.monotonic() - self._heard_at > _SILENCE_SECONDS:
-                self._heard_at = self._clock.monotonic()
+            quiet_since = max(self._asked_at, self._heard_at)
+            if self._call is not None and self._clock.monotonic() - quiet_since > _SILENCE_SECONDS:
                 self._was_cut = True
                 self._call.cancel()
 

@@ -1,5 +1,6 @@
 """One subscription at the node, and what a loss of the node costs: nothing, or a clear end."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from actors.devnode.geyser.filters import read_filter
 from actors.devnode.geyser.limits import NO_LIMITS
 from actors.devnode.geyser.outbox import Outbox
 from actors.geyser_proto import geyser_pb2
+from actors.streams import geyser_feed
 
 from .geyser_world import (
     GeyserWorld,
@@ -83,4 +85,36 @@ async def test_a_node_that_is_away_ends_a_new_stream_at_no_charge(tmp_path: Path
         assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
         await world.until(lambda: not world.account.held)
         assert world.account.posted == {}
+        await world.listen_again()
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_a_node_that_stays_away_ends_its_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_silent: bool
+) -> None:
+    """Streams end after resume_seconds, new ones after connect_seconds and free; also when the node takes connections
+    and never says anything, so that each call is cut for its silence."""
+    monkeypatch.setattr(geyser_feed, "_SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(geyser_feed, "_LOOK_SECONDS", 0.02)
+    async with geyser_world(tmp_path, resume_seconds=1.0, connect_seconds=0.3) as world:
+        client = world.client()
+        await client.ask(traffic())
+        await settled(world, client)
+        posted = dict(world.account.posted)
+        await world.stop_node()
+        silent = None
+        if is_silent:
+            silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", world.node_port)
+        late = world.client()
+        other = geyser_pb2.SubscribeRequest()
+        other.blocks_meta["metas"].SetInParent()
+        await late.ask(other)
+        code, text = await late.end()
+        assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
+        code, text = await client.end()
+        assert code is grpc.StatusCode.UNAVAILABLE and "subscribe again with from_slot" in text
+        await world.until(lambda: not world.account.held)
+        assert world.account.posted == posted
+        if silent is not None:
+            silent.close()
         await world.listen_again()
