@@ -346,6 +346,7 @@ _EVENTS: dict[str, Schema] = {
                 attempts=list_of(record(at=SECONDS, **_TRIED)),
             )
         ),
+        next_before=or_null(STRING),
     ),
     "TestDelivery": record(ok=OK, event_id=STRING, delivered=BOOLEAN, **_TRIED),
     "Replayed": record(ok=OK, replayed=ANYTHING),

@@ -162,7 +162,9 @@ class WebhookCommands:
             return Refusal(Err.INVALID_REQUEST, "before must be an event id of this webhook")
         jobs, dropped = await self._store.log(webhook.id, before, command.limit), await self._store.dropped(webhook.id)
         last = None if dropped.at_ms is None else {"events": dropped.events, "last_at": dropped.at_ms // 1000}
-        return {"deliveries": [_logged(webhook.id, job) for job in _of_one_page(jobs)], "dropped": last}
+        page = [_logged(webhook.id, job) for job in _of_one_page(jobs)]
+        may_have_more = len(jobs) == command.limit or len(page) < len(jobs)
+        return {"deliveries": page, "next_before": page[-1]["event_id"] if may_have_more else None, "dropped": last}
 
     async def _test(self, webhook: Webhook) -> dict[str, Any] | Refusal:
         now = self._clock.now()

@@ -217,15 +217,25 @@ async def test_a_wrong_request_is_refused_in_the_interfaces_form_and_costs_nothi
     assert await world.gateway.balance(customer) == 50
 
 
-async def test_the_log_is_read_in_pages(world: WebhookWorld, target: Receiver) -> None:
+async def test_the_log_is_read_in_pages(world: WebhookWorld, target: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page says where the next one begins, also where it ends before the limit."""
     customer = await world.gateway.customer(50)
     made = await world.register(customer, target.url)
     await world.queue(customer.text, 5)
     await world.deliver()
     path = f"/webhooks/{made['id']}/deliveries"
-    first = (await world.request(customer, "GET", f"{path}?limit=2")).json()["deliveries"]
-    rest = await world.request(customer, "GET", f"{path}?limit=500&before={first[-1]['event_id']}")
-    assert len(first) == 2 and len(rest.json()["deliveries"]) == 3
+    page = (await world.request(customer, "GET", f"{path}?limit=2")).json()
+    first, before = page["deliveries"], page["next_before"]
+    assert before == first[-1]["event_id"]
+    rest = (await world.request(customer, "GET", f"{path}?limit=500&before={before}")).json()
+    assert len(first) == 2 and len(rest["deliveries"]) == 3 and rest["next_before"] is None
+    monkeypatch.setattr(commands, "_PAGE_ANSWER_BYTES_MAX", -1)  # So every page ends after one delivery.
+    seen, before = [], ""
+    while before is not None:
+        page = (await world.request(customer, "GET", f"{path}?limit=4{before and f'&before={before}'}")).json()
+        seen += page["deliveries"]
+        before = page["next_before"]
+    assert seen == first + rest["deliveries"]
     assert first[0]["attempts"][0]["latency_ms"] >= 0
     for query in ("limit=0", "limit=501", "limit=x", "before=evt_other_1"):
         assert (await world.request(customer, "GET", f"{path}?{query}")).status_code == 400
