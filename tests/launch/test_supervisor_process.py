@@ -144,6 +144,7 @@ def test_under_nohup_a_closed_terminal_is_no_reason_to_stop() -> None:
     wanted = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
     give_up_at = time.monotonic() + 60  # The process may not have come as far as that yet.
     while (blocked := _blocked_signals(run.process.pid)) != wanted and time.monotonic() < give_up_at:
+        assert run.process.poll() is None, run.end()
         time.sleep(0.02)
     assert blocked == wanted
     os.kill(run.process.pid, signal.SIGINT)
