@@ -15,6 +15,7 @@ import grpc
 import uvloop
 
 from actors.geyser_proto import api
+from bench.grpc_server import started
 
 _ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -49,11 +50,8 @@ class Relay:
 
 async def serve(port: int, source: str) -> None:
     """Serve until cancelled."""
-    server = grpc.aio.server(options=_ANY_SIZE)
     handlers: dict[str, Any] = {api.SUBSCRIBE.name: grpc.stream_stream_rpc_method_handler(Relay(source).subscribe)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, handlers),))
-    server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
+    server = await started(port, handlers, _ANY_SIZE)
     await server.wait_for_termination()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from actors.geyser_proto import api, geyser_pb2
+from bench.grpc_server import started
 
 _SLOT_SECONDS = 0.4
 Write = Callable[[geyser_pb2.SubscribeUpdate], Awaitable[None]]
@@ -89,7 +90,6 @@ def _slot() -> int:
 async def serve(port: int) -> None:
     """Serve until cancelled."""
     source = Source()
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     handlers: dict[str, Any] = {
         api.SUBSCRIBE.name: grpc.stream_stream_rpc_method_handler(
             source.subscribe,
@@ -102,9 +102,7 @@ async def serve(port: int) -> None:
             response_serializer=geyser_pb2.PongResponse.SerializeToString,
         ),
     }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, handlers),))
-    server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
+    server = await started(port, handlers, [("grpc.so_reuseport", 0)])
     await server.wait_for_termination()
 
 

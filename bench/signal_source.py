@@ -18,6 +18,7 @@ from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import PingRequest, PongResponse, SlotStatus, SubscribeRequest, SubscribeUpdate
 from actors.launch_programs.addresses import PUMP
 from actors.launch_programs.events import TradeEvent, self_cpi_data
+from bench.grpc_server import started
 
 THRESHOLD = 1 << 60
 LARGE_ONLY = "large"
@@ -141,7 +142,7 @@ class Endpoint:
 
 async def serve(port: int, rate: int, every: int) -> None:
     """Serve until cancelled."""
-    server, endpoint = grpc.aio.server(options=[("grpc.so_reuseport", 0)]), Endpoint(rate, every)
+    endpoint = Endpoint(rate, every)
     handlers: dict[str, Any] = {
         api.SUBSCRIBE.name: grpc.stream_stream_rpc_method_handler(
             endpoint.subscribe, request_deserializer=SubscribeRequest.FromString, response_serializer=bytes
@@ -152,10 +153,11 @@ async def serve(port: int, rate: int, every: int) -> None:
             response_serializer=PongResponse.SerializeToString,
         ),
     }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE, handlers),))
-    server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
-    await endpoint.run()
+    server = await started(port, handlers, [("grpc.so_reuseport", 0)])
+    try:
+        await endpoint.run()
+    finally:
+        await server.stop(None)
 
 
 if __name__ == "__main__":
