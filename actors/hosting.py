@@ -173,14 +173,14 @@ def tune_gc() -> None:
 
 def connect(address: str) -> None:
     """Join a running cluster as a client of its actors. Raises ConnectionError when none is there."""
-    import ray
-
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host:  # Not "auto". Ray would look for a cluster that has ended for more than a minute.
+    if host:  # Not "auto". Ray itself would go on looking for minutes where a cluster has ended.
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except (OSError, ValueError) as error:  # ValueError: the port is no number.
             raise ConnectionError(str(error)) from error
+    import ray
+
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
 
 

@@ -37,7 +37,7 @@ def test_any_port_is_free() -> None:
 
 
 def test_a_line_for_each_setting_names_a_taken_port_and_its_holder() -> None:
-    """Who has it, what it is wanted for, and what to change: all at once, no port that is free, no setting twice."""
+    """Each line tells the process, the purpose and the setting; free ports have no line, and no setting has two."""
     with listener() as first, listener() as second:
         found = [first.getsockname()[1], second.getsockname()[1]]
         needed = [
