@@ -25,12 +25,13 @@ async def as_role(url: str, *statements: str) -> None:
 
 
 async def drop(url: str, name: str) -> None:
-    """Drop a database and end its connections."""
-    while True:
-        try:
-            return await as_role(url, f"DROP DATABASE {name} WITH (FORCE)")
-        except asyncpg.InsufficientPrivilegeError:  # Its autovacuum, which this role may not end, is soon over.
-            await asyncio.sleep(0.1)
+    """Drop a database and end its connections. Raises TimeoutError when the role may never end them."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await as_role(url, f"DROP DATABASE {name} WITH (FORCE)")
+            except asyncpg.InsufficientPrivilegeError:  # Its autovacuum, which this role may not end, is soon over.
+                await asyncio.sleep(0.1)
 
 
 async def tamper(owner_url: str, *statements: str) -> None:
