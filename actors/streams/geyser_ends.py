@@ -26,6 +26,11 @@ NOT_RECORDED = StreamEnd(UNAVAILABLE, "the charge could not be recorded; subscri
 TOO_MUCH_KEPT = StreamEnd(RESOURCE_EXHAUSTED, "too many updates came before the stream could begin; subscribe again")
 
 
+def silent(seconds: float) -> StreamEnd:
+    """The node took the stream and then sent nothing, not even a ping."""
+    return StreamEnd(UNAVAILABLE, f"the stream source has sent nothing for {seconds:g} s; subscribe again")
+
+
 def bad_filter(reason: str) -> StreamEnd:
     return StreamEnd(INVALID_ARGUMENT, f"failed to create filter: {reason}")
 

@@ -138,7 +138,7 @@ class GeyserService:
                 )
                 ends, run = stream.end, stream.run
             else:
-                relayed = relay(self._feeds.open_stream(rpc), self._settings, paying.establish)
+                relayed = relay(self._feeds.open_stream(rpc), paying.establish)
                 ends, run = relayed.end, relayed.run
             task = asyncio.current_task()
             assert task is not None
