@@ -73,7 +73,8 @@ class GeyserFeed:
         self._resume_seconds, self._connect_seconds = resume_seconds, connect_seconds
         self._progress = Progress(wanted.level)
         self._readers: dict[FeedReader, None] = {}
-        self._asked_at = self._heard_at = clock.monotonic()
+        self._began_at = self._asked_at = self._heard_at = clock.monotonic()
+        self._updates = 0  # Of the node, which were new and could be read.
         self._call: Any = None
         self._was_cut = False  # Nothing came for too long, and the call was cancelled here.
         self._resumed = False
@@ -108,13 +109,13 @@ class GeyserFeed:
             lost_at: float | None = self._clock.monotonic()
             delay = _RETRY_SECONDS
             while True:
-                heard = self._heard_at
+                updates = self._updates
                 end = await self._follow()
                 if end is not None:
                     self._finish(end)
                     return
                 now = self._clock.monotonic()
-                if self._heard_at != heard:
+                if self._updates != updates:
                     lost_at, delay = now, _RETRY_SECONDS
                 assert lost_at is not None
                 if now - lost_at > (self._resume_seconds if self._progress.began else self._connect_seconds):
@@ -197,6 +198,7 @@ class GeyserFeed:
             lost = progress.lost_slot(update)
             if lost is not None:
                 raise _GapFound(str(lost))
+        self._updates += 1
         if not self.live.is_set():
             self.live.set()
         for reader in tuple(self._readers):
@@ -210,9 +212,13 @@ class GeyserFeed:
         return False
 
     async def _watch(self) -> None:
-        """Cut a call over which nothing comes any more. It was not heard: a node that is away must not seem back."""
+        """Cut a call over which nothing comes any more, and end a feed that the node never takes up."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            if not self.live.is_set() and self._clock.monotonic() - self._began_at > self._connect_seconds:
+                self._finish(geyser_ends.NOT_REACHED)
+                self.stop()
+                return
             quiet_since = max(self._asked_at, self._heard_at)
             if self._call is not None and self._clock.monotonic() - quiet_since > _SILENCE_SECONDS:
                 self._was_cut = True

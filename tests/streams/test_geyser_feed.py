@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -88,12 +89,57 @@ async def test_a_node_that_is_away_ends_a_new_stream_at_no_charge(tmp_path: Path
         await world.listen_again()
 
 
-@pytest.mark.parametrize("is_silent", [False, True])
+class _Babbling(grpc.GenericRpcHandler):
+    """A node that answers each subscription with this message, again and again."""
+
+    def __init__(self, message: bytes) -> None:
+        self._message = message
+
+    def service(self, handler_call_details: Any) -> Any:
+        return grpc.stream_stream_rpc_method_handler(self._babble)
+
+    async def _babble(self, requests: Any, context: Any) -> None:
+        while True:
+            await context.write(self._message)
+            await asyncio.sleep(0.05)
+
+
+async def _babble(port: int, message: bytes) -> grpc.aio.Server:
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server.add_generic_rpc_handlers((_Babbling(message),))
+    assert server.add_insecure_port(f"127.0.0.1:{port}") == port
+    await server.start()
+    return server
+
+
+_PING = geyser_pb2.SubscribeUpdate(ping=geyser_pb2.SubscribeUpdatePing()).SerializeToString()
+
+
+@pytest.mark.parametrize("message", [b"\xff\xff", _PING])
+async def test_a_node_that_never_takes_a_stream_up_is_not_paid_for(tmp_path: Path, message: bytes) -> None:
+    """Unreadable bytes and bare pings are no subscription, however long they come."""
+    async with geyser_world(tmp_path, connect_seconds=0.5) as world:
+        await world.stop_node()
+        babbling = await _babble(world.node_port, message)
+        client = world.client()
+        await client.ask(traffic())
+        code, text = await client.end()
+        assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
+        await world.until(lambda: not world.account.held)
+        assert world.account.posted == {}
+        await babbling.stop(None)
+        await world.listen_again()
+        again = world.client()
+        await again.ask(traffic())
+        await settled(world, again)
+
+
+@pytest.mark.parametrize("kind", ["away", "silent", "unreadable"])
 async def test_a_node_that_stays_away_ends_its_streams(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_silent: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Streams end after resume_seconds, new ones after connect_seconds and free; also when the node takes connections
-    and never says anything, so that each call is cut for its silence."""
+    and never says anything, so that each call is cut for its silence, or sends what cannot be read."""
     monkeypatch.setattr(geyser_feed, "_SILENCE_SECONDS", 0.1)
     monkeypatch.setattr(geyser_feed, "_LOOK_SECONDS", 0.02)
     async with geyser_world(tmp_path, resume_seconds=1.0, connect_seconds=0.3) as world:
@@ -102,8 +148,10 @@ async def test_a_node_that_stays_away_ends_its_streams(
         await settled(world, client)
         posted = dict(world.account.posted)
         await world.stop_node()
-        silent = None
-        if is_silent:
+        silent = babbling = None
+        if kind == "unreadable":
+            babbling = await _babble(world.node_port, b"\x0a\x01a\xff\xff")  # A filter, and then no update.
+        if kind == "silent":
             silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", world.node_port)
         late = world.client()
         other = geyser_pb2.SubscribeRequest()
@@ -117,4 +165,6 @@ async def test_a_node_that_stays_away_ends_its_streams(
         assert world.account.posted == posted
         if silent is not None:
             silent.close()
+        if babbling is not None:
+            await babbling.stop(None)
         await world.listen_again()
