@@ -12,8 +12,9 @@ from solders.keypair import Keypair
 from actors.devnode.geyser.filters import read_filter
 from actors.devnode.geyser.limits import NO_LIMITS
 from actors.devnode.geyser.outbox import Outbox
-from actors.geyser_proto import geyser_pb2
+from actors.geyser_proto import api, geyser_pb2
 from actors.streams import geyser_feed
+from bench.grpc_server import started
 
 from .geyser_world import (
     GeyserWorld,
@@ -76,40 +77,34 @@ async def test_what_the_node_cannot_give_again_ends_the_stream_with_the_slot(tmp
         assert "are lost" in text and "of the slots from" in text
 
 
+async def _ends_at_no_charge(world: GeyserWorld) -> None:
+    """A new stream, on an account that has paid for nothing yet."""
+    client = world.client()
+    await client.ask(traffic())
+    code, text = await client.end()
+    assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
+    await world.until(lambda: not world.account.held)
+    assert world.account.posted == {}
+
+
 async def test_a_node_that_is_away_ends_a_new_stream_at_no_charge(tmp_path: Path) -> None:
     """What was never established costs nothing."""
     async with geyser_world(tmp_path, connect_seconds=0.2) as world:
         await world.stop_node()
-        client = world.client()
-        await client.ask(traffic())
-        code, text = await client.end()
-        assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
-        await world.until(lambda: not world.account.held)
-        assert world.account.posted == {}
+        await _ends_at_no_charge(world)
         await world.listen_again()
 
 
-class _Babbling(grpc.GenericRpcHandler):
-    """A node that answers each subscription with this message, again and again."""
+async def _babble(port: int, message: bytes) -> grpc.aio.Server:
+    """Start a node that answers each subscription with this message, again and again."""
 
-    def __init__(self, message: bytes) -> None:
-        self._message = message
-
-    def service(self, handler_call_details: Any) -> Any:
-        return grpc.stream_stream_rpc_method_handler(self._babble)
-
-    async def _babble(self, requests: Any, context: Any) -> None:
+    async def answer(requests: Any, context: Any) -> None:
         while True:
-            await context.write(self._message)
+            await context.write(message)
             await asyncio.sleep(0.05)
 
-
-async def _babble(port: int, message: bytes) -> grpc.aio.Server:
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((_Babbling(message),))
-    assert server.add_insecure_port(f"127.0.0.1:{port}") == port
-    await server.start()
-    return server
+    handlers = {api.SUBSCRIBE.name: grpc.stream_stream_rpc_method_handler(answer)}
+    return await started(port, handlers, [("grpc.so_reuseport", 0)])
 
 
 _PING = geyser_pb2.SubscribeUpdate(ping=geyser_pb2.SubscribeUpdatePing()).SerializeToString()
@@ -121,12 +116,7 @@ async def test_a_node_that_never_takes_a_stream_up_is_not_paid_for(tmp_path: Pat
     async with geyser_world(tmp_path, connect_seconds=0.5) as world:
         await world.stop_node()
         babbling = await _babble(world.node_port, message)
-        client = world.client()
-        await client.ask(traffic())
-        code, text = await client.end()
-        assert code is grpc.StatusCode.UNAVAILABLE and "nothing is charged" in text
-        await world.until(lambda: not world.account.held)
-        assert world.account.posted == {}
+        await _ends_at_no_charge(world)
         await babbling.stop(None)
         await world.listen_again()
         again = world.client()
