@@ -6,7 +6,6 @@ Not here: how the servers are started and kept (local_servers/).
 
 import asyncio
 import atexit
-import json
 import os
 import sys
 import urllib.error
@@ -27,7 +26,8 @@ from actors.local_servers.ports import free_port_from
 
 EMBEDDED_SOL_USD_MICRO = 150_000_000  # The price of the embedded chain's SOL: 150 dollars.
 _PROBE_SECONDS = 0.5
-_DEVNODE_GRPC_PORT = 10_000  # Where it is free; its own default.
+_DEVNODE_GRPC_ABOVE_HTTP = 2  # WebSockets have the port between. Runs that start at the same moment differ in it.
+_PORT_MAX = 65_535
 
 
 def require_cluster_settings(config: Config) -> None:
@@ -69,7 +69,7 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         storage = storage.model_copy(update={"redis_url": SecretStr(redis.url)})
     if upstream.node_url is None:
         url = f"http://127.0.0.1:{config.devnode.http_port}"
-        grpc_port = free_port_from("127.0.0.1", _DEVNODE_GRPC_PORT)
+        grpc_port = _devnode_grpc_port(config)
         children.append(_devnode(config, data, url, grpc_port))
         upstream = upstream.model_copy(update={"node_url": url, "node_ws_url": url.replace("http", "ws", 1)})
         if upstream.yellowstone_url is None:
@@ -77,12 +77,6 @@ def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Conf
         if sends.block_engine_url is None:
             sends = sends.model_copy(update={"block_engine_url": url})  # The embedded chain has one too.
     supervisor.start(*children)
-    if config.upstream.node_url is None and upstream.yellowstone_url is None:
-        # Where the usual port is taken, devnode chose another one. Without the file blocks are polled.
-        ready_file = data.folder("devnode") / "ready.json"
-        if ready_file.exists():
-            url = json.loads(ready_file.read_bytes())["grpc_url"]
-            upstream = upstream.model_copy(update={"yellowstone_url": url})
     return config.model_copy(update={"storage": storage, "upstream": upstream, "sends": sends})
 
 
@@ -108,6 +102,10 @@ def fill_local(config: Config, secrets: LocalSecrets, secrets_folder: Path | Non
         trades = trades.model_copy(update={"sol_usd_micro": EMBEDDED_SOL_USD_MICRO})
     config = config.model_copy(update={"storage": storage, "payments": payments, "trades": trades})
     return with_sponsor(config, secrets_folder, secrets.sponsor.seed if embedded_chain else None)
+
+
+def _devnode_grpc_port(config: Config) -> int:
+    return free_port_from("127.0.0.1", min(config.devnode.http_port + _DEVNODE_GRPC_ABOVE_HTTP, _PORT_MAX))
 
 
 def _devnode(config: Config, data: DataDir, url: str, grpc_port: int) -> Child:
