@@ -7,13 +7,15 @@ goes away leaves charges for answers that perhaps never left. They are refunded,
 1. The edge is fenced: from then on nothing that it asks under this id is granted, posted or taken as delivered. It is
    told to start over under another id.
 2. Its holds are released.
-3. Its charges whose answers it did not report as delivered are voided, as many in one turn as fit one group commit.
+3. Its charges whose answers it did not report as delivered are voided, as many in one turn as fit one group commit. An
+   answer that left in the edge's last moments, before it was reported, is refunded too: in doubt the customer keeps the
+   credits.
 
 So an edge that was only cut off, and comes back, cannot answer for a charge that is being refunded: before it lets a
 late answer leave it asks for the charge again (client.py, `may_leave`), and is refused.
 
-Fences are in memory. An owner that is restarted has none, and needs none: the charges that were voided are marked in
-the ledger, and those that were not are not voided any more.
+Fences and undelivered charges are in memory. An owner that is restarted has none of them and needs no fences: the
+charges that were voided are marked in the ledger, and the others stay charged.
 """
 
 import asyncio
@@ -23,15 +25,43 @@ from typing import Any
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import OwnerUnavailable
-from actors.accounts.undelivered_charges import UndeliveredCharges
 from actors.calls import EDGE_BYTES, DeliveredNotice, HoldRequest, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
 
 logger = logging.getLogger(__name__)
 
 FENCED_MAX = 10_000  # Edges that came and went. The oldest is forgotten: its charges were voided long ago.
+UNDELIVERED_MAX = 100_000  # Of one edge; more than it can have in flight. Beyond it the oldest are taken as delivered.
 _VOIDED_AT_ONCE_MAX = 250  # In one turn, which takes some milliseconds; calls wait for it.
 _AGAIN_SECONDS = 0.5
+
+
+class UndeliveredCharges:
+    """Charges whose answers have not left yet, by the edge that is to deliver them."""
+
+    def __init__(self) -> None:
+        self._edges: dict[bytes, dict[bytes, SettleRequest]] = {}
+
+    def posted(self, settle: SettleRequest) -> None:
+        """Keep a charge that was decided for this edge. Repeating it changes nothing."""
+        edge = self._edges.setdefault(settle.operation[:EDGE_BYTES], {})
+        edge[settle.operation] = settle
+        if len(edge) > UNDELIVERED_MAX:
+            del edge[next(iter(edge))]
+
+    def delivered(self, operations: tuple[bytes, ...]) -> None:
+        """Drop the charges of answers that have left their edge. Unknown operations are ignored."""
+        for operation in operations:
+            edge = self._edges.get(operation[:EDGE_BYTES])
+            if edge is not None:
+                edge.pop(operation, None)
+
+    def gone(self, edge: bytes) -> list[SettleRequest]:
+        """Take out the undelivered charges of an edge that is gone for good."""
+        return list(self._edges.pop(edge, {}).values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._edges.values()))
 
 
 class Edges:

@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.accounts import edges as module
 from actors.accounts.api import OwnerUnavailable, SetLimits
-from actors.accounts.edges import Edges
+from actors.accounts.edges import Edges, UndeliveredCharges
 from actors.accounts.ledger import EntryType
 from actors.calls import DeliveredNotice, HoldItem, HoldRequest, KeyProof, Noted, SettleReply, SettleRequest
 from actors.hotlink.owner import StartOver
@@ -210,3 +212,36 @@ def test_fences_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         edges.gone(b"%08d" % number)
     assert [edges.is_fenced(b"%08d" % number) for number in range(5)] == [False, False, True, True, True]
+
+
+def charge_of(edge: int, number: int) -> SettleRequest:
+    return SettleRequest((EDGE, OTHER)[edge] + number.to_bytes(8, "big"), bytes(32), 1, "getSlot", 1, 1, 0, 0)
+
+
+steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 9)))
+
+
+@given(steps=steps)
+def test_what_was_posted_and_not_delivered_is_in_doubt_and_nothing_else(steps: list[tuple[bool, int, int]]) -> None:
+    """Rule (money rule 2): an edge's death leaves exactly its own undelivered charges to void, once."""
+    kept, expected = UndeliveredCharges(), {0: set(), 1: set()}
+    for is_post, edge, number in steps:
+        if is_post:
+            kept.posted(charge_of(edge, number))
+            expected[edge].add(number)
+        else:
+            kept.delivered((charge_of(edge, number).operation,))
+            expected[edge].discard(number)
+    assert len(kept) == len(expected[0]) + len(expected[1])
+    assert {item.operation for item in kept.gone(EDGE)} == {charge_of(0, n).operation for n in expected[0]}
+    assert kept.gone(EDGE) == []
+    assert len(kept) == len(expected[1])
+
+
+def test_an_edge_that_never_says_anything_does_not_fill_memory(monkeypatch) -> None:
+    """Rule: bounded everywhere; beyond the bound the oldest counts as delivered."""
+    monkeypatch.setattr(module, "UNDELIVERED_MAX", 3)
+    kept = UndeliveredCharges()
+    for number in range(10):
+        kept.posted(charge_of(0, number))
+    assert [item.operation for item in kept.gone(EDGE)] == [charge_of(0, n).operation for n in (7, 8, 9)]
