@@ -8,6 +8,8 @@ from enum import IntEnum, unique
 
 import msgspec
 
+from actors.units import owner_index, owner_index_of, routing_bytes
+
 EDGE_BYTES = 8  # A replica's name: random bytes that it chooses when it starts.
 OPERATION_BYTES = EDGE_BYTES + 8  # The replica's name, then its counter: unique without coordination.
 # Calls count from 0. Streams count from here: for a charge that a client asks for, and for one that follows by itself
@@ -49,6 +51,18 @@ class ProvenProof(msgspec.Struct, frozen=True, array_like=True, tag="p"):
 
 
 Proof = KeyProof | WalletProof | SessionProof | ProvenProof
+
+
+def routing_of(proof: Proof) -> bytes:
+    """The account's routing bytes. A key or a session claims them until the account's owner has confirmed it."""
+    return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
+
+
+def owner_of_proof(proof: Proof, owners: int) -> int:
+    """Return the index of the owner, of so many, that is asked about this proof. Keys of wallets are remembered."""
+    if isinstance(proof, KeyProof | SessionProof):
+        return owner_index(proof.routing, owners)
+    return owner_index_of(proof.pubkey, owners)
 
 
 class HoldItem(msgspec.Struct, frozen=True, array_like=True):

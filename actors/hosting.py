@@ -1,22 +1,18 @@
-"""Runs plain classes as Ray actors: names, places and finds them; assigns virtual shards to actors.
+"""Runs plain classes as Ray actors: names, places and finds them.
 
 Implements: design, section 2 ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses") and section 6 (virtual shards). The only shared module that imports Ray. Each function imports it when
-called: Ray reads its settings from the environment while it is imported, so the environment must be set before. Tests
-use the plain classes directly.
+addresses"). The only shared module that imports Ray. Each function imports it when called: Ray reads its settings from
+the environment while it is imported, so the environment must be set before. Tests use the plain classes directly.
 """
 
 import asyncio
-import functools
 import gc
 import logging
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
-
-from actors.units import VIRTUAL_SHARDS, VirtualShard, routing_bytes, virtual_shard
 
 logger = logging.getLogger(__name__)
 
@@ -24,28 +20,11 @@ NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
 _PLACE_TRIES = 3
-_REMEMBERED_OWNERS = 16_384  # About 3 MB; each call looks up the owner of its account twice.
 _PULSE_SECONDS = 5.0
 
 
 class ActorUnreachable(Exception):
     """The actor did not answer in time; it may or may not have done the work."""
-
-
-def owner_index(routing: bytes, actors: int) -> int:
-    """Return the index of the actor, of `actors`, that owns the account with these routing bytes."""
-    return virtual_shard(routing) % actors
-
-
-@functools.lru_cache(maxsize=_REMEMBERED_OWNERS)
-def owner_index_of(pubkey: bytes, actors: int) -> int:
-    return owner_index(routing_bytes(pubkey), actors)
-
-
-def owned_shards(index: int, actors: int) -> Sequence[VirtualShard]:
-    """Return the virtual shards of the actor with this index: every n-th, so that all actors have equally many."""
-    assert 0 <= index < actors, (index, actors)
-    return tuple(VirtualShard(shard) for shard in range(index, VIRTUAL_SHARDS, actors))
 
 
 def place(plain_class: type, name: str, fingerprint: str, *arguments: Any, calls_at_once: int | None = None) -> Any:

@@ -43,7 +43,6 @@ from actors.deposits.core import FindingStatus
 from actors.deposits.crediting import Crediting
 from actors.deposits.store import PostgresDepositStore
 from actors.deposits.transfers import DepositAccount, deposit_account
-from actors.hosting import owned_shards
 from actors.identity.store import RedisIdentityStore
 from actors.launch.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
@@ -51,6 +50,7 @@ from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.storage.connections import connect_postgres, connect_redis
+from actors.units import owned_shards
 from actors.upstream.client import NodeClient
 from actors.x402_types import NETWORKS
 

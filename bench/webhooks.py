@@ -28,7 +28,6 @@ from actors.accounts.api import AdjustCredits, Command, OwnerReply
 from actors.accounts.store import PostgresAccountStore
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, Config, IdentityConfig, PaymentsConfig, StorageConfig
-from actors.hosting import owned_shards
 from actors.identity.store import RedisIdentityStore
 from actors.launch.migrations import migrate_all
 from actors.local_servers.child_processes import Supervisor
@@ -37,7 +36,7 @@ from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.storage.connections import connect_postgres, connect_redis
 from actors.telemetry.metrics import Metrics
-from actors.units import base58_text
+from actors.units import base58_text, owned_shards
 from actors.webhooks.actor import METHOD, WebhookDispatcher
 from actors.webhooks.api import CreateWebhook
 from actors.webhooks.commands import WebhookCommands

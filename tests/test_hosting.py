@@ -1,29 +1,12 @@
-"""Guards which actor owns which account, and what a call to a silent actor becomes."""
+"""Guards what a call to a silent actor becomes."""
 
 import asyncio
 import gc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from actors import hosting
-from actors.units import VIRTUAL_SHARDS
-
-
-@given(actors=st.integers(1, 256))
-def test_every_virtual_shard_has_exactly_one_owner(actors: int) -> None:
-    """Rule (money rule 5): one owner per account at any time, whatever the number of actors."""
-    owned = [shard for index in range(actors) for shard in hosting.owned_shards(index, actors)]
-    assert sorted(owned) == list(range(VIRTUAL_SHARDS))
-
-
-@given(pubkey=st.binary(min_size=32, max_size=32), actors=st.integers(1, 256))
-def test_requests_go_to_the_actor_that_owns_the_shard(pubkey: bytes, actors: int) -> None:
-    """Rule: edges and owners agree on who owns an account without asking anybody."""
-    index = hosting.owner_index_of(pubkey, actors)
-    assert hosting.virtual_shard(hosting.routing_bytes(pubkey)) in hosting.owned_shards(index, actors)
 
 
 class _Silent:

@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from actors import hosting
 from actors.accounts.account import Deposit
 from actors.accounts.credits import Batch
 from actors.accounts.referrals import Referral
@@ -21,15 +20,15 @@ from actors.calls import (
     Figures,
     HoldReply,
     HoldRequest,
-    KeyProof,
     Noted,
     Proof,
-    SessionProof,
     SettleReply,
     SettleRequest,
+    owner_of_proof,
 )
 from actors.errors import Err
 from actors.hotlink.frames import AskAgain, MessageKind
+from actors.units import owner_index_of
 
 SHARD_ACTOR_NAME = "account-shard-{index}"  # Name of the Ray actor that owns the virtual shards v with v % n == index.
 
@@ -313,17 +312,11 @@ class ListReferrals(Command[tuple[ReferralState, ...]], frozen=True):
     """Operator: all codes."""
 
 
-def owner_of_proof(proof: Proof, owners: int) -> int:
-    if isinstance(proof, KeyProof | SessionProof):
-        return hosting.owner_index(proof.routing, owners)
-    return hosting.owner_index_of(proof.pubkey, owners)
-
-
 def owner_of(command: Command[Any], owners: int) -> int:
     """Which of so many owners carries this command out. Referral codes are no account's: the first owner does."""
     if isinstance(command, ByProof):
         return owner_of_proof(command.proof, owners)
-    return hosting.owner_index_of(command.pubkey, owners) if isinstance(command, OfAccount) else 0
+    return owner_index_of(command.pubkey, owners) if isinstance(command, OfAccount) else 0
 
 
 # --- the client ---------------------------------------------------------------------------------------------------

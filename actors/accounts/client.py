@@ -23,7 +23,6 @@ from actors.accounts.api import (
     OwnerUnavailable,
     Value,
     owner_of,
-    owner_of_proof,
     refused,
 )
 from actors.accounts.host import AccountShardActor, fingerprint
@@ -38,12 +37,14 @@ from actors.calls import (
     SettleRequest,
     WalletProof,
     operation_at,
+    owner_of_proof,
 )
 from actors.clock import Clock, SystemClock
 from actors.config import Config
 from actors.errors import Err
 from actors.hotlink.edge import Link, LinkFull, LinkGivenUp, LinkTimeout
 from actors.hotlink.frames import MessageKind
+from actors.units import owner_index_of
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class ShardedAccounts:
         return reply
 
     async def settle(self, request: SettleRequest) -> SettleReply:
-        owner = hosting.owner_index_of(request.pubkey, len(self._links))
+        owner = owner_index_of(request.pubkey, len(self._links))
         try:
             reply: SettleReply = await self._sent(SETTLE, owner, request, self._settle_wait_ms)
         except _NO_REPLY as error:
@@ -162,7 +163,7 @@ class ShardedAccounts:
 
     def may_leave(self, charge: SettleRequest) -> bool:
         # On the way of every answer: one comparison of bytes and one of times.
-        link = self._links[hosting.owner_index_of(charge.pubkey, len(self._links))]
+        link = self._links[owner_index_of(charge.pubkey, len(self._links))]
         return link.heard_until > self._monotonic() and charge.operation[:EDGE_BYTES] == self._edge
 
     async def confirm(self, charge: SettleRequest) -> bool:
@@ -175,7 +176,7 @@ class ShardedAccounts:
         return settled.ok and self.may_leave(charge)
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:
-        index = hosting.owner_index_of(pubkey, len(self._links))
+        index = owner_index_of(pubkey, len(self._links))
         gathered = self._delivered[index]
         gathered.append(operation)
         if not self._notice_is_due[index]:
@@ -270,7 +271,7 @@ class ShardedAccounts:
         """tries None: until it succeeds, because a charge for an answer that never left must not stay."""
         while tries is None or tries > 0:
             try:
-                owner = hosting.owner_index_of(request.pubkey, len(self._links))
+                owner = owner_index_of(request.pubkey, len(self._links))
                 await self._sent(VOID, owner, request, _VOID_WAIT_MS)
             except _NO_REPLY as error:
                 self._unavailable(request.operation, error)

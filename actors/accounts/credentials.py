@@ -13,9 +13,9 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.nonce_writer import NonceWriter
 from actors.accounts.nonces import Signed, signed_request
 from actors.accounts.sessions import Sessions
-from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof
+from actors.calls import KeyProof, Proof, ProvenProof, SessionProof, WalletProof, routing_of
 from actors.errors import Err
-from actors.units import VirtualShard, routing_bytes, virtual_shard
+from actors.units import VirtualShard, virtual_shard
 
 
 class Credentials:
@@ -83,6 +83,5 @@ class Credentials:
         return None
 
     def _check_shard(self, proof: Proof) -> None:
-        routing = proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
-        if virtual_shard(routing) not in self._shards:
+        if virtual_shard(routing_of(proof)) not in self._shards:
             raise OwnerUnavailable("this account has another owner; the request was sent to the wrong one")

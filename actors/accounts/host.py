@@ -26,6 +26,7 @@ from actors.storage.connections import checked_redis, connect_postgres
 from actors.telemetry import logs
 from actors.telemetry.metrics import Metrics
 from actors.telemetry.metrics_page import report_for_ever
+from actors.units import owned_shards
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class AccountShardActor(hosting.StartingActor):
             RedisIdentityStore(await checked_redis(storage.redis_url.get_secret_value()), clock),
             clock,
             f"{name} of process {os.getpid()}",
-            hosting.owned_shards(self._index, config.accounts.shard_actors),
+            owned_shards(self._index, config.accounts.shard_actors),
             metrics=metrics,
         )
         await shard.start()

@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.calls import Figures, KeyProof, Proof, SessionProof
+from actors.calls import Figures, KeyProof, Proof, SessionProof, routing_of
 from actors.errors import Err
 from actors.gateway.requests import Client
 from actors.identity.client_addresses import UNKNOWN
-from actors.units import routing_bytes
 
 NAMES_MAX = 20_000  # Accounts and addresses in one second: more than one replica can refuse in that time.
 CONFIRMED_MAX = 50_000  # Credentials in each half of the memory.
@@ -75,7 +74,7 @@ class RefusalLimits:
         if proof is not None:
             confirmed = self._is_confirmed(_credential(proof))
             if confirmed or not isinstance(proof, KeyProof | SessionProof):  # A wallet's signature is verified already.
-                found = self.waiting.get(_account(proof))
+                found = self.waiting.get(routing_of(proof))
                 if found is not None:
                     return found
             if confirmed:
@@ -111,7 +110,7 @@ class RefusalLimits:
         self._confirm(_credential(proof))
         told = Figures(credits_remaining, figures.rate_limit, 0, now + 1)
         self._add(
-            _account(proof), len(found), max(self._per_account, figures.rate_limit), Wait(told, credits_remaining)
+            routing_of(proof), len(found), max(self._per_account, figures.rate_limit), Wait(told, credits_remaining)
         )
 
     def _count_stranger(self, proof: Proof | None, client: Client | None, found: list[Err]) -> None:
@@ -121,7 +120,7 @@ class RefusalLimits:
             self._confirmed_before.discard(credential)
             if Err.PAYMENT_REQUIRED in found and not isinstance(proof, KeyProof | SessionProof):
                 # The wallet has no account and has proven its key, so it can be counted by itself.
-                self._add(_account(proof), len(found), self._per_account, self._strangers_wait(self._per_account))
+                self._add(routing_of(proof), len(found), self._per_account, self._strangers_wait(self._per_account))
         address = UNKNOWN if client is None else self._address_of(client)
         if address != UNKNOWN:
             self._add(address, len(found), self._per_address, self._strangers_wait(self._per_address))
@@ -157,8 +156,3 @@ def _credential(proof: Proof) -> bytes:
     if isinstance(proof, KeyProof):
         return proof.key_hash
     return proof.token_hash if isinstance(proof, SessionProof) else proof.pubkey
-
-
-def _account(proof: Proof) -> bytes:
-    """The account's routing bytes: true for a confirmed credential, since they are part of what was issued."""
-    return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)

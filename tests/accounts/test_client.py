@@ -7,7 +7,6 @@ import pytest
 from pydantic import SecretStr
 from ray.exceptions import RayError
 
-from actors import hosting
 from actors.accounts import client
 from actors.accounts.api import (
     DELIVERED,
@@ -34,7 +33,7 @@ from actors.calls import (
 )
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
 from actors.hotlink.owner import LinkServer
-from actors.units import routing_bytes
+from actors.units import owner_index_of, routing_bytes
 
 EDGE = b"the-edge"
 SECRET = "the cluster's"
@@ -119,7 +118,7 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
     """Rule (money rule 5): one owner per account; keys, wallets and settles of it all find the same one."""
     accounts, owners = await world(3)
     for number, pubkey in enumerate(WALLETS):
-        owner = owners[hosting.owner_index_of(pubkey, 3)]
+        owner = owners[owner_index_of(pubkey, 3)]
         operation = number.to_bytes(16, "big")
         before = len(owner.seen)
         await accounts.hold(HoldRequest(operation, KeyProof(b"h", routing_bytes(pubkey)), (HoldItem("getSlot", 1),)))
@@ -158,12 +157,12 @@ async def test_an_owner_that_does_not_answer_refuses_its_own_deposits_alone() ->
     """Those of other owners are told as credited; one message to each owner, answers in the order asked for."""
     accounts, owners = await world(3)
     await accounts.connected()
-    silent = hosting.owner_index_of(WALLETS[0], 3)
+    silent = owner_index_of(WALLETS[0], 3)
     owners[silent].silent = True
     wanted = [CreditDeposit(pubkey, PaidTransfer(pubkey * 2, 0, 10_000, 1)) for pubkey in WALLETS]
     answers = await accounts.ask_many(wanted)
     for pubkey, answer in zip(WALLETS, answers, strict=True):
-        refused = hosting.owner_index_of(pubkey, 3) == silent
+        refused = owner_index_of(pubkey, 3) == silent
         assert answer.refusal == ("SERVICE_TEMPORARILY_UNAVAILABLE" if refused else None)
     assert all(len(owner.seen) <= 1 for owner in owners)
     await end(accounts, owners)

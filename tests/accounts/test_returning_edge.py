@@ -17,8 +17,8 @@ from actors.accounts.ledger import EntryType
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest
 from actors.clock import ManualClock
 from actors.config import AccountsConfig, Config, GatewayConfig, StorageConfig
-from actors.hosting import owned_shards, owner_index_of
 from actors.hotlink import owner as owner_module
+from actors.units import owned_shards, owner_index_of
 from tests.accounts.making import pubkey_of
 from tests.accounts.shards import World
 
