@@ -45,7 +45,7 @@ from actors.calls import (
     WalletProof,
 )
 from actors.errors import Err, Refusal
-from actors.identity import keys
+from actors.identity.credentials import RANDOM_BYTES, key_hash, key_prefix, new_api_key, new_session_token, token_hash
 from actors.identity.store import IdentityStoreUnavailable
 from actors.units import base58_text
 
@@ -203,10 +203,10 @@ class Commands:
             account = self._activations.open_account(proof.pubkey, referral)
         self._activations.check_current(account)
         earlier = account.profile.key_hash
-        text = keys.new_api_key(account.pubkey, self._random_bytes(keys.RANDOM_BYTES))
-        prefix = keys.key_prefix(text)
+        text = new_api_key(account.pubkey, self._random_bytes(RANDOM_BYTES))
+        prefix = key_prefix(text)
         written = self._activations.record(
-            account, decide_key(account, keys.key_hash(text), prefix, self._activations.moment())
+            account, decide_key(account, key_hash(text), prefix, self._activations.moment())
         )
         self._activations.key_changed(account, earlier)
         await asyncio.shield(written)
@@ -241,8 +241,8 @@ class Commands:
             return api.refused(Err.AUTH_FAILED, "this challenge was used before")
         if refusal is not None:
             return api.refused(refusal)
-        token = keys.new_session_token(pubkey, self._random_bytes(keys.RANDOM_BYTES))
-        await self._credentials.sessions.open(keys.token_hash(token), pubkey)
+        token = new_session_token(pubkey, self._random_bytes(RANDOM_BYTES))
+        await self._credentials.sessions.open(token_hash(token), pubkey)
         return api.OwnerReply(token)
 
     async def _close_session(self, proof: Proof) -> Reply:

@@ -15,7 +15,7 @@ from actors.gateway.payments import RequestPayments
 from actors.gateway.refusal_limits import RefusalLimits, Wait
 from actors.gateway.requests import Caller, Client, RefusedCaller, Request
 from actors.gateway.sign_in import SignIn
-from actors.identity.proofs import Accept, prove
+from actors.identity.credentials import Accept, prove
 
 _NO_CREDENTIALS = Refusal(Err.PAYMENT_REQUIRED)
 _HINT = "too many refused calls in one second; correct them and go on after Retry-After"

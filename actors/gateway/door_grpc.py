@@ -22,7 +22,7 @@ from actors.gateway.authentication import Authenticator
 from actors.gateway.grpc_status import Explain
 from actors.gateway.requests import AsgiClient, Request
 from actors.geyser_proto import api
-from actors.identity.keys import KEY_PREFIX
+from actors.identity.credentials import KEY_PREFIX
 
 logger = logging.getLogger(__name__)
 

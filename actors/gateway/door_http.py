@@ -58,7 +58,7 @@ from actors.gateway.requests import (
 from actors.gateway.routes import PUBLIC_PAGES, Routes
 from actors.gateway.streamed_answers import StreamedAnswers
 from actors.http_server.exchange import HttpRequest, Upgrade
-from actors.identity.proofs import uses_url_key
+from actors.identity.credentials import uses_url_key
 from actors.pages import Page
 
 logger = logging.getLogger(__name__)

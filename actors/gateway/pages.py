@@ -16,7 +16,7 @@ from actors.gateway.page_table import PageTable, PathPages
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import CREDENTIALS, Request
 from actors.gateway.routes import OWNER_GONE, caller_of, refused, with_figures
-from actors.identity.proofs import Accept
+from actors.identity.credentials import Accept
 from actors.pages import Page, PageAnswer, PageRequest
 
 _QUERY_FIELDS_MAX = 50

@@ -13,7 +13,7 @@ import msgspec
 from actors.calls import Figures, Proof
 from actors.errors import Err, Refusal
 from actors.gateway.headers import Header, HeaderList
-from actors.identity.proofs import url_keys
+from actors.identity.credentials import url_keys
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -41,7 +41,7 @@ from actors.gateway.payments import RequestPayments
 from actors.gateway.replies import ErrorReplies, Response
 from actors.gateway.requests import Caller, RefusedCaller, Request
 from actors.identity import challenge, endpoints
-from actors.identity.proofs import Accept
+from actors.identity.credentials import Accept
 
 _NO_CREDENTIALS = "no credentials were sent"
 _NOT_BY_PAYMENT = RefusedCaller(

@@ -13,7 +13,7 @@ from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRe
 from actors.clock import Clock, ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
 from actors.events import Event
-from actors.identity.keys import parse_api_key
+from actors.identity.credentials import parse_api_key
 from actors.identity.store import ClaimedRecord, IdentityStoreUnavailable, TakenNonce
 from actors.units import UnixMillis, UnixSeconds, VirtualShard
 from tests.accounts.memory_store import MemoryAccountStore

@@ -10,7 +10,7 @@ from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.ledger_time import SETTLING_MS
 from actors.calls import SessionProof
 from actors.events import CreditsExpiring
-from actors.identity.keys import token_hash
+from actors.identity.credentials import token_hash
 from actors.identity.store import RedisIdentityStore
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, settle

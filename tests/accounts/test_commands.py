@@ -20,7 +20,7 @@ from actors.accounts.ledger import EntryType
 from actors.accounts.referrals import Referral
 from actors.calls import SessionProof
 from actors.events import ApiKeyRotated
-from actors.identity.keys import key_hash, key_prefix, parse_api_key, token_hash
+from actors.identity.credentials import key_hash, key_prefix, parse_api_key, token_hash
 from actors.units import routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, key_proof, settle
 from tests.accounts.shards import World, ask, run_ready

@@ -6,7 +6,7 @@ from actors.accounts.actor import AccountShard
 from actors.accounts.api import OpenSession, OwnerUnavailable, ReadAccount
 from actors.calls import ProvenProof, SessionProof
 from actors.errors import Err
-from actors.identity.keys import token_hash
+from actors.identity.credentials import token_hash
 from actors.units import VirtualShard, routing_bytes
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation
 from tests.accounts.shards import World, ask

@@ -20,7 +20,7 @@ from actors.accounts.store import PostgresAccountStore
 from actors.calls import HoldItem, HoldRequest, KeyProof, SettleRequest, WalletProof
 from actors.clock import SystemClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig
-from actors.identity.keys import parse_api_key
+from actors.identity.credentials import parse_api_key
 from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres

@@ -194,4 +194,4 @@ def test_every_door_authenticates_in_one_place():
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("prove", "verify_wallet")
     }
-    assert callers == {"actors/gateway/authentication.py", "actors/identity/proofs.py"}
+    assert callers == {"actors/gateway/authentication.py", "actors/identity/credentials.py"}

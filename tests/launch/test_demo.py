@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from actors.calls import WalletProof
 from actors.clock import SystemClock
 from actors.config import IdentityConfig
-from actors.identity.proofs import Accept, prove
+from actors.identity.credentials import Accept, prove
 from actors.launch import demo
 from actors.launch.wallets import Wallet
 

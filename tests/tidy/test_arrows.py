@@ -51,7 +51,7 @@ OPEN = {
     "telemetry": {"logs", "metrics", "metrics_page"},
     "http_server": {"choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
-    "identity": {"client_addresses", "challenge", "endpoints", "keys", "proofs", "signatures", "store", "wallet"},
+    "identity": {"client_addresses", "challenge", "credentials", "endpoints", "signatures", "store", "wallet"},
     # Rules and port of the keys of requests; the gateway runs the calls.
     "idempotency": {"core", "store"},
     # What a node's answer means, and the state that health is told from.
@@ -175,8 +175,8 @@ def test_devnode_is_walled_off() -> None:
     [
         ("actors.units", "actors.clock"),
         ("actors.storage.connections", "actors.accounts.api"),
-        ("actors.identity.keys", "actors.upstream.node_health"),
-        ("actors.identity.keys", "actors.accounts.api"),
+        ("actors.identity.credentials", "actors.upstream.node_health"),
+        ("actors.identity.credentials", "actors.accounts.api"),
         ("actors.accounts.core", "actors.gateway.api"),
         ("actors.deposits.core", "actors.gateway.api"),
         ("actors.gateway.pipeline", "actors.accounts.core"),

@@ -19,7 +19,7 @@ PURE_SHARED = {"addresses", "units", "errors", "x402_types", "calls", "catalog",
 # The rules of a context live here, whatever the docstring says.
 PURE_NAMES = {
     *("core", "credits", "nonces", "referrals", "ledger", "account"),
-    *("keys", "proofs", "wallet", "signatures", "challenge"),
+    *("wallet", "signatures", "challenge"),
     *("outcomes", "jsonrpc", "params", "headers", "replies", "transfers", "filters", "classify", "programs", "signing"),
 }
 CLOCKS = {"actors/clock.py"}

@@ -1,27 +1,47 @@
-"""Finds the credential of a request, in the interface's order, and turns it into a Proof.
+"""Finds the credential of a request and turns it into a Proof; makes, parses, hashes and abbreviates API keys and
+session tokens.
 
-Implements: interface specification, "Priority and failure".
-Pure. This module checks forms and wallet signatures. The account's owner knows whether a key or a session is valid and
-whether a nonce is new. prove() is on the path of every call: one pass over the headers, no regular expressions.
+Implements: interface specification, "Priority and failure", "API key" and "Session token"; decisions, "API key for new
+accounts".
+Pure: randomness is an argument. This module checks forms and wallet signatures. The account's owner knows whether a key
+or a session is valid and whether a nonce is new. prove() is on the path of every call: one pass over the headers, no
+regular expressions. Hashes are over the exact text, so another spelling of the same bytes is an unknown credential.
+telemetry/logs.py removes keys and tokens from logs. Not here: the wallet's signature (wallet.py).
 """
 
+import hashlib
+from base64 import urlsafe_b64encode
+from binascii import Error as NotEncoded
+from binascii import a2b_base64, unhexlify
 from collections.abc import Iterable
 from enum import Enum, unique
 from urllib.parse import unquote_to_bytes
 
-from actors.calls import Proof
+from actors.calls import KeyProof, Proof, SessionProof
 from actors.config import IdentityConfig
 from actors.errors import Err, Refusal
-from actors.identity.keys import parse_api_key_bytes, parse_session_token_bytes
 from actors.identity.wallet import WalletHeaders, verify_wallet
+from actors.units import ROUTING_BYTES, routing_bytes
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+RANDOM_BYTES = 24  # 192 bits cannot be guessed, even with the routing bytes, which are public.
+KEY_PREFIX = "srpc_live_"
+TOKEN_CHARACTERS = 64  # Interface: session tokens and legacy keys are 64 hexadecimal characters.
+_KEY_PREFIX_BYTES = KEY_PREFIX.encode()
+_KEY_PREFIX_SIZE = len(KEY_PREFIX)
+_KEY_CHARACTERS = _KEY_PREFIX_SIZE + 43  # 32 bytes are 43 characters of base64 without padding.
+# The decoder knows the standard alphabet only. Characters of it that no key contains become "!", which it refuses.
+_URLSAFE_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
+# The routing part (11 and 16 characters) is equal in all keys of an account; four more characters distinguish them.
+_SHOWN_CHARACTERS = _KEY_PREFIX_SIZE + 11 + 4
+_SHOWN_LEGACY_CHARACTERS = 16 + 4
 
 _CREDENTIAL_HEADERS = frozenset(
     (b"x-api-key", b"x-pubkey", b"x-signature", b"x-timestamp", b"x-nonce", b"authorization")
 )
 _URL_KEY = b"api-key"
-_URL_KEY_CHARACTERS_MAX = 3 * 64  # Every character of the longest key escaped.
+_URL_KEY_CHARACTERS_MAX = 3 * TOKEN_CHARACTERS  # Every character of the longest key escaped.
 
 
 @unique
@@ -129,10 +149,71 @@ def _session_proof(value: bytes) -> Proof | Refusal:
     if scheme.lower() != b"bearer":
         return _BAD_SCHEME
     token = token.strip(b" ")
-    if token.startswith(b"srpc_live_"):
+    if token.startswith(_KEY_PREFIX_BYTES):
         return _KEY_AS_TOKEN
     return parse_session_token_bytes(token) or _BAD_TOKEN
 
 
 def _alone(accept: Accept) -> Refusal:
     return _ONLY_WALLET if accept is Accept.WALLET else _ONLY_SESSION
+
+
+# --- API keys and session tokens
+
+
+def new_api_key(pubkey: bytes, randomness: bytes) -> str:
+    """Make a key for the account of `pubkey` (32 bytes). randomness: 24 bytes from a secure source, used once."""
+    assert len(randomness) == RANDOM_BYTES, len(randomness)
+    return KEY_PREFIX + urlsafe_b64encode(routing_bytes(pubkey) + randomness).decode().rstrip("=")
+
+
+def parse_api_key(text: str) -> KeyProof | None:
+    """Parse a key of either format. None: the text has neither format."""
+    return parse_api_key_bytes(text.encode()) if len(text) <= TOKEN_CHARACTERS else None
+
+
+def parse_api_key_bytes(raw: bytes) -> KeyProof | None:
+    """Parse a key of either format from a header's bytes. None: it has neither format. On the path of every call."""
+    size = len(raw)
+    try:
+        if size == _KEY_CHARACTERS and raw.startswith(_KEY_PREFIX_BYTES):
+            decoded = a2b_base64(raw[_KEY_PREFIX_SIZE:].translate(_URLSAFE_TO_STANDARD) + b"=", strict_mode=True)
+        elif size == TOKEN_CHARACTERS:
+            decoded = unhexlify(raw)
+        else:
+            return None
+    except NotEncoded:
+        return None
+    return KeyProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES])
+
+
+def key_hash(text: str) -> bytes:
+    """Return the SHA-256 of a key's text, which is stored. Keys are random, so no salt or slow hash is needed."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def key_prefix(text: str) -> str:
+    """Return the first characters of a key, which distinguish it from other keys of the account and prove nothing."""
+    return text[: _SHOWN_CHARACTERS if text.startswith(KEY_PREFIX) else _SHOWN_LEGACY_CHARACTERS]
+
+
+def new_session_token(pubkey: bytes, randomness: bytes) -> str:
+    """Make a session token for the account of `pubkey` (32 bytes). randomness: 24 secure bytes, used once."""
+    assert len(randomness) == RANDOM_BYTES, len(randomness)
+    return (routing_bytes(pubkey) + randomness).hex()
+
+
+def parse_session_token_bytes(raw: bytes) -> SessionProof | None:
+    """Parse a session token from a header's bytes. None: they are not 64 hexadecimal characters."""
+    if len(raw) != TOKEN_CHARACTERS:
+        return None
+    try:
+        decoded = unhexlify(raw)
+    except NotEncoded:
+        return None
+    return SessionProof(hashlib.sha256(raw).digest(), decoded[:ROUTING_BYTES])
+
+
+def token_hash(text: str) -> bytes:
+    """Return the SHA-256 of a session token's text, which is stored."""
+    return hashlib.sha256(text.encode()).digest()
