@@ -19,7 +19,7 @@ from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.writes import Damaged, entries_since_ms, restore
+from actors.accounts.stored import Damaged, entries_since_ms, restore
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard

@@ -43,7 +43,7 @@ from actors.accounts.credits import (
     write_parcels,
 )
 from actors.accounts.ledger import Entry, EntryType
-from actors.accounts.writes import Past
+from actors.accounts.stored import Past
 from actors.calls import Figures, HoldItem, HoldRequest, Outcome, SettleRequest, is_allowance, operation_at
 from actors.errors import Err
 from actors.events import LOW_BALANCE_CREDITS

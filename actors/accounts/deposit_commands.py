@@ -31,7 +31,7 @@ from actors.accounts.deposits import (
     known_return,
 )
 from actors.accounts.store import AccountStore
-from actors.accounts.writes import Credited
+from actors.accounts.stored import Credited
 from actors.errors import Err
 from actors.units import base58_text
 

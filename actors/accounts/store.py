@@ -20,9 +20,9 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.ledger_time import months
 from actors.accounts.outbox import Outbox, PostgresOutbox
 from actors.accounts.referrals import Referral
-from actors.accounts.rows import entry_arguments, group_arguments, stored_account, stored_batch
+from actors.accounts.stored import Credited, Past, Stored, stored_account, stored_batch
 from actors.accounts.usage_store import PostgresUsageStore, UsageStore
-from actors.accounts.writes import Credited, Past, Stored, Write
+from actors.accounts.writes import Write, entry_arguments, group_arguments
 from actors.storage.connections import AWAY_AT_WORK, away_as, borrowed
 from actors.storage.schema import check_schema, read_layout
 from actors.units import VirtualShard

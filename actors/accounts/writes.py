@@ -1,6 +1,7 @@
-"""What one group commit writes, and what loading an account gives back: the nouns of the store's port.
+"""What one group commit writes, and how it looks to the database.
 
-Implements: decisions, money rule 12 (every write carries the owner's epoch).
+Implements: decisions, money rule 12 (every write carries the owner's epoch); the arguments of accounts_write() and
+accounts_write_entry() (functions.sql).
 Pure. Made from events alone, except for the heads, which are read from the accounts when the group is cut.
 """
 
@@ -8,28 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from actors.accounts import ledger
-from actors.accounts.account import (
-    CLOCK_SLACK_SECONDS,
-    VOIDED,
-    Account,
-    Defaults,
-    Deposit,
-    Event,
-    Mark,
-    MarkKind,
-    Moved,
-    Profile,
-    ProfileSet,
-    Return,
-    adjust_key,
-    new_account,
-    posted,
-)
-from actors.accounts.credits import Batch, Purse
-from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.account import Account, Deposit, Event, Mark, Moved, Profile, ProfileSet, Return
+from actors.accounts.credits import Batch
+from actors.accounts.ledger import Entry
 from actors.accounts.outbox import KEY_ROTATED, LOW_BALANCE
-from actors.units import Credits, VirtualShard
+from actors.units import VirtualShard
 
 
 class Told(NamedTuple):
@@ -133,83 +120,117 @@ class Write:
             self.heads.append(head)
 
 
-class Credited(NamedTuple):
-    """A transfer that became credits: whose, and whether it was taken back."""
-
-    pubkey: bytes
-    credits: int  # With the bonus.
-    assigned: bool
-    returned: bool
-    taken: int
-    uncollected: int
+# --- as rows and JSON of the database
 
 
-class Past(NamedTuple):
-    """The end of an operation, whenever that was. Without either, the operation was debited for another account."""
-
-    debit: Entry | None
-    voided: bool  # Voided, or debited and refunded.
-
-
-@dataclass(slots=True)
-class Stored:
-    """An account as the store has it."""
-
-    profile: Profile
-    head: Head
-    batches: list[Batch]  # That have something left.
-    entries: list[tuple[Entry, bytes]]  # Recent ones with the hash after each, oldest first; at least the newest.
-    marks: list[Mark]  # Recent voids and refunds.
-    last_deposit: Deposit | None = None
+def entry_arguments(group: Write) -> tuple[Any, ...] | None:
+    """The group as accounts_write_entry() takes it: one entry that moved credits of one batch. None: it has more."""
+    if len(group.entries) != 1 or len(group.batches) != 1 or _has_rare(group):
+        return None
+    ((pubkey, entry, after),) = group.entries
+    (head,) = group.heads
+    (((_, number), remaining),) = group.batches.items()
+    _, *moved = _entry_row(pubkey, entry, after)
+    return (pubkey, head.seq_before, *moved, head.total_consumed, head.last_batch, number, remaining)
 
 
-class Damaged(Exception):
-    """What the store has of one account contradicts itself; the account is halted until an operator has looked."""
+def group_arguments(group: Write) -> tuple[Any, ...]:
+    """The group as accounts_write() takes it: the rare parts as JSON, then a list of rows for each type of row."""
+    entries = [_entry_row(*entry) for entry in group.entries]
+    lefts = [(*batch, remaining) for batch, remaining in group.batches.items()]
+    rare = _rare(group) if _has_rare(group) or not entries else None  # The owner of what is rare is asked about by it.
+    return rare, group.heads, entries, lefts
 
 
-def entries_since_ms(defaults: Defaults, now_ms: int) -> int:
-    """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking the
-    store for each. Only speed depends on it: what memory does not know, the store is asked about."""
-    return now_ms - (defaults.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
-
-
-def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
-    """The account as its last owner wrote it. Raises Damaged."""
-    head = stored.head
-    account = new_account(head.pubkey, stored.profile, defaults)
-    _check_chain(stored)
-    account.purse = Purse(
-        balance=Credits(head.balance),
-        batches=sorted(stored.batches, key=lambda batch: (batch.expires_at, batch.id)),
-        last_batch=head.last_batch,
+def _entry_row(pubkey: bytes, entry: Entry, after: bytes) -> tuple[Any, ...]:
+    """As a row of the ledger. after: the head of the account's hash chain then."""
+    return (
+        pubkey,
+        entry.at_ms,
+        entry.seq,
+        entry.type,
+        entry.outcome,
+        entry.amount,
+        entry.balance,
+        entry.operation,
+        entry.method,
+        entry.description,
+        entry.parcels,
+        after,
     )
-    if sum(batch.remaining for batch in stored.batches) != head.balance:
-        raise Damaged("its batches do not add up to its balance")
-    account.seq, account.last_ms, account.head = head.seq, head.last_ms, head.hash
-    account.total_consumed = head.total_consumed
-    account.last_deposit = stored.last_deposit
-    for entry, _ in stored.entries:
-        if entry.type == EntryType.DEBIT:
-            account.operations.put(entry.operation, posted(entry.method, entry.parcels), steady)
-        elif entry.type == EntryType.REFUND:
-            account.operations.put(entry.operation, VOIDED, steady)
-        elif entry.type == EntryType.ADJUSTMENT:
-            account.operations.put(adjust_key(entry.operation), posted("", entry.parcels), steady)
-    for mark in stored.marks:
-        assert mark.kind in (MarkKind.VOID, MarkKind.REFUND), mark
-        account.operations.put(mark.operation, VOIDED, steady)
-    return account
 
 
-def _check_chain(stored: Stored) -> None:
-    head = stored.head
-    if not stored.entries:
-        if head.seq != 0 or head.hash != ledger.genesis(head.pubkey):
-            raise Damaged("it has entries behind it that are not there")
-        return
-    newest, newest_hash = stored.entries[-1]
-    if (newest.seq, newest.balance, newest_hash) != (head.seq, head.balance, head.hash):
-        raise Damaged("its newest entry is not the one it says")
-    for (_, hash_before), (entry, hash_after) in zip(stored.entries, stored.entries[1:], strict=False):
-        if ledger.chain(hash_before, entry) != hash_after:
-            raise Damaged(f"entry {entry.seq} is not what was written")
+def _has_rare(group: Write) -> bool:
+    # A deposit makes a batch, and a return a mark.
+    return bool(group.profiles or group.new_batches or group.marks or group.events)
+
+
+def _rare(group: Write) -> str:
+    profiles = [
+        {
+            "pubkey": pubkey.hex(),
+            "virtual_shard": shard,
+            "created_at": profile.created_at,
+            "status": profile.status,
+            "api_key_hash": None if profile.key_hash is None else profile.key_hash.hex(),
+            "key_prefix": profile.key_prefix,
+            "ref_code": profile.ref_code,
+            "ref_bonus_bps": profile.ref_bonus_bps,
+            "requests_per_second": profile.requests_per_second,
+            "concurrency": profile.concurrency,
+            "genesis": ledger.genesis(pubkey).hex(),
+        }
+        for pubkey, (shard, profile) in group.profiles.items()
+    ]
+    batches = [
+        {
+            "pubkey": pubkey.hex(),
+            "id": batch.id,
+            "source": batch.source,
+            "credits": batch.credits,
+            "created_at": batch.created_at,
+            "expires_at": batch.expires_at,
+        }
+        for pubkey, batch in group.new_batches
+    ]
+    marks = [
+        msgspec.structs.asdict(mark) | {"pubkey": pubkey.hex(), "operation": mark.operation.hex()}
+        for pubkey, mark in group.marks
+    ]
+    parts: dict[str, Any] = {
+        "shards": list(group.shards),
+        "profiles": profiles,
+        "batches": batches,
+        "marks": marks,
+    }
+    if group.deposits:
+        parts["deposits"] = [_deposit_row(pubkey, deposit) for pubkey, deposit in group.deposits]
+    if group.events:
+        parts["events"] = [
+            told._asdict() | {"pubkey": told.pubkey.hex(), "subject": told.subject.hex()} for told in group.events
+        ]
+    if group.returns:
+        parts["returns"] = [
+            {
+                "operation": returned.operation.hex(),
+                "taken": returned.taken,
+                "uncollected": returned.uncollected,
+                "at_ms": returned.at_ms,
+            }
+            for _, returned in group.returns
+        ]
+    return msgspec.json.encode(parts).decode()
+
+
+def _deposit_row(pubkey: bytes, deposit: Deposit) -> dict[str, Any]:
+    return {
+        "pubkey": pubkey.hex(),
+        "operation": deposit.operation.hex(),
+        "base_units": deposit.base_units,
+        "credits_per_usdc": deposit.credits_per_usdc,
+        "credits": deposit.credits,
+        "bonus": deposit.bonus,
+        "slot": deposit.slot,
+        "at_ms": deposit.at_ms,
+        "assigned": deposit.assigned,
+    }

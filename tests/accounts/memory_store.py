@@ -16,9 +16,10 @@ from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.outbox import EXPIRING_SECONDS, Announcement, announcement, deposit_credited
 from actors.accounts.referrals import Referral
 from actors.accounts.store import EXPIRED_LOOKED_BACK_SECONDS, Fenced, StoreUnavailable
+from actors.accounts.stored import Credited, Past, Stored
 from actors.accounts.usage import ROWS_MAX, UsageLine
 from actors.accounts.usage_store import Rolled
-from actors.accounts.writes import Credited, Head, Past, Stored, Told, Write
+from actors.accounts.writes import Head, Told, Write
 from actors.clock import Clock, SystemClock
 from actors.events import CreditsExpiring, Event
 from actors.units import Pubkey, UnixSeconds, VirtualShard, base58_text, routing_bytes, virtual_shard

@@ -8,7 +8,8 @@ from typing import Any
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, IssueKey
 from actors.accounts.store import StoreUnavailable
-from actors.accounts.writes import Stored, Write
+from actors.accounts.stored import Stored
+from actors.accounts.writes import Write
 from actors.calls import HoldReply, HoldRequest, KeyProof, SettleReply, SettleRequest, WalletProof
 from actors.clock import Clock, ManualClock
 from actors.config import AccountsConfig, IdentityConfig, PaymentsConfig

@@ -5,7 +5,7 @@ import pytest
 from actors.accounts.account import apply
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.core import decide_adjust, decide_hold
-from actors.accounts.writes import Stored
+from actors.accounts.stored import Stored
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from tests.accounts.making import ALICE, BOB, hold, key_proof

@@ -30,7 +30,7 @@ from actors.accounts.core import (
     is_low_crossing,
 )
 from actors.accounts.ledger import EntryType
-from actors.accounts.writes import Past
+from actors.accounts.stored import Past
 from actors.calls import HoldRequest
 from tests.accounts.making import (
     DEFAULTS,

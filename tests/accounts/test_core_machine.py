@@ -45,7 +45,8 @@ from actors.accounts.core import (
     is_due,
 )
 from actors.accounts.ledger_time import SETTLING_MS, after_answer, agreed_ms
-from actors.accounts.writes import Past, Stored, Write, entries_since_ms, restore
+from actors.accounts.stored import Past, Stored, entries_since_ms, restore
+from actors.accounts.writes import Write
 from actors.calls import SettleRequest, operation_at
 from tests.accounts.auditor import Line, audit
 from tests.accounts.making import ALICE, START_MS, hold, operation

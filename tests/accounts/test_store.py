@@ -22,7 +22,8 @@ from actors.accounts.store import (
     PostgresAccountStore,
     StoreUnavailable,
 )
-from actors.accounts.writes import Write, restore
+from actors.accounts.stored import restore
+from actors.accounts.writes import Write
 from actors.calls import SettleRequest
 from actors.units import VirtualShard
 from tests.accounts.making import (

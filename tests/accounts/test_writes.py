@@ -1,28 +1,14 @@
-import pytest
+"""What a group writes, and how it looks to the database."""
+
+import json
 
 from actors.accounts.account import HoldEnded, Mark, MarkKind, ProfileSet
-from actors.accounts.core import decide_adjust, decide_settle
-from actors.accounts.writes import Damaged, Stored, Write, entries_since_ms, restore
-from actors.units import VirtualShard
-from tests.accounts.making import ALICE, DEFAULTS, START, START_MS, opened, opening_group, operation, settle, take
-from tests.accounts.memory_store import MemoryAccountStore
+from actors.accounts.core import decide_adjust, decide_limits, decide_settle, decide_void
+from actors.accounts.deposits import decide_deposit, decide_return, deposit_operation
+from actors.accounts.writes import Write, entry_arguments, group_arguments
+from tests.accounts.making import ALICE, START, group_of, later, opened, operation, settle, take
 
-
-@pytest.fixture
-async def stored() -> Stored:
-    """An account with a grant and two debits, as a store has it."""
-    account = opened()
-    group = opening_group(account)
-    take(account, decide_adjust(account, 100, "", b"grant", START), group)
-    for number in (1, 2):
-        take(account, decide_settle(account, settle(number, 10), START, True).event, group)
-    group.cut({ALICE: account})
-    store = MemoryAccountStore()
-    epoch = await store.take_over("owner", [VirtualShard(number) for number in range(1024)], False)
-    await store.write(epoch, group)
-    loaded = await store.load(ALICE, 0)
-    assert loaded is not None
-    return loaded
+OPERATION = deposit_operation(b"s" * 64, 1)
 
 
 def test_a_group_says_where_the_store_must_have_left_each_account() -> None:
@@ -47,31 +33,46 @@ def test_only_what_must_survive_is_written() -> None:
     assert (group.heads, group.entries) == ([], [])
 
 
-def test_what_is_loaded_reaches_back_as_far_as_operations_are_remembered() -> None:
-    assert entries_since_ms(DEFAULTS, START_MS) <= START_MS - DEFAULTS.memory_seconds * 1000
+def test_a_plain_debit_needs_no_rare_part() -> None:
+    """Most groups are debits alone: what is rare must cost them nothing."""
+    account = opened(credits=10)
+    group = Write()
+    take(account, decide_settle(account, settle(1, 5), START, True).event, group)
+    group.cut({ALICE: account})
+    assert group_arguments(group)[0] is None
 
 
-async def test_a_true_account_is_restored(stored: Stored) -> None:
-    account = restore(stored, DEFAULTS, 5)
-    account.check()
-    assert account.operations.get(operation(2)) is not None
-    assert (account.purse.balance, account.seq) == (80, 3)
+def test_only_one_entry_of_one_batch_alone_goes_as_plain_values() -> None:
+    """Everything else of a group would be lost on that way."""
+    account = opened(credits=10)
+    grant = decide_adjust(account, 10, "more", b"more", later(START, 1))
+    assert grant is not None
+    assert entry_arguments(group_of(account, grant)) is None  # A batch and a mark.
+    alone = decide_settle(account, settle(1, 5), START, True).event
+    assert alone is not None
+    assert entry_arguments(group_of(account, alone)) is not None
+    two_batches = decide_settle(account, settle(2, 7), START, True).event
+    assert two_batches is not None
+    assert entry_arguments(group_of(account, two_batches)) is None
+    group = Write()
+    take(account, decide_settle(account, settle(3, 1), START, True).event, group)
+    take(account, decide_settle(account, settle(4, 1), START, True).event, group)
+    group.cut({ALICE: account})
+    assert entry_arguments(group) is None
+    refund = decide_void(account, settle(4, 1), START).event
+    assert refund is not None
+    assert entry_arguments(group_of(account, refund)) is None  # A mark.
+    with_profile = group_of(account, decide_limits(account, 7, None))
+    take(account, decide_settle(account, settle(5, 1), START, True).event, with_profile)
+    with_profile.cut({ALICE: account})
+    assert entry_arguments(with_profile) is None
 
 
-@pytest.mark.parametrize("part", ["batch", "hash", "balance", "entry", "missing", "order"])
-async def test_a_damaged_account_is_halted(stored: Stored, part: str) -> None:
-    """Hostile input 20: a flip is detected when the account is loaded, before anything is decided on it."""
-    if part == "batch":
-        stored.batches[0].remaining = type(stored.batches[0].remaining)(81)
-    elif part == "hash":
-        stored.head = stored.head._replace(hash=b"x" * 32)
-    elif part == "balance":
-        stored.head = stored.head._replace(balance=81)
-    elif part == "entry":
-        stored.entries[1] = (stored.entries[0][0], stored.entries[1][1])
-    elif part == "order":
-        stored.entries.reverse()
-    else:
-        stored.entries.clear()
-    with pytest.raises(Damaged):
-        restore(stored, DEFAULTS, 5)
+def test_a_return_names_the_deposit_it_undoes() -> None:
+    account = opened()
+    event = decide_deposit(account, OPERATION, 10_000, 7, 100_000, START)
+    assert event is not None
+    group_of(account, event)
+    rare = json.loads(group_arguments(group_of(account, decide_return(account, OPERATION, 1_000, "why", START)))[0])
+    (row,) = rare["returns"]
+    assert row == {"operation": OPERATION.hex(), "taken": 1_000, "uncollected": 0, "at_ms": START.wall_ms}

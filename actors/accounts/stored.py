@@ -1,0 +1,166 @@
+"""What the store gives back: an account as its last owner wrote it, the end of an operation, a credited transfer.
+
+Pure. Not here: what is written (writes.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.accounts import ledger
+from actors.accounts.account import (
+    CLOCK_SLACK_SECONDS,
+    VOIDED,
+    Account,
+    Defaults,
+    Deposit,
+    Mark,
+    MarkKind,
+    Profile,
+    adjust_key,
+    new_account,
+    posted,
+)
+from actors.accounts.credits import Batch, Purse, Source
+from actors.accounts.ledger import Entry, EntryType
+from actors.accounts.writes import Head
+from actors.units import Credits, UnixSeconds
+
+
+class Credited(NamedTuple):
+    """A transfer that became credits: whose, and whether it was taken back."""
+
+    pubkey: bytes
+    credits: int  # With the bonus.
+    assigned: bool
+    returned: bool
+    taken: int
+    uncollected: int
+
+
+class Past(NamedTuple):
+    """The end of an operation, whenever that was. Without either, the operation was debited for another account."""
+
+    debit: Entry | None
+    voided: bool  # Voided, or debited and refunded.
+
+
+@dataclass(slots=True)
+class Stored:
+    """An account as the store has it."""
+
+    profile: Profile
+    head: Head
+    batches: list[Batch]  # That have something left.
+    entries: list[tuple[Entry, bytes]]  # Recent ones with the hash after each, oldest first; at least the newest.
+    marks: list[Mark]  # Recent voids and refunds.
+    last_deposit: Deposit | None = None
+
+
+class Damaged(Exception):
+    """What the store has of one account contradicts itself; the account is halted until an operator has looked."""
+
+
+def entries_since_ms(defaults: Defaults, now_ms: int) -> int:
+    """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking the
+    store for each. Only speed depends on it: what memory does not know, the store is asked about."""
+    return now_ms - (defaults.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
+
+
+def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:
+    """The account as its last owner wrote it. Raises Damaged."""
+    head = stored.head
+    account = new_account(head.pubkey, stored.profile, defaults)
+    _check_chain(stored)
+    account.purse = Purse(
+        balance=Credits(head.balance),
+        batches=sorted(stored.batches, key=lambda batch: (batch.expires_at, batch.id)),
+        last_batch=head.last_batch,
+    )
+    if sum(batch.remaining for batch in stored.batches) != head.balance:
+        raise Damaged("its batches do not add up to its balance")
+    account.seq, account.last_ms, account.head = head.seq, head.last_ms, head.hash
+    account.total_consumed = head.total_consumed
+    account.last_deposit = stored.last_deposit
+    for entry, _ in stored.entries:
+        if entry.type == EntryType.DEBIT:
+            account.operations.put(entry.operation, posted(entry.method, entry.parcels), steady)
+        elif entry.type == EntryType.REFUND:
+            account.operations.put(entry.operation, VOIDED, steady)
+        elif entry.type == EntryType.ADJUSTMENT:
+            account.operations.put(adjust_key(entry.operation), posted("", entry.parcels), steady)
+    for mark in stored.marks:
+        assert mark.kind in (MarkKind.VOID, MarkKind.REFUND), mark
+        account.operations.put(mark.operation, VOIDED, steady)
+    return account
+
+
+def _check_chain(stored: Stored) -> None:
+    head = stored.head
+    if not stored.entries:
+        if head.seq != 0 or head.hash != ledger.genesis(head.pubkey):
+            raise Damaged("it has entries behind it that are not there")
+        return
+    newest, newest_hash = stored.entries[-1]
+    if (newest.seq, newest.balance, newest_hash) != (head.seq, head.balance, head.hash):
+        raise Damaged("its newest entry is not the one it says")
+    for (_, hash_before), (entry, hash_after) in zip(stored.entries, stored.entries[1:], strict=False):
+        if ledger.chain(hash_before, entry) != hash_after:
+            raise Damaged(f"entry {entry.seq} is not what was written")
+
+
+# --- from rows and JSON of the database
+
+
+def read_deposit(text: str | None) -> Deposit | None:
+    """accounts.last_deposit: the JSON of a deposit, as writes.py made it."""
+    if text is None:
+        return None
+    row = msgspec.json.decode(text)
+    del row["pubkey"]
+    return Deposit(**row | {"operation": bytes.fromhex(row["operation"])})
+
+
+def stored_batch(row: Any) -> Batch:
+    return Batch(
+        row["id"],
+        Source(row["source"]),
+        Credits(row["credits"]),
+        Credits(row["remaining"]),
+        UnixSeconds(row["created_at"]),
+        UnixSeconds(row["expires_at"]),
+    )
+
+
+def stored_account(row: Any, batches: list[Any], entries: list[Any], marks: list[Any], since_ms: int) -> Stored:
+    profile = Profile(
+        row["created_at"],
+        row["status"],
+        row["api_key_hash"],
+        row["key_prefix"],
+        row["ref_code"],
+        row["requests_per_second"],
+        row["concurrency"],
+        row["ref_bonus_bps"],
+    )
+    head = Head(
+        row["pubkey"],
+        row["seq"],
+        row["seq"],
+        row["balance"],
+        row["total_consumed"],
+        row["last_batch"],
+        row["last_ms"],
+        row["head_hash"],
+    )
+    chained = [(Entry(*entry[:-1]), entry[-1]) for entry in map(tuple, entries)]
+    recent = [pair for pair in chained if pair[0].at_ms >= since_ms] or chained[-1:]
+    return Stored(
+        profile,
+        head,
+        [stored_batch(batch) for batch in batches],
+        recent,
+        [Mark(*mark) for mark in marks],
+        read_deposit(row["last_deposit"]),
+    )
