@@ -48,6 +48,11 @@ class Defaults(NamedTuple):
         """How long an ended operation is remembered, and how old a hold may be that a successor still posts."""
         return 2 * self.hold_seconds
 
+    def entries_since_ms(self, now_ms: int) -> int:
+        """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking
+        the store for each. Only speed depends on it: what memory does not know, the store is asked about."""
+        return now_ms - (self.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
+
 
 @unique
 class End(IntEnum):

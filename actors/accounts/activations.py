@@ -19,7 +19,7 @@ from actors.accounts.expiring_map import ExpiringMap
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore, StoreUnavailable
-from actors.accounts.stored import Damaged, entries_since_ms, restore
+from actors.accounts.stored import Damaged, restore
 from actors.config import AccountsConfig
 from actors.telemetry.metrics import Metrics
 from actors.units import VirtualShard, routing_bytes, virtual_shard
@@ -254,7 +254,7 @@ class Activations:
 
     async def _read(self, pubkey: bytes) -> Account | None:
         self.check_owned(pubkey)
-        since_ms = entries_since_ms(self.defaults, self._clock.now_ms())
+        since_ms = self.defaults.entries_since_ms(self._clock.now_ms())
         try:
             stored = await self._store.load(pubkey, since_ms)
             return None if stored is None else restore(stored, self.defaults, int(self._clock.monotonic()))

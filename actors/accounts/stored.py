@@ -10,7 +10,6 @@ import msgspec
 
 from actors.accounts import ledger
 from actors.accounts.account import (
-    CLOCK_SLACK_SECONDS,
     VOIDED,
     Account,
     Defaults,
@@ -60,12 +59,6 @@ class Stored:
 
 class Damaged(Exception):
     """What the store has of one account contradicts itself; the account is halted until an operator has looked."""
-
-
-def entries_since_ms(defaults: Defaults, now_ms: int) -> int:
-    """Oldest entry that is loaded with an account, so that most operations that ended are recognised without asking the
-    store for each. Only speed depends on it: what memory does not know, the store is asked about."""
-    return now_ms - (defaults.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
 
 
 def restore(stored: Stored, defaults: Defaults, steady: int) -> Account:

@@ -141,3 +141,7 @@ def test_a_lowered_limit_leaves_nothing_below_zero() -> None:
 
 def test_the_window_ends_with_its_second() -> None:
     assert reset_at(1_700_000_000) == 1_700_000_001
+
+
+def test_what_is_loaded_reaches_back_as_far_as_operations_are_remembered() -> None:
+    assert DEFAULTS.entries_since_ms(START.wall_ms) <= START.wall_ms - DEFAULTS.memory_seconds * 1000

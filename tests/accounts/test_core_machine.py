@@ -45,7 +45,7 @@ from actors.accounts.core import (
     is_due,
 )
 from actors.accounts.ledger_time import SETTLING_MS, after_answer, agreed_ms
-from actors.accounts.stored import Past, Stored, entries_since_ms, restore
+from actors.accounts.stored import Past, Stored, restore
 from actors.accounts.writes import Write
 from actors.calls import SettleRequest, operation_at
 from tests.accounts.auditor import Line, audit
@@ -304,7 +304,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.settled_at = self._now() + SETTLING_SECONDS
 
     def _stored(self) -> Stored:
-        coroutine = self.store.load(ALICE, entries_since_ms(DEFAULTS, self.now_ms))
+        coroutine = self.store.load(ALICE, DEFAULTS.entries_since_ms(self.now_ms))
         try:
             while True:
                 coroutine.send(None)

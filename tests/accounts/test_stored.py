@@ -7,7 +7,7 @@ import pytest
 from actors.accounts.account import Deposit
 from actors.accounts.core import decide_adjust, decide_settle
 from actors.accounts.deposits import decide_deposit, deposit_operation
-from actors.accounts.stored import Damaged, Stored, entries_since_ms, read_deposit, restore
+from actors.accounts.stored import Damaged, Stored, read_deposit, restore
 from actors.accounts.writes import group_arguments
 from actors.units import VirtualShard
 from tests.accounts.making import ALICE, DEFAULTS, START, group_of, opened, opening_group, operation, settle, take
@@ -29,10 +29,6 @@ async def stored() -> Stored:
     loaded = await store.load(ALICE, 0)
     assert loaded is not None
     return loaded
-
-
-def test_what_is_loaded_reaches_back_as_far_as_operations_are_remembered() -> None:
-    assert entries_since_ms(DEFAULTS, START.wall_ms) <= START.wall_ms - DEFAULTS.memory_seconds * 1000
 
 
 async def test_a_true_account_is_restored(stored: Stored) -> None:
