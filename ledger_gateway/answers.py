@@ -82,7 +82,7 @@ def result_of(answer: Answer) -> Any:
         if not is_refusal and (type(number) is not int or number != CALL_ID):
             told = f"the answer has the id {_text(number) or 'null'}, and the call had {CALL_ID}"
             raise BadAnswer(f"{told}: it is the answer to another call", answer.status)
-    return item_of(reply, answer).result()
+    return item_of(reply, answer, _whole(answer.headers.get("x-credits-cost"))).result()
 
 
 def items_of(answer: Answer, count: int) -> list[BatchItem]:
@@ -109,8 +109,8 @@ def items_of(answer: Answer, count: int) -> list[BatchItem]:
     return [found.get(number, lost) for number in range(count)]
 
 
-def item_of(reply: Any, answer: Answer) -> BatchItem:
-    """Return the end that one JSON-RPC reply means."""
+def item_of(reply: Any, answer: Answer, cost: int | None = None) -> BatchItem:
+    """Return the end that one JSON-RPC reply means. cost: the credits of this reply alone, where the answer tells."""
     if not isinstance(reply, dict):
         return BatchItem(error=BadAnswer("the answer is no JSON-RPC reply", answer.status))
     error = reply.get("error")
@@ -120,7 +120,7 @@ def item_of(reply: Any, answer: Answer) -> BatchItem:
         code = error.get("code") if isinstance(error, dict) else None
         if answer.status == 200 and not is_gateways and type(code) is int:
             assert isinstance(error, dict)
-            return BatchItem(error=NodeError(code, _text(error.get("message")), data, _request_id(answer)))
+            return BatchItem(error=NodeError(code, _text(error.get("message")), data, _request_id(answer), cost))
         return BatchItem(error=_refusal(reply, answer))
     if answer.status >= 300 or "result" not in reply:
         return BatchItem(error=_refusal(reply, answer))

@@ -38,13 +38,19 @@ class BadAnswer(LedgerGatewayError):
 
 
 class NodeError(LedgerGatewayError):
-    """A JSON-RPC error of the Solana node, passed on untouched by the gateway. The call is charged."""
+    """A JSON-RPC error of the Solana node, passed on untouched by the gateway.
 
-    next_step = "This is the node's own answer, and it is charged; the same call gets the same answer."
+    credits: the charge that the answer names; None where it names none, and in a batch, whose answer has only the sum.
+    """
 
-    def __init__(self, code: int, message: str, data: Any = None, request_id: str | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, data: Any = None, request_id: str | None = None, credits: int | None = None
+    ) -> None:
         super().__init__(f"{message} ({code})")
         self.code, self.message, self.data, self.request_id = code, message, data, request_id
+        self.credits = credits
+        charge = "" if credits is None else f", and it is charged: {credits} {'credit' if credits == 1 else 'credits'}"
+        self.next_step = f"This is the node's own answer{charge}; the same call gets the same answer."
 
 
 class GatewayError(LedgerGatewayError):

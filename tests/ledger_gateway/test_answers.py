@@ -69,6 +69,17 @@ def test_the_nodes_errors_pass_through_as_they_are(code: int, message: str, data
     assert raised.value.data == json.loads(json.dumps(data))
 
 
+@pytest.mark.parametrize(("headers", "said"), [({"x-credits-cost": "25"}, "charged: 25 credits"), ({}, None)])
+def test_a_nodes_error_is_called_charged_where_the_answer_says_so(headers: dict[str, str], said: str | None) -> None:
+    """A block that the node has cleaned up is free, and so is whatever another node answers, which a deposit asks."""
+    reply = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32001, "message": "Block 1 cleaned up"}}
+    with pytest.raises(NodeError) as raised:
+        result_of(Answer(200, headers, json.dumps(reply).encode()))
+    assert ("charged" in raised.value.next_step) is (said is not None) and (said or "") in raised.value.next_step
+    (end,) = items_of(Answer(200, headers, json.dumps([reply]).encode()), 1)  # The header is the whole batch's.
+    assert end.error is not None and "charged" not in end.error.next_step
+
+
 @given(
     status=STATUSES,
     body=st.binary(max_size=60) | VALUES.map(lambda value: json.dumps(value).encode()),
