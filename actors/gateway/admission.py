@@ -24,7 +24,11 @@ _NAME_SHOWN_MAX = 64
 _SENDING = frozenset((MethodClass.SEND, MethodClass.SEND_AND_CONFIRM, MethodClass.SEND_BUNDLE))
 
 # The interface lists this refusal twice: with the code of a denied method, and as HTTP 403 METHOD_NOT_ALLOWED.
-FORBIDDEN = Refusal(Err.METHOD_NOT_ALLOWED, "requestAirdrop is not offered here; no chain served here has a faucet")
+FORBIDDEN = Refusal(
+    Err.METHOD_NOT_ALLOWED,
+    "requestAirdrop is not offered here",
+    hint="on the embedded chain `python -m actors.devnode fund PUBKEY --sol 1` gives SOL; elsewhere a wallet sends it",
+)
 
 
 # Methods whose handlers must know whose call it is.

@@ -13,7 +13,7 @@ from ledger_gateway.answers import plain
 from ledger_gateway.cli.output import builtin
 from ledger_gateway.cli.shell import Refused, Shell, command
 from ledger_gateway.client import Gateway, new_idempotency_key
-from ledger_gateway.errors import LedgerGatewayError
+from ledger_gateway.errors import BadAnswer, KeyConflict, Unavailable, Unreachable
 
 APP = typer.Typer(no_args_is_help=True)
 _Method = Annotated[str, typer.Argument(help="Such as getBalance.")]
@@ -75,7 +75,7 @@ async def send(
                 method = "sendTransaction" if no_wait else "sendAndConfirm"
                 options: dict[str, Any] = {"encoding": "base64", "skipPreflight": not preflight}
                 found = await gateway.call(method, signed, options, idempotency_key=key)
-        except LedgerGatewayError as error:
+        except (Unreachable, BadAnswer, Unavailable, KeyConflict) as error:  # Any other refusal came before the send.
             raise Refused(str(error), f"{error.next_step} Then: {again}") from None
         if no_wait:
             shell.out.rows({"signature": found, "idempotency_key": key})
@@ -117,8 +117,9 @@ def _transaction(given: str) -> str:
     except (binascii.Error, ValueError):
         size = 0
     if not 0 < size <= _TRANSACTION_BYTES_MAX:
+        what = f"{given} is neither a file nor a" if 0 < len(given) < 256 and given != "-" else "that is no"
         raise Refused(
-            "that is no transaction in base64", "sign it first, and give its base64, a file that holds it, or -."
+            f"{what} transaction in base64", "sign it first, and give its base64, a file that holds it, or -."
         )
     return text
 

@@ -130,7 +130,8 @@ def _advice(error: LedgerGatewayError) -> str:
         case NotFound():
             return "check the name or the id."
         case Denied(constant="METHOD_NOT_ALLOWED"):
-            return "ask the operator of the gateway; `ledger-gateway balance` still works."
+            # A suspended account has no hint; a method that nobody may call has one.
+            return f"{hint}." if hint else "ask the operator of the gateway; `ledger-gateway balance` still works."
         case BadRequest(constant="MAX_CREDITS_EXCEEDED"):
             return "allow more with --max-credits; `ledger-gateway quote` tells the price."
         case _:

@@ -28,7 +28,20 @@ def test_a_send_says_how_to_ask_again(cli: Callable[..., Done], site: Site, monk
     monkeypatch.setattr(site.served.world.node, "answer", lambda method, params: replies.UNREACHABLE)
     done = cli("send", TRANSACTION, "--no-wait", "--idempotency-key", "my-key", key=site.key(10))
     assert done.code == 1 and "--idempotency-key my-key" in done.err
-    assert cli("send", "rubbish", key="k").code == 1
+    missing = cli("send", "/none.tx", key="k")
+    assert missing.code == 1 and "neither a file" in missing.err
+
+
+def test_a_send_that_was_refused_needs_no_second_one(cli: Callable[..., Done], site: Site) -> None:
+    """Nothing was sent, so no key could give its answer."""
+    refused = cli("send", "AAAA", key=site.key(10))
+    assert refused.code == 1 and "Refused: " in refused.err and "--idempotency-key" not in refused.err
+
+
+def test_an_airdrop_is_refused_with_where_sol_comes_from(cli: Callable[..., Done], site: Site) -> None:
+    """The constant is that of a suspended account, whose advice would mislead."""
+    done = cli("call", "requestAirdrop", ADDRESS, "5", key=site.key(10))
+    assert done.code == 1 and "devnode fund" in done.err and "balance" not in done.err
 
 
 def test_arguments_are_json_or_text_and_transactions_come_from_anywhere(tmp_path: Path) -> None:
