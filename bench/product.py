@@ -71,7 +71,7 @@ class Ports:
 
     @property
     def tls(self) -> int:
-        return self.first + 955  # WebSockets of devnode are on the port after its HTTP.
+        return self.first + 957  # After devnode's HTTP come its WebSockets, its gRPC and that over TLS.
 
     def settings(self) -> dict[str, str]:
         """Return the settings for a run on these ports."""
