@@ -10,7 +10,7 @@ from ledger_gateway.cli.arguments import NODE_VARIABLE
 from ledger_gateway.cli.shell import Refused, Shell, command
 from ledger_gateway.client import Gateway
 from ledger_gateway.credentials import Wallet
-from ledger_gateway.errors import LedgerGatewayError, PaymentNeeded
+from ledger_gateway.errors import LedgerGatewayError, NodeError, PaymentNeeded, Unreachable
 
 APP = typer.Typer(no_args_is_help=True)
 _COMMITMENT = {"commitment": "confirmed"}
@@ -67,7 +67,9 @@ async def deposit(
         last = (await gateway.account()).last_deposit or {}
         credited = last.get("credits") if last.get("signature") == signature else done.credits_added
     shell.out.rows({"signature": signature, "credits": credited, "balance": done.new_balance})
-    shell.out.next("`ledger-gateway call getSlot`; `ledger-gateway key new` makes a key.")
+    has_key = shell.profile.key or shell.profile.url in shell.profile.saved.keys
+    # A new key ends the one before it, which a program may be using.
+    shell.out.next(f"`ledger-gateway call getSlot`{'' if has_key else '; without a key: `ledger-gateway key new`'}.")
 
 
 async def _terms(url: str) -> dict[str, str]:
@@ -113,27 +115,57 @@ def _ask(shell: Shell, terms: Mapping[str, str], amount: str, wallet: Wallet, ye
 
 
 async def _send(gateway: Gateway, node_url: str | None, wallet: Wallet, terms: Mapping[str, str], units: int) -> str:
-    from ledger_gateway.cli import transfer
+    from ledger_gateway.cli import funds
 
+    faucet = funds.faucet_advice(wallet.pubkey, units, node_url or gateway.url, node_url)
+    if node_url is None:
+        try:
+            return await _transfer(gateway, faucet, wallet, terms, units)
+        except PaymentNeeded:
+            raise Refused(
+                "this wallet has no credits yet, so the gateway sends nothing for it",
+                f"pass --node-url with any Solana node, or set {NODE_VARIABLE}; of a local product: "
+                f"{funds.EMBEDDED_NODE}. The wallet needs USDC, and SOL for the network's fee.{faucet}",
+            ) from None
     try:
-        node = gateway if node_url is None else Gateway(node_url)
+        node = Gateway(node_url)
     except ValueError as error:
         raise Refused(f"--node-url: {error}", "name a node without a key in its query.") from None
+    async with node:
+        try:
+            return await _transfer(node, faucet, wallet, terms, units)
+        except NodeError as error:
+            raise Refused(f"--node-url: {error}", "mend what that node names; nothing was paid.") from None
+        except LedgerGatewayError as error:
+            raise Refused(
+                f"--node-url: {error}",
+                f"name a Solana node that answers; of a local product: {funds.EMBEDDED_NODE}, while it runs.",
+            ) from None
+
+
+async def _transfer(node: Gateway, faucet: str, wallet: Wallet, terms: Mapping[str, str], units: int) -> str:
+    """Send the transfer and return its signature, after a look at the wallet's balances. faucet: see funds.require."""
+    from ledger_gateway.cli import funds, transfer
+
+    mint = terms["usdc_mint"]
     try:
+        asked = [wallet.pubkey, transfer.token_account(wallet.pubkey, mint)]
+        accounts: Any = await node.call("getMultipleAccounts", asked, {**_COMMITMENT, "encoding": "jsonParsed"})
+        funds.require(accounts, wallet.pubkey, units, faucet)
         found: Any = await node.call("getLatestBlockhash", _COMMITMENT)
         blockhash = found["value"]["blockhash"]
         signed, signature = transfer.signed_transfer(
-            wallet.secret_bytes, terms["usdc_mint"], terms["deposit_address"], units, blockhash
+            wallet.secret_bytes, mint, terms["deposit_address"], units, blockhash
         )
-        await node.call("sendTransaction", signed, {"encoding": "base64", "preflightCommitment": "confirmed"})
-        return signature
-    except PaymentNeeded:
-        raise Refused(
-            "this wallet has no credits yet, so the gateway sends nothing for it",
-            f"pass --node-url with any Solana node, or set {NODE_VARIABLE}; of a local product: http://127.0.0.1:8899.",
-        ) from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise Refused(f"the transfer cannot be built: {error}", "check the node's URL, and the wallet.") from None
-    finally:
-        if node is not gateway:
-            await node.close()
+    try:
+        await node.call("sendTransaction", signed, {"encoding": "base64", "preflightCommitment": "confirmed"})
+    except Unreachable as error:
+        if not error.was_sent:
+            raise
+        raise Refused(
+            f"{error}; the transfer {signature} may have been sent",
+            "wait two minutes and look at `ledger-gateway balance` before you pay again: credits appear by themselves.",
+        ) from None
+    return signature

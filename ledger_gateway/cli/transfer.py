@@ -41,6 +41,11 @@ def usdc_text(units: int) -> str:
     return f"{units // _UNITS}.{units % _UNITS:0{DECIMALS}d}".rstrip("0").rstrip(".")
 
 
+def token_account(owner: str, mint: str) -> str:
+    """Return the address of a wallet's associated token account. Raises ValueError for a bad address."""
+    return str(get_associated_token_address(Pubkey.from_string(owner), Pubkey.from_string(mint)))
+
+
 def signed_transfer(secret: bytes, mint: str, deposit_wallet: str, units: int, blockhash: str) -> tuple[str, str]:
     """Return the base64 of the signed transaction and its signature. Raises ValueError for a bad address."""
     keypair, token, service = Keypair.from_bytes(secret), Pubkey.from_string(mint), Pubkey.from_string(deposit_wallet)

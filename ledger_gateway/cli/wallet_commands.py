@@ -36,11 +36,17 @@ async def wallet_new(
 
 
 @command(_WALLET, "show")
-async def wallet_show(shell: Shell) -> None:
+async def wallet_show(
+    shell: Shell,
+    pubkey: Annotated[bool, typer.Option("--pubkey", help="Print the public key alone, for other commands.")] = False,
+) -> None:
     """Show the public key of the wallet."""
     wallet = shell.profile.wallet()
+    if pubkey and not shell.out.as_json:
+        return shell.out.text(wallet.pubkey)
     shell.out.rows({"pubkey": wallet.pubkey, "keypair": str(shell.profile.keypair)})
     shell.out.next("send USDC from this wallet: `ledger-gateway deposit AMOUNT`.")
+    return None
 
 
 @command(_KEY, "new")
@@ -53,6 +59,7 @@ async def key_new(
     wallet = shell.profile.wallet()
     async with shell.gateway(wallet) as gateway:
         key = await gateway.new_api_key(ref_code)
+        credits = gateway.figures.credits_remaining
     told: dict[str, object] = {"pubkey": wallet.pubkey, "url": shell.profile.url}
     if show:
         shell.out.rows({**told, "api_key": key})
@@ -61,6 +68,9 @@ async def key_new(
         saved.url, saved.keys[shell.profile.url] = shell.profile.url, key
         saved.save()
         shell.out.rows({**told, "saved_in": str(saved.path)})
+    if not credits:  # Every call would be a 402.
+        shell.out.next("`ledger-gateway deposit AMOUNT` pays in, then `ledger-gateway call getSlot`.")
+        return
     shell.out.next("`ledger-gateway balance`, then `ledger-gateway call getSlot`.")
 
 

@@ -1,5 +1,6 @@
 """`deposit` asks before it pays, and pays nobody whom it should not."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from ledger_gateway.cli import deposit_command
 from ledger_gateway.cli.shell import Refused
 
-from .conftest import Done
+from ..world import http, raw_server
+from .conftest import Done, Site
 
 TERMS = {
     "deposit_address": "So11111111111111111111111111111111111111112",
@@ -41,6 +43,29 @@ def test_nothing_is_paid_without_a_yes(cli: Callable[..., Done]) -> None:
     asked: Any = cli("deposit", "1")
     assert asked.code == 1 and "--yes" in asked.err and "1 USDC" in asked.err
     poor = cli("deposit", "1", "--yes")
-    assert poor.code == 1 and "--node-url" in poor.err
+    assert poor.code == 1 and "--node-url" in poor.err and "devnode fund" in poor.err
     keyed = cli("deposit", "1", "--yes", "--node-url", "https://node.example/?api-key=secret")
     assert keyed.code == 1 and "secret" not in keyed.err + keyed.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "advice"),
+    [
+        ({"result": {"value": [None, None]}}, "has 0 SOL and 0 USDC; the deposit needs 1.5 USDC", "--usdc 1.5 --url"),
+        ({"error": {"code": -32005, "message": "Node is behind"}}, "Node is behind", "nothing was paid"),
+        ({"result": "ok"}, "cannot be built", "node's URL"),
+        (None, "no connection", "name a Solana node that answers"),
+    ],
+)
+def test_a_node_of_the_users_own_is_looked_at_before_it_is_paid_by(
+    cli: Callable[..., Done], site: Site, answer: dict[str, Any] | None, reason: str, advice: str
+) -> None:
+    """Too little money and a node that does not serve are told before anything is sent; nothing is called charged."""
+    cli("wallet", "new")
+    opened = raw_server(http(200, json.dumps({"jsonrpc": "2.0", "id": 0, **(answer or {})}).encode()))
+    url, _ = site.run(opened.__aenter__())
+    try:
+        done = cli("deposit", "1.5", "--yes", "--node-url", url if answer is not None else "http://127.0.0.1:9")
+    finally:
+        site.run(opened.__aexit__(None, None, None))
+    assert done.code == 1 and reason in done.err and advice in done.err and "charged" not in done.err

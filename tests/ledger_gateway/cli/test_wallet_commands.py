@@ -16,7 +16,9 @@ def test_from_nothing_to_a_first_call(cli: Callable[..., Done], site: Site, tmp_
     assert Wallet.from_file(path).pubkey == made["pubkey"] and stat.S_IMODE(path.stat().st_mode) == 0o600
     assert cli("wallet", "new").code == 1 and Wallet.from_file(path).pubkey == made["pubkey"]
     assert cli("wallet", "show", "--json").json["pubkey"] == made["pubkey"]
+    assert cli("wallet", "show", "--pubkey").out == f"{made['pubkey']}\n"
     key = cli("key", "new")
+    assert "deposit AMOUNT" in key.err  # A first call without credits would be a 402.
     saved = tmp_path / "profile.json"
     assert key.code == 0 and "srpc_live_" not in key.out + key.err and stat.S_IMODE(saved.stat().st_mode) == 0o600
     assert "srpc_live_" in saved.read_text()
