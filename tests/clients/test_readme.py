@@ -4,20 +4,23 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import httpx
 
 from bench.product import ROOT, Product, environment
 
-_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```python\n(?P<code>.*?)```", re.DOTALL)
-_PAGES = ("README.md", "actors/deposits/PAYING.md")
+_EXAMPLE = re.compile(r"<!-- example: (?P<name>[a-z-]+) -->\s*```(?:python|js|sh)\n(?P<code>.*?)```", re.DOTALL)
+_PAGES = ("README.md", "actors/deposits/PAYING.md", "ledger_gateway/cli/README.md", "actors/signals/README.md")
 _RUN_SECONDS = 180
 
 
 def example(name: str) -> str:
-    """Returns the Python block after `<!-- example: NAME -->` in one of the pages for clients."""
+    """Returns the block of code after `<!-- example: NAME -->` in one of the pages for clients."""
     text = "".join((ROOT / page).read_text(encoding="utf-8") for page in _PAGES)
     found = {match["name"]: match["code"] for match in _EXAMPLE.finditer(text)}
-    assert name in found, f"none of {_PAGES} has a python block after <!-- example: {name} -->"
+    assert name in found, f"none of {_PAGES} has a block of code after <!-- example: {name} -->"
     return found[name]
 
 
@@ -41,3 +44,57 @@ def test_the_wallet_client_runs_as_printed(product: Product, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert product.account()["total_consumed_credits"] > before
+
+
+def test_the_first_commands_run_as_printed(product: Product, tmp_path: Path) -> None:
+    """From nothing to a paid call: a wallet, its key, the faucet, a deposit by the node. Only ports are the test's."""
+    activate, *lines = example("first-commands").splitlines()
+    assert activate.startswith(". .venv/bin/activate")
+    node_url = str(product.ready["node_url"])
+    settings = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+        "LEDGER_GATEWAY_URL": product.http_url,
+    }
+    for line in lines:
+        command = line.partition("  #")[0].replace("http://127.0.0.1:8899", node_url)
+        command += f" --url {node_url}" if "devnode fund" in command else " --yes" if "deposit" in command else ""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env={**environment({}), **settings},
+            capture_output=True,
+            text=True,
+            timeout=_RUN_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        if "devnode fund" in command:
+            _wait_for_signatures(node_url, re.findall(r"[1-9A-HJ-NP-Za-km-z]{80,90}", done.stdout))
+
+
+def test_the_frame_of_signals_is_made_as_printed(product: Product, tmp_path: Path) -> None:
+    """Signals of a running service as a frame and a file, by the public pages alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", example("signals-frame")],
+        cwd=tmp_path,
+        env={**environment({}), "GATEWAY_URL": product.http_url, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0 and (tmp_path / "signals.parquet").exists(), done.stderr
+
+
+def _wait_for_signatures(node_url: str, signatures: list[str]) -> None:
+    """The faucet's transactions are confirmed: the deposit is simulated at that commitment."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "getSignatureStatuses", "params": [signatures]}
+    for _ in range(600):
+        found = httpx.post(node_url, json=asked, timeout=90).json()["result"]["value"]
+        if all(each is not None and each["confirmationStatus"] != "processed" for each in found):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the faucet's transfers were never confirmed")
