@@ -76,6 +76,9 @@ def url_fault(url: str, rules: EgressRules) -> str | None:
         return "its host or port is not in the usual form"
     if parts.fragment or "#" in url:
         return "it holds a fragment"
+    if _is_loopback(host) and not rules.allow_loopback and any(map(_is_loopback, rules.own_hosts)):
+        # Only where the service itself is on this machine: elsewhere the setting is none of a customer's business.
+        return "it is on this machine; for development start with LEDGER_WEBHOOKS__ALLOW_LOOPBACK=true"
     is_loopback = rules.allow_loopback and _is_loopback(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
         return "it must begin with https://"

@@ -169,3 +169,11 @@ def test_an_ipv6_address_that_is_let_through_is_global_and_holds_no_ipv4(number:
     if address_fault(str(address), RULES) is None:
         assert address.is_global and not address.is_multicast
         assert address.ipv4_mapped is None and address.sixtofour is None and address.teredo is None
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9000/hook", "https://localhost/", "http://[::1]:9000/"])
+def test_a_local_run_names_the_setting_for_receivers_of_this_machine(url: str) -> None:
+    """Refused all the same; a service with a public name says nothing of its operator's settings."""
+    told = url_fault(url, EgressRules(own_hosts=("127.0.0.1",)))
+    assert told is not None and "LEDGER_WEBHOOKS__ALLOW_LOOPBACK=true" in told
+    assert "LEDGER" not in (url_fault(url, RULES) or "LEDGER") and url_fault(url, DEVELOPMENT) is None
