@@ -256,6 +256,17 @@ class Gateway:
         query = {"limit": limit, "since": since, **named}
         return await self._record(SignalPage, "GET", "/signals/recent", query=query, public=True)
 
+    async def past_signals(
+        self, since: str = "0-0", **filters: str | Sequence[str] | None
+    ) -> AsyncGenerator[Signal, None]:
+        """Yield the signals that the gateway has kept, oldest first, page by page; free. filters: as recent_signals."""
+        cursor: str | None = since
+        while cursor is not None:
+            page = await self.recent_signals(500, cursor, **filters)
+            for signal in page.events:
+                yield signal
+            cursor = page.next_cursor if page.next_cursor != cursor else None
+
     def stream(self) -> Stream:
         """Return a WebSocket for many subscriptions; it connects, and connects again, by itself."""
         return Stream(self._transport)

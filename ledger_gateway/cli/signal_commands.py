@@ -1,13 +1,14 @@
 """`signals`: what programs emit on the chain."""
 
 from contextlib import aclosing
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ledger_gateway.cli.output import builtin
-from ledger_gateway.cli.shell import Shell, command
-from ledger_gateway.signals import Signal, SignalGap
+from ledger_gateway.cli.shell import Refused, Shell, command
+from ledger_gateway.signals import Signal, SignalGap, to_pandas
 
 APP = typer.Typer(no_args_is_help=True)
 _SIGNALS = typer.Typer(help="Signals of the chain.", no_args_is_help=True)
@@ -64,6 +65,27 @@ async def recent(
         shell.out.text("no signals yet")
     shell.out.next(f"`ledger-gateway signals tail --since {page.next_cursor}` goes on here.")
     return None
+
+
+@command(_SIGNALS)
+async def export(
+    shell: Shell,
+    path: Annotated[Path, typer.Argument(help="Parquet file to write.")],
+    kind: _Kinds = None,
+    mint: _Mint = None,
+    since: _Since = None,
+) -> None:
+    """Write the signals that the gateway has kept to a Parquet file, oldest first; free."""
+    if path.exists():
+        raise FileExistsError(17, "exists", str(path))
+    async with shell.gateway() as gateway:
+        found = [signal async for signal in gateway.past_signals(since or "0-0", kinds=kind, mint=mint)]
+    try:
+        to_pandas(found).to_parquet(path)
+    except ImportError as error:
+        raise Refused(str(error), "install the extra: `pip install -c constraints.txt -e '.[data]'`.") from None
+    shell.out.rows({"signals": len(found), "file": str(path)})
+    shell.out.next(f"`pandas.read_parquet({str(path)!r})` reads it.")
 
 
 def _print(shell: Shell, event: Signal | SignalGap) -> None:

@@ -12,7 +12,8 @@ from ledger_gateway.cli.shell import Shell
 from ledger_gateway.cli.signal_commands import _print
 from ledger_gateway.signals import Signal, SignalGap
 
-from .conftest import Done
+from ..world import http, raw_server
+from .conftest import Done, Site
 
 SIGNAL = Signal("largeSwap", "P", "S\x1b[2J", 7, "M", lamports=5_000, cursor="1-0", correction="moved")
 
@@ -35,3 +36,21 @@ def test_signals_and_gaps_are_lines(as_json: bool, tmp_path: Path, capsys: pytes
 def test_a_stream_that_cannot_begin_says_why(cli: Callable[..., Done]) -> None:
     done = cli("signals", "tail", "--url", "http://127.0.0.1:9", key="k")
     assert done.code == 1 and "Next:" in done.err
+
+
+def test_an_export_has_every_page_and_overwrites_nothing(cli: Callable[..., Done], site: Site, tmp_path: Path) -> None:
+    """A page may be empty and yet lead on, where its kinds are rare; the end is a cursor that stays."""
+    pandas = pytest.importorskip("pandas")
+    signal = {"kind": "newPair", "program": "P", "signature": "S1", "slot": 1, "cursor": "1-0"}
+    pages = [([signal], "1-0"), ([], "5-0"), ([{**signal, "signature": "S2"}], "6-0"), ([], "6-0")]
+    answers = (http(200, json.dumps({"ok": True, "events": e, "next_cursor": n}).encode()) for e, n in pages)
+    opened = raw_server(*answers)
+    url, heads = site.run(opened.__aenter__())
+    try:
+        path = tmp_path / "signals.parquet"
+        done = cli("signals", "export", str(path), "--kind", "newPair", "--url", url)
+    finally:
+        site.run(opened.__aexit__(None, None, None))
+    assert done.code == 0 and list(pandas.read_parquet(path)["signature"]) == ["S1", "S2"], done
+    assert [head.partition(b"since=")[2][:3] for head in heads] == [b"0-0", b"1-0", b"5-0", b"6-0"]
+    assert cli("signals", "export", str(path)).code == 1
