@@ -34,6 +34,8 @@ from actors.local_servers.private_files import write_private
 from actors.x402_types import mint_of
 
 KEY_FILE = "sponsor.json"
+_PREVIOUS = ".previous.json"  # In place of the suffix: the key before the latest change.
+KEY_FILES = (KEY_FILE, Path(KEY_FILE).with_suffix(_PREVIOUS).name)
 EMBEDDED_LAMPORTS = 10_000_000_000
 _FEE_LAMPORTS = 5_000  # Of a transaction with one signature.
 _NONCE_BYTES = 24
@@ -103,7 +105,7 @@ def write_sealed(path: Path, seed: bytes, passphrase: str) -> None:
     """Write the sealed key as a whole, readable by its owner only. A copy of a previous file is kept."""
     text = seal(seed, passphrase, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(_NONCE_BYTES))
     if path.exists():
-        write_private(path.with_suffix(".previous.json"), path.read_text(encoding="utf-8"))
+        write_private(path.with_suffix(_PREVIOUS), path.read_text(encoding="utf-8"))
     write_private(path, text)
 
 

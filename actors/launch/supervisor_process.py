@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -146,7 +147,7 @@ def main(arguments: list[str]) -> int:
         _say(f"the launcher was killed ({signal.Signals(-code).name}); its processes are ended")
     left = end_the_rest(launcher)
     if left:
-        _say(f"ended processes that the launcher had left: {', '.join(sorted(left))}")
+        _say(f"ended what the launcher had left: {_counted(left)}")
     return code if code >= 0 else 1
 
 
@@ -168,6 +169,12 @@ def _ended() -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
+def _counted(names: Iterable[str]) -> str:
+    """Return each name once, with the number of its processes: a run of Ray has dozens of few kinds."""
+    counts = sorted(Counter(names).items())
+    return ", ".join(name if number == 1 else f"{number} {name}" for name, number in counts)
+
+
 def _send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
@@ -184,13 +191,14 @@ def _session(pid: int) -> int | None:
 
 def _name(process: psutil.Process) -> str:
     try:
-        return f"{process.name()} ({process.pid})"
+        return process.name()
     except psutil.Error:
-        return str(process.pid)
+        return "a process that ended meanwhile"
 
 
 def _say(text: str) -> None:
-    print(f"  {text}", file=sys.stderr, flush=True)
+    erase = "\r\x1b[K" if sys.stderr.isatty() else ""  # Of the killed launcher's step that was under way.
+    print(f"{erase}  {text}", file=sys.stderr, flush=True)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -8,13 +8,16 @@ import json
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nacl.signing import SigningKey
 
+from actors.local_servers.datadir import DataDirError
 from actors.local_servers.private_files import write_private
 from actors.units import base58_text
 
 FILE = "local.json"
+_MADE = ("cluster_secret", "ray_token", "deposit", "sponsor", "demo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,25 @@ class LocalSecrets:
 
 
 def load_or_make(folder: Path) -> LocalSecrets:
-    """Return the secrets in this folder, which only its owner may enter. The first start makes them."""
+    """Return the secrets in this folder, which only its owner may enter. The first start makes them.
+
+    Raises DataDirError for a file that cannot be read: it is never replaced, because money may be lost with its keys.
+    """
     path = folder / FILE
-    if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    else:
-        kept = {name: secrets.token_hex(32) for name in ("cluster_secret", "ray_token", "deposit", "sponsor", "demo")}
-        kept["demo_api_key"] = None
-        write_private(path, json.dumps(kept))
+    try:
+        if path.exists():
+            return _secrets_in(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDirError(
+            f"{path}: not a whole file of secrets ({type(error).__name__}); put a copy of it back, or move it away "
+            "and start with --fresh"
+        ) from None
+    kept: dict[str, Any] = {name: secrets.token_hex(32) for name in _MADE} | {"demo_api_key": None}
+    write_private(path, json.dumps(kept))
+    return _secrets_in(kept)
+
+
+def _secrets_in(kept: dict[str, Any]) -> LocalSecrets:
     return LocalSecrets(
         cluster_secret=kept["cluster_secret"],
         ray_token=kept["ray_token"],

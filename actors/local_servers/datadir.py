@@ -17,7 +17,7 @@ import pwd
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -130,11 +130,12 @@ class DataDir:
         return Servers(folder, run_as)
 
 
-def remove(path: Path, system_folder: Path = SYSTEM_FOLDER) -> bool:
+def remove(path: Path, system_folder: Path = SYSTEM_FOLDER, kept: Collection[str] = ()) -> bool:
     """Delete the product's files in the folder (`--fresh`). False: there were none.
 
-    Raises DataDirError when the folder has no marker of this product or is in use. Other files stay, and then the
-    folder stays too.
+    kept: files of the product that stay, such as "secrets/local.json"; the folder then stays marked as the product's.
+    Other files stay, and then the folder stays too. Raises DataDirError when the folder has no marker of this product
+    or is in use.
     """
     path = path.expanduser().absolute()
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
@@ -147,20 +148,17 @@ def remove(path: Path, system_folder: Path = SYSTEM_FOLDER) -> bool:
         )
     for folder in (system_folder / data_id, path):
         if folder.exists() and _read_marker(folder) == data_id:
-            _remove_ours(folder)
+            _remove_ours(folder, {folder / name for name in kept})
     return True
 
 
-def _remove_ours(folder: Path) -> None:
+def _remove_ours(folder: Path, kept: Set[Path]) -> None:
     lock = _lock(folder)
     try:
         for name in sorted(FOLDER_NAMES):
-            target = folder / name
-            if target.is_symlink():
-                target.unlink()
-            elif target.exists():
-                shutil.rmtree(target)
-        (folder / MARKER_NAME).unlink(missing_ok=True)
+            _remove_but(folder / name, kept)
+        if not any(path.exists() for path in kept):
+            (folder / MARKER_NAME).unlink(missing_ok=True)
         (folder / LOCK_NAME).unlink(missing_ok=True)
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -168,6 +166,20 @@ def _remove_ours(folder: Path) -> None:
         raise _unusable(folder, error) from error
     finally:
         os.close(lock)
+
+
+def _remove_but(target: Path, kept: Set[Path]) -> None:
+    """Delete a file or a folder, but no file that is kept. Links are deleted, and what they lead to stays."""
+    if target.is_symlink():
+        target.unlink()
+    elif any(path.is_relative_to(target) and path.exists() for path in kept):
+        if target.is_dir():
+            for path in target.iterdir():
+                _remove_but(path, kept)
+    elif target.is_dir():
+        shutil.rmtree(target)
+    elif target.exists():
+        target.unlink()
 
 
 def _make_folder(path: Path) -> None:

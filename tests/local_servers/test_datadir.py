@@ -163,6 +163,18 @@ def test_removing_takes_what_we_wrote_and_nothing_else(open_path: Path) -> None:
     assert not remove(open_path / "never made")
 
 
+def test_removing_keeps_what_it_is_told_to_keep(open_path: Path) -> None:
+    """`--fresh` deletes no key of a wallet, and the folder stays ours."""
+    path = open_path / "data"
+    with DataDir(path) as data:
+        for name in ("secrets/keys.json", "secrets/postgres.json", "logs/redis.log"):
+            data.folder(name.partition("/")[0]).joinpath(name.partition("/")[2]).write_text("")
+    assert remove(path, kept=("secrets/keys.json", "secrets/absent.json"))
+    assert sorted(found.name for found in path.rglob("*")) == ["keys.json", MARKER_NAME, "secrets"]
+    with DataDir(path) as data:
+        assert (data.folder("secrets") / "keys.json").exists()
+
+
 def test_removing_leaves_nothing_when_all_was_ours(open_path: Path) -> None:
     """The next start finds no folder and a new id."""
     with DataDir(open_path / "data") as data:
