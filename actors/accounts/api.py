@@ -95,12 +95,14 @@ class AccountStanding(msgspec.Struct, frozen=True):
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """amount: credits that were really moved; a removal may move fewer than were asked for."""
+    """amount: credits that were really moved; a removal may move fewer than were asked for. opened: there was no
+    account of this key before."""
 
     pubkey: bytes
     amount: int
     balance: int
     already_applied: bool
+    opened: bool = False
 
 
 class DepositReceipt(msgspec.Struct, frozen=True):
@@ -248,10 +250,10 @@ class SetStatus(OfAccount[AccountState], frozen=True):
 
 
 class SetLimits(OfAccount[AccountState], frozen=True):
-    """Operator: limits of this account alone; None goes back to the default."""
+    """Operator: limits of this account alone. None: the default from now on; UNSET: stays as it is."""
 
-    requests_per_second: int | None
-    concurrency: int | None
+    requests_per_second: int | msgspec.UnsetType | None
+    concurrency: int | msgspec.UnsetType | None
 
 
 class PaidTransfer(msgspec.Struct, frozen=True):

@@ -270,11 +270,11 @@ class Commands:
         pubkey, amount = command.pubkey, command.amount
         operation, epoch = command.operation.encode(), self._commits.epoch
         mark = await self._store.find_mark(pubkey, (MarkKind.ADJUST,), operation)
-        account = await self._activations.load(pubkey)
+        account, opened = await self._activations.load(pubkey), False
         if account is None:
             if amount < 0:
                 return api.refused(Err.ACCOUNT_NOT_FOUND)
-            account = self._activations.open_account(pubkey)
+            account, opened = self._activations.open_account(pubkey), True
         if self._commits.epoch != epoch:
             raise api.OwnerUnavailable("the ledger did not commit")  # What was read may have been overtaken.
         # Asked twice at once: the other one may have been decided, and not written, since the store was asked.
@@ -290,7 +290,7 @@ class Commands:
         if event is None:
             return api.refused(Err.INSUFFICIENT_CREDITS, "nothing is available that could be removed")
         written = self._activations.record(account, event)
-        adjusted = api.Adjustment(pubkey, event.entry.amount, account.purse.balance, False)
+        adjusted = api.Adjustment(pubkey, event.entry.amount, account.purse.balance, False, opened)
         reply = self._reply(account, adjusted)
         await asyncio.shield(written)
         return reply

@@ -54,6 +54,9 @@ ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a slip of the 
 _RATE, _SLOTS, _CREDITS = Err.RATE_LIMITED.name, Err.CONCURRENCY_LIMITED.name, Err.INSUFFICIENT_CREDITS.name
 
 
+Limit = int | msgspec.UnsetType | None  # Of an account. None: the default; UNSET: as it is.
+
+
 class Admission(msgspec.Struct, frozen=True, gc=False):
     refusal: str | None  # Name of an Err for the whole request.
     verdicts: tuple[str | None, ...]
@@ -315,11 +318,11 @@ def decide_status(account: Account, status: str) -> ProfileSet:
     return ProfileSet(msgspec.structs.replace(account.profile, status=status))
 
 
-def decide_limits(account: Account, requests_per_second: int | None, concurrency: int | None) -> ProfileSet:
-    profile: Profile = msgspec.structs.replace(
-        account.profile, requests_per_second=requests_per_second, concurrency=concurrency
-    )
-    return ProfileSet(profile)
+def decide_limits(account: Account, requests_per_second: Limit, concurrency: Limit) -> ProfileSet:
+    """Set the limits of this account. None: the default; UNSET: the limit stays as it is."""
+    wanted = {"requests_per_second": requests_per_second, "concurrency": concurrency}
+    given = {name: limit for name, limit in wanted.items() if limit is not msgspec.UNSET}
+    return ProfileSet(msgspec.structs.replace(account.profile, **given))
 
 
 # --- entries ------------------------------------------------------------------------------------------------------

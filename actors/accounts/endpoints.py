@@ -54,9 +54,9 @@ def mistake_in(command: Command[Any]) -> str | None:
             return f"each operation has {OPERATION_BYTES} bytes, and costs 1 to {ADJUSTMENT_MAX} credits"
         case SetStatus(_, status) if status not in (ACTIVE, SUSPENDED):
             return f"the status must be {ACTIVE} or {SUSPENDED}"
-        case SetLimits(_, per_second) if per_second is not None and not 1 <= per_second <= _PER_SECOND_MAX:
+        case SetLimits(_, int(per_second)) if not 1 <= per_second <= _PER_SECOND_MAX:
             return f"requests per second must be 1 to {_PER_SECOND_MAX}"
-        case SetLimits(_, _, concurrency) if concurrency is not None and not 1 <= concurrency <= _CONCURRENCY_MAX:
+        case SetLimits(_, _, int(concurrency)) if not 1 <= concurrency <= _CONCURRENCY_MAX:
             return f"concurrency must be 1 to {_CONCURRENCY_MAX}"
         case CreditDeposit(_, transfer) | AssignDeposit(_, transfer) if not _is_named(
             transfer.signature, transfer.index

@@ -29,7 +29,7 @@ def referral_error(referral: Referral, now: int) -> str | None:
     if not 1 <= len(code) <= CODE_CHARACTERS_MAX or not is_code(code):
         return f"a code is 1 to {CODE_CHARACTERS_MAX} letters, digits, - _ or ."
     if not 1 <= referral.bonus_bps <= BPS_MAX:
-        return f"the bonus must be 1 to {BPS_MAX} hundredths of a percent"
+        return f"the bonus must be 0.01 to {BPS_MAX // 100} percent"
     if referral.expires_at is not None and referral.expires_at <= now:
         return "the code would have expired already"
     if len(referral.note) > _NOTE_CHARACTERS_MAX or not referral.note.isprintable():

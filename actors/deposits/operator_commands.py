@@ -13,7 +13,7 @@ from actors.deposits.confirmation import Confirming
 from actors.deposits.core import FindingStatus
 from actors.deposits.endpoints import finding_body, status_of
 from actors.deposits.store import DepositStore
-from actors.errors import Refusal
+from actors.errors import Err, Refusal
 from actors.units import parse_pubkey
 
 LISTING_MAX = 500
@@ -65,7 +65,11 @@ class OperatorCommands:
             return _NO_SIGNATURE
         outcome, _ = await self._confirming.confirm(signature)
         found = await self._store.find(self._account, signature)
-        verdict = outcome.message if isinstance(outcome, Refusal) else "credited"
+        if isinstance(outcome, Refusal) and not found:
+            # Nothing is recorded of it, so there is nothing to show.
+            is_foreign = outcome.err is Err.INVALID_REQUEST
+            return f"{outcome.detail}; that account is {self._account}" if is_foreign else outcome.message
+        verdict = (outcome.detail or outcome.message) if isinstance(outcome, Refusal) else "credited"
         return {"verdict": verdict, "transfers": [finding_body(row) for row in found]}
 
     async def _assign(self, command: AssignTransfer) -> dict[str, Any] | str:

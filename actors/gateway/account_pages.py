@@ -71,7 +71,7 @@ def parse_ref_code(body: bytes) -> str | Refusal | None:
 
 
 def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, Any]:
-    deposit_address, last = payments.deposit_wallet or "", account.last_deposit
+    deposit_address = payments.deposit_wallet or ""
     return {
         "ok": True,
         "pubkey": base58_text(account.pubkey),
@@ -89,28 +89,37 @@ def account_body(account: AccountState, payments: PaymentsConfig) -> dict[str, A
         "status": account.status,
         "total_consumed_credits": account.total_consumed,
         "created_at": account.created_at,
-        "last_deposit": None
-        if last is None
-        else {
-            "signature": base58_text(last.operation[:_SIGNATURE_BYTES]),
-            "amount_base_units": last.base_units,
-            "amount_usdc": usdc_text(last.base_units),
-            "credits": last.credits,
-            "slot": last.slot,
-            "credited_at": last.at_ms // 1000,
-        },
-        "credit_batches": [
-            {
-                "id": batch.id,
-                "source": batch.source.value,
-                "credits": batch.credits,
-                "remaining": batch.remaining,
-                "created_at": batch.created_at,
-                "expires_at": batch.expires_at,
-            }
-            for batch in account.batches
-        ],
+        "last_deposit": last_deposit_body(account),
+        "credit_batches": batches_body(account),
     }
+
+
+def last_deposit_body(account: AccountState) -> dict[str, Any] | None:
+    last = account.last_deposit
+    if last is None:
+        return None
+    return {
+        "signature": base58_text(last.operation[:_SIGNATURE_BYTES]),
+        "amount_base_units": last.base_units,
+        "amount_usdc": usdc_text(last.base_units),
+        "credits": last.credits,
+        "slot": last.slot,
+        "credited_at": last.at_ms // 1000,
+    }
+
+
+def batches_body(account: AccountState) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": batch.id,
+            "source": batch.source.value,
+            "credits": batch.credits,
+            "remaining": batch.remaining,
+            "created_at": batch.created_at,
+            "expires_at": batch.expires_at,
+        }
+        for batch in account.batches
+    ]
 
 
 def ledger_body(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The command line of serve_app.py: run, config, migrate, accounts; deposits and referrals are in money_commands.py,
-sponsor in sponsor_commands.py.
+"""The command line of serve_app.py: run, config, migrate, audit; accounts are in account_commands.py, deposits and
+referrals in money_commands.py, sponsor in sponsor_commands.py.
 
 Implements: launch/README.md (commands). Each command prints its result and the next step.
-Not here: the work of the commands (run.py, operator.py).
+Not here: the work of the commands (run.py, accounts/audit.py).
 """
 
 import inspect
@@ -12,15 +12,13 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
 
 from actors.accounts import audit
-from actors.accounts.api import AccountState, AdjustCredits, Adjustment, Describe, SetLimits, SetStatus
-from actors.config import ConfigError, NodeConfig, shown_url
+from actors.config import ConfigError, NodeConfig, environment_name, shown_url
 from actors.config_loader import Loaded
-from actors.launch import operator, supervisor_process
-from actors.launch.money_commands import add_deposits, add_referrals, ask_owner
+from actors.launch import supervisor_process
+from actors.launch.account_commands import add_account_shortcuts, add_accounts
+from actors.launch.money_commands import add_deposits, add_referrals
 from actors.launch.run import Options, Parts, run, settings
 from actors.launch.screen import (
     ConfigFileOption,
@@ -28,18 +26,14 @@ from actors.launch.screen import (
     fail,
     print_document,
     print_for_programs,
-    print_rows,
     say,
 )
 from actors.launch.sponsor_commands import add_sponsor
+from actors.launch.tables import is_for_a_terminal, print_table
 from actors.storage.connections import StoreUnreachable
 from actors.storage.schema import SchemaMismatch
-from actors.units import base58_text
 
 _OWN_JSON = frozenset(("run", "audit"))  # `run` has --ready-file; `audit` prints its report by itself.
-_Pubkey = Annotated[str, typer.Argument(help="Base58 public key of the account.")]
-_Credits = Annotated[int, typer.Argument(min=1, help="Whole credits.")]
-_Reason = Annotated[str, typer.Option("--reason", help="Kept in the ledger; the customer sees it.")]
 
 
 def make_cli(parts: Parts) -> typer.Typer:
@@ -82,11 +76,12 @@ def make_cli(parts: Parts) -> typer.Typer:
     cli.command("run")(run_command)
     _add_config(cli)
     _add_migrate(cli, parts)
-    _add_accounts(cli)
+    add_accounts(cli)
     add_deposits(cli)
     add_referrals(cli)
     add_sponsor(cli)
-    _add_shortcuts(cli)
+    cli.command("audit")(audit.main)
+    add_account_shortcuts(cli)
     _add_json(cli)
     return cli
 
@@ -131,17 +126,7 @@ def _add_config(cli: typer.Typer) -> None:
         if print_document(_settings_of(loaded) if show else {"valid": True}):
             return
         if show:
-            table = Table("setting", "value", "from", "meaning")
-            for branch_name, branch in loaded.config:
-                for field, info in type(branch).model_fields.items():
-                    name = f"{branch_name}.{field}"
-                    table.add_row(
-                        name,
-                        _shown(field, getattr(branch, field)),
-                        loaded.sources.get(name, "default"),
-                        info.description,
-                    )
-            Console(highlight=False).print(table)
+            _print_settings(_settings_of(loaded))
         say("The settings are valid. Next: `python serve_app.py` starts with them.")
 
 
@@ -149,12 +134,21 @@ def _settings_of(loaded: Loaded) -> list[dict[str, Any]]:
     return [
         {
             "setting": (name := f"{branch_name}.{field}"),
+            "environment": environment_name(name),
             "value": _shown(field, getattr(branch, field)),
             "from": loaded.sources.get(name, "default"),
+            "meaning": info.description,
         }
         for branch_name, branch in loaded.config
-        for field in type(branch).model_fields
+        for field, info in type(branch).model_fields.items()
     ]
+
+
+def _print_settings(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each setting; a terminal has no room for the variable's name beside it, so it is below."""
+    if is_for_a_terminal():
+        rows = [{**row, "setting": f"{row['setting']}\n{row.pop('environment')}"} for row in rows]
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _add_migrate(cli: typer.Typer, parts: Parts) -> None:
@@ -186,98 +180,3 @@ def _shown(field: str, value: Any) -> str:
 def _shown_node(node: NodeConfig, number: int) -> str:
     url = shown_url(node.url.get_secret_value())
     return f"{node.name or f'node-{number}'}: {url}, weight {node.weight}, {' '.join(node.roles)}"
-
-
-def _add_accounts(cli: typer.Typer) -> None:
-    accounts = typer.Typer(help="Operator commands on accounts of the running instance.", no_args_is_help=True)
-    cli.add_typer(accounts, name="accounts")
-
-    @accounts.command()
-    def grant(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: DataDirOption = None) -> None:
-        """Add credits to an account (a ledger entry of type adjustment)."""
-        done = ask_owner(data_dir, lambda: _adjustment(pubkey, credits, reason))
-        _done(done, f"granted {credits:,} credits")
-
-    @accounts.command()
-    def remove(pubkey: _Pubkey, credits: _Credits, reason: _Reason, data_dir: DataDirOption = None) -> None:
-        """Remove credits from an account, at most those that are available."""
-        done = ask_owner(data_dir, lambda: _adjustment(pubkey, -credits, reason))
-        _done(done, f"removed {credits:,} credits")
-
-    @accounts.command()
-    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
-        """Refuse every paid call of an account; GET /account/* still works."""
-        done = ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason))
-        _done(done, "suspended")
-
-    @accounts.command()
-    def resume(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
-        """Accept paid calls of a suspended account again."""
-        _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "active", reason)), "resumed")
-
-    @accounts.command()
-    def limits(
-        pubkey: _Pubkey,
-        requests_per_second: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
-        concurrency: Annotated[int | None, typer.Option(min=1, help="Left out: the default.")] = None,
-        data_dir: DataDirOption = None,
-    ) -> None:
-        """Set the limits of one account, or return it to the default limits."""
-        done = ask_owner(data_dir, lambda: SetLimits(operator.account_of(pubkey), requests_per_second, concurrency))
-        _done(done, "limits set")
-
-    @accounts.command()
-    def show(pubkey: _Pubkey, data_dir: DataDirOption = None) -> None:
-        """Print balance, status and limits of an account."""
-        _done(ask_owner(data_dir, lambda: Describe(operator.account_of(pubkey))), "found")
-
-
-def _add_shortcuts(cli: typer.Typer) -> None:
-    cli.command("audit")(audit.main)
-
-    @cli.command(context_settings={"ignore_unknown_options": True})  # A negative number is no option.
-    def adjust(
-        pubkey: _Pubkey,
-        credits: Annotated[int, typer.Argument(help="Whole credits; below zero they are removed.")],
-        reason: _Reason,
-        data_dir: DataDirOption = None,
-    ) -> None:
-        """Add or remove credits, as `accounts grant` and `accounts remove` do."""
-        if credits == 0:
-            raise typer.BadParameter("wanted a number above or below zero", param_hint="CREDITS")
-        done = ask_owner(data_dir, lambda: _adjustment(pubkey, credits, reason))
-        _done(done, f"{'granted' if credits > 0 else 'removed'} {abs(credits):,} credits")
-
-    @cli.command()
-    def suspend(pubkey: _Pubkey, reason: _Reason, data_dir: DataDirOption = None) -> None:
-        """Refuse every paid call of an account, as `accounts suspend` does."""
-        _done(ask_owner(data_dir, lambda: SetStatus(operator.account_of(pubkey), "suspended", reason)), "suspended")
-
-
-def _adjustment(pubkey: str, amount: int, reason: str) -> AdjustCredits:
-    return AdjustCredits(operator.account_of(pubkey), amount, reason, operator.new_operation())
-
-
-def _done(value: Adjustment | AccountState, what: str) -> None:
-    say(f"[green]{what}[/green]")
-    if print_document({name: _plain(getattr(value, name)) for name in value.__struct_fields__}):
-        return
-    print_rows({name: _field_text(getattr(value, name)) for name in value.__struct_fields__})
-    say("Next: the customer sees it under GET /account/ledger; `python -m actors.accounts.audit` proves it.")
-
-
-def _plain(field: Any) -> Any:
-    """Return a field for programs: keys as base58, numbers as they are."""
-    if isinstance(field, bytes):
-        return base58_text(field)
-    return [_field_text((batch,)) for batch in field] if isinstance(field, tuple) else field
-
-
-def _field_text(field: Any) -> str:
-    if isinstance(field, bytes):
-        return base58_text(field)
-    if isinstance(field, tuple):
-        return "; ".join(f"{batch.remaining:,} of {batch.credits:,} credits, {batch.source}" for batch in field)
-    if isinstance(field, int) and not isinstance(field, bool):
-        return f"{field:,}"
-    return f"{field.credits:,} credits" if hasattr(field, "credits") else str(field)

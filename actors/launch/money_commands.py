@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from actors.accounts.api import Command, CreateReferral, ExpireReferral, ListReferrals, ReferralState, Value
+from actors.accounts.referrals import BPS_MAX
 from actors.clock import SystemClock
 from actors.config import ConfigError
 from actors.deposits.api import (
@@ -28,7 +27,8 @@ from actors.deposits.api import (
 from actors.launch import operator
 from actors.launch.cluster import token_environment
 from actors.launch.run import Options, data_path, settings
-from actors.launch.screen import DataDirOption, fail, print_document, print_rows, say
+from actors.launch.screen import DataDirOption, fail, print_document, say
+from actors.launch.tables import print_rows, print_table, utc_text
 from actors.launch.wallets import load_or_make
 from actors.local_servers.datadir import DataDirError
 
@@ -66,7 +66,9 @@ def add_deposits(cli: typer.Typer) -> None:
     @deposits.command()
     def status(data_dir: DataDirOption = None) -> None:
         """Print the number of transfers of each status, and the state of the watcher."""
-        print_rows(_ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health"))
+        told = _ask_watcher(data_dir, CountTransfers()) | _ask(data_dir, WATCHER_ACTOR_NAME, "health")
+        if not print_document(told):
+            print_rows(_watcher_rows(told))
 
     @deposits.command()
     def explain(signature: _Signature, data_dir: DataDirOption = None) -> None:
@@ -121,13 +123,25 @@ def add_referrals(cli: typer.Typer) -> None:
     def listing(data_dir: DataDirOption = None) -> None:
         """List all codes, with the number of accounts that have each."""
         rows = [_shown(state) for state in ask_owner(data_dir, ListReferrals)]
-        if not print_document(rows):
-            Console(highlight=False).print(_table(rows))
+        if print_document(rows):
+            return
+        if not rows:
+            say("no codes yet. Next: `referrals create CODE --percent 10` makes one.")
+            return
+        print_table(list(rows[0]), [list(_for_people(row).values()) for row in rows])
 
     @referrals.command()
     def expire(code: _Code, data_dir: DataDirOption = None) -> None:
         """End a code: no new account can link it, and accounts that have it keep their bonus."""
-        print_rows(_shown(ask_owner(data_dir, lambda: ExpireReferral(code))))
+        row = _shown(ask_owner(data_dir, lambda: ExpireReferral(code)))
+        if not print_document(row):
+            print_rows(_for_people(row))
+
+
+def _watcher_rows(told: dict[str, Any]) -> dict[str, Any]:
+    """Return the watcher's state with dates in place of Unix seconds."""
+    gaps = "; ".join(told["slots_never_seen"]) or "none"
+    return told | {"slots_never_seen": gaps, "caught_up_at": utc_text(told["caught_up_at"] or None) or "not yet"}
 
 
 def _whose(row: dict[str, Any]) -> str:
@@ -135,12 +149,13 @@ def _whose(row: dict[str, Any]) -> str:
 
 
 def _bps(percent: str) -> int:
+    wanted = f"--percent: {percent!r}, wanted 0.01 to {BPS_MAX // 100}, with at most two decimals"
     try:
         hundredths = Decimal(percent) * 100
     except InvalidOperation:
-        fail(f"{percent!r} is not a percentage; write 10 or 2.5")
-    if not hundredths.is_finite() or hundredths != int(hundredths):
-        fail("a percentage has at most two decimals")
+        fail(wanted)
+    if not hundredths.is_finite() or hundredths != int(hundredths) or not 1 <= hundredths <= BPS_MAX:
+        fail(wanted)
     return int(hundredths)
 
 
@@ -154,6 +169,10 @@ def _shown(state: ReferralState) -> dict[str, Any]:
         "note": referral.note,
     }
     return row if state.accounts is None else row | {"accounts": state.accounts}
+
+
+def _for_people(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"created_at": utc_text(row["created_at"]), "expires_at": utc_text(row["expires_at"]) or "never"}
 
 
 def _ask_watcher(data_dir: Path | None, command: WatcherCommand) -> Any:
@@ -184,11 +203,3 @@ def _with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Val
         return ask(instance)
     except (ConfigError, DataDirError, operator.OperatorError) as error:
         fail(str(error))
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    """Build a table with one line for each row and the columns of the first row."""
-    table = Table(*(rows[0] if rows else ("nothing to show",)))
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    return table

@@ -15,9 +15,14 @@ from typing import Any
 
 from actors import hosting
 from actors.accounts.api import SHARD_ACTOR_NAME, Command, OwnerReply, Value, owner_of
+from actors.errors import Err
 from actors.units import parse_pubkey
 
 _INSTANCE = "instance.json"
+_NEXT_STEPS = {
+    Err.ACCOUNT_NOT_FOUND.name: "there is no account of this key: check the key; `accounts grant` opens an account",
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE.name: "the ledger does not answer: see the logs, and repeat in a few seconds",
+}
 _ACTOR_SECONDS = 30.0  # A node may be slow to look up a transaction.
 
 
@@ -90,8 +95,14 @@ def ask_owner_here(shard_actors: int, command: Command[Value]) -> Value:
     except hosting.ActorUnreachable as error:
         raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
     if reply.value is None:
-        raise OperatorError(f"{reply.refusal}: {reply.detail or 'refused'}")
+        raise OperatorError(_refusal_text(reply))
     return reply.value
+
+
+def _refusal_text(reply: OwnerReply[Any]) -> str:
+    """Say why an owner refused a command: its own sentence, else one for the refusal's name."""
+    assert reply.refusal is not None, reply
+    return f"{reply.refusal}: {reply.detail or _NEXT_STEPS.get(reply.refusal) or Err[reply.refusal].value.message}"
 
 
 def account_of(pubkey: str) -> bytes:

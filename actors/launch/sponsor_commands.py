@@ -5,9 +5,10 @@ Not here: the origin of keys and the calls to the chain (sponsor_setup.py).
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import typer
@@ -16,12 +17,14 @@ from solders.keypair import Keypair
 from actors.config import Config, ConfigError, environment_name, shown_url
 from actors.launch import sponsor_setup, wallets
 from actors.launch.run import Options, data_path, settings
-from actors.launch.screen import ConfigFileOption, DataDirOption, fail, print_rows, say
+from actors.launch.screen import ConfigFileOption, DataDirOption, fail, say
 from actors.launch.sponsor_setup import Chain, Found, SponsorFailed
 from actors.launch.stores import fill_local
+from actors.launch.tables import print_rows
 from actors.local_servers.datadir import DataDirError
 
 _PAYMENT_LAMPORTS = 10_001  # Two signatures, and the lamport or less that official clients add as priority.
+_CHAIN_FILE = Path("devnode", "ready.json")  # Of the data folder; the embedded chain writes it while it runs.
 _SECONDS = aiohttp.ClientTimeout(total=15)
 Answer = TypeVar("Answer")
 
@@ -53,7 +56,7 @@ class _Place:
         loaded = settings(Options(data_dir, False, config_path, None, {})).config
         self.folder = data_path(loaded, data_dir) / "secrets"
         self.embedded = loaded.upstream.node_url is None
-        self.node_url = loaded.upstream.node_url or f"http://127.0.0.1:{loaded.devnode.http_port}"
+        self._own_url, self._run_folder = loaded.upstream.node_url, self.folder.parent
         kept = wallets.load_or_make(self.folder) if (self.folder / wallets.FILE).exists() else None
         self.local_seed = kept.sponsor.seed if kept and self.embedded else None
         self.config: Config = loaded if kept is None else _filled(loaded, kept, self.folder)
@@ -61,10 +64,29 @@ class _Place:
     def find(self) -> Found | None:
         return sponsor_setup.find_key(self.config, self.folder, self.local_seed)
 
+    @property
+    def node_url(self) -> str:
+        """Return the node's URL: of the settings, or of the embedded chain that runs on this folder."""
+        return self._own_url or str(self._embedded()["url"])
+
+    def _embedded(self) -> dict[str, Any]:
+        try:
+            told: dict[str, Any] = json.loads((self._run_folder / _CHAIN_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise SponsorFailed(
+                f"no chain runs on {self._run_folder}: start the product, or name its folder with --data-dir; for a "
+                f"node of your own set {environment_name('upstream.node_url')}"
+            ) from None
+        return told
+
     def ask(self, question: Callable[[Chain], Awaitable[Answer]]) -> Answer:
         async def asked() -> Answer:
             async with aiohttp.ClientSession(timeout=_SECONDS) as session:
-                return await question(Chain(self.node_url, session))
+                chain = Chain(self.node_url, session)
+                # After a kill the file of the embedded chain stays, and another chain may have its port.
+                if self._own_url is None and await chain.identity() != self._embedded()["identity"]:
+                    raise SponsorFailed(f"{self.node_url} is not the chain of {self._run_folder}: start the product")
+                return await question(chain)
 
         return asyncio.run(asked())
 
@@ -104,6 +126,9 @@ def _rotate(place: _Place) -> None:
             "SOL, and restart"
         )
     old, seed = place.find(), sponsor_setup.new_seed()
+    former = None if old is None else Keypair.from_seed(old.seed)
+    if former is not None:
+        _require_balance(place, former)
     path = sponsor_setup.key_path(place.config, place.folder)
     assert path is not None, "a data folder was settled"
     if payments.sponsor_passphrase is not None:
@@ -116,16 +141,23 @@ def _rotate(place: _Place) -> None:
         raise ConfigError(f"payments.sponsor_passphrase: a key is stored encrypted; set {wanted} to its passphrase")
     pubkey = Keypair.from_seed(seed).pubkey()
     rows = {"sponsor": str(pubkey), "key in": str(path)}
-    if old is not None:
-        former = Keypair.from_seed(old.seed)
+    if former is not None:
         rows["former sponsor"] = f"{former.pubkey()}; its key is kept in the same folder"
         try:
             moved = place.ask(lambda chain: sponsor_setup.move_lamports(chain, former, pubkey))
-            rows["moved"] = _sol(moved)
-        except SponsorFailed as error:
+            rows["moved"] = _sol(moved) if moved else f"nothing: it holds no SOL at {shown_url(place.node_url)}"
+        except SponsorFailed as error:  # The node went away since it was asked.
             rows["moved"] = f"nothing: {error}; send its SOL to the new sponsor yourself"
     print_rows(rows)
     say("Next: restart the product; open payments end by themselves. `sponsor show` prints the balance.")
+
+
+def _require_balance(place: _Place, former: Keypair) -> None:
+    """Raise SponsorFailed unless the node tells what the former key holds: the money could not follow the new key."""
+    try:
+        place.ask(lambda chain: chain.lamports(former.pubkey()))
+    except SponsorFailed as error:
+        raise SponsorFailed(f"{error}. The key was not changed, because its SOL could not be moved") from None
 
 
 def _open_account(place: _Place) -> None:
@@ -133,7 +165,10 @@ def _open_account(place: _Place) -> None:
     if place.config.payments.deposit_wallet is None:
         raise ConfigError(f"payments.deposit_wallet: set {environment_name('payments.deposit_wallet')}")
     sponsor = Keypair.from_seed(found.seed)
-    opened = place.ask(lambda chain: sponsor_setup.open_deposit_account(chain, place.config, sponsor))
+    try:
+        opened = place.ask(lambda chain: sponsor_setup.open_deposit_account(chain, place.config, sponsor))
+    except SponsorFailed as error:
+        raise SponsorFailed(f"{error}. `sponsor show` prints what the sponsor holds to pay for the account") from None
     rows = {
         "deposit account": f"{sponsor_setup.deposit_account(place.config)} {'opened' if opened else 'was open already'}"
     }

@@ -129,9 +129,12 @@ class Chain:
                 answer = await response.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise SponsorFailed(f"the node did not answer {method}: {type(error).__name__}") from None
-        if not isinstance(answer, dict) or "error" in answer:
-            raise SponsorFailed(f"the node refused {method}: {str(answer)[:300]}")
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise SponsorFailed(f"the node refused {method}: {_message_of(answer)}")
         return answer["result"]
+
+    async def identity(self) -> str:
+        return str((await self.ask("getIdentity"))["identity"])
 
     async def lamports(self, pubkey: Pubkey) -> int:
         return int((await self.ask("getBalance", str(pubkey), {"commitment": "confirmed"}))["value"])
@@ -156,6 +159,13 @@ class Chain:
                 return signature
             await asyncio.sleep(_WAIT_SECONDS)
         raise SponsorFailed(f"{signature} was sent and is not confirmed yet: look it up before you try again")
+
+
+def _message_of(answer: Any) -> str:
+    """Return the message of a JSON-RPC error, as the node wrote it."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message) if message else "its answer is not JSON-RPC; is this the URL of a Solana node?"
 
 
 def deposit_account(config: Config) -> Pubkey:

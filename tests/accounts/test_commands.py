@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec import UNSET
 
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import (
@@ -149,7 +150,8 @@ async def test_a_reader_is_not_answered_from_what_is_not_written(world: World, s
 async def test_an_adjustment_is_made_once(world: World, shard: AccountShard) -> None:
     """Idempotent by operation: twice at once, after a lost answer, and much later."""
     both = await asyncio.gather(*(shard.ask(AdjustCredits(ALICE, 50, "gift", "gift-1")) for _ in range(2)))
-    assert sorted(answer.value.already_applied for answer in both if answer.value) == [False, True]
+    told = [(answer.value.already_applied, answer.value.opened) for answer in both if answer.value]
+    assert sorted(told) == [(False, True), (True, False)]
     world.store.fail = ["after"]
     assert (await shard.ask(AdjustCredits(ALICE, 7, "gift", "gift-2"))).refusal == UNAVAILABLE
     await run_ready()
@@ -175,7 +177,11 @@ async def test_an_adjustment_removes_what_is_there(world: World, shard: AccountS
 
 async def test_limits_and_status_last(world: World, shard: AccountShard) -> None:
     proof = await world.customer(shard, ALICE, 50)
-    assert (await shard.ask(SetLimits(ALICE, 3, None))).value is not None
+    assert (await shard.ask(SetLimits(ALICE, 9, 7))).value is not None
+    kept = (await shard.ask(SetLimits(ALICE, 3, UNSET))).value
+    assert kept is not None and (kept.requests_per_second, kept.concurrency) == (3, 7)
+    back = (await shard.ask(SetLimits(ALICE, UNSET, None))).value
+    assert back is not None and (back.requests_per_second, back.concurrency) == (3, 64)
     assert (await shard.ask(SetStatus(ALICE, "suspended", ""))).value is not None
     successor = await world.shard()
     info = await successor.ask(ReadAccount(proof))

@@ -52,6 +52,16 @@ async def test_mistakes_are_told_in_a_sentence(commands: OperatorCommands, comma
     assert words in await commands.ask(command)
 
 
+async def test_a_transaction_that_brings_nothing_is_refused(world: World, commands: OperatorCommands) -> None:
+    """Rule: nothing was found, so the command fails, and names the account that it looked for."""
+    stranger = world.chain.pay(("alice", 0))
+    told = await commands.ask(ExplainTransaction(text_of(stranger.signature)))
+    assert isinstance(told, str) and "brings nothing" in told and ACCOUNT.address in told
+    assert "invalid request" not in told
+    told = await commands.ask(ExplainTransaction(text_of(b"s" * 64)))
+    assert isinstance(told, str) and "no such transaction on the chain yet" in told
+
+
 async def test_of_several_listed_one_must_be_named(world: World, commands: OperatorCommands) -> None:
     sent = world.chain.pay(("vault", 50_000), ("vault", 60_000), signed=False)
     text = text_of(sent.signature)

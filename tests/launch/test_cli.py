@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from actors.config import Config
+from actors.config import Config, environment_name
 from actors.launch.cli import make_cli
 from actors.launch.run import Parts
 from actors.storage.schema import SchemaMismatch
@@ -29,6 +29,17 @@ def test_show_masks_secrets_and_names_origins(monkeypatch: pytest.MonkeyPatch) -
     assert "hunter2" not in done.output
     assert "environment LEDGER_ACCOUNTS__CONCURRENCY" in done.output
     assert "default" in done.output
+
+
+def test_in_a_pipe_each_setting_is_one_whole_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: grep finds a setting by its name or its variable, with value and meaning beside it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = runner.invoke(CLI, ["config", "--show"]).output.splitlines()
+    for branch_name, branch in Config():
+        for field, info in type(branch).model_fields.items():
+            name = f"{branch_name}.{field}"
+            (line,) = (line for line in lines if f" {name} " in line)
+            assert f" {environment_name(name)} " in line and str(info.description) in line
 
 
 def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Guards the operator's commands on deposits and referral codes: what they refuse, and what they print."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,11 +55,24 @@ def test_a_percentage_is_kept_in_whole_hundredths(monkeypatch: pytest.MonkeyPatc
     assert asked.calls == [CreateReferral("A", bps, None, "")]
 
 
-@pytest.mark.parametrize("text", ["ten", "0.001", "nan", "inf", ""])
+@pytest.mark.parametrize("text", ["ten", "0.001", "nan", "inf", "", "0", "-1", "100.01", "1e9"])
 def test_what_is_no_percentage_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Rule: the refusal speaks of the option, in its own unit."""
     asked = Asked(monkeypatch, None)
-    assert runner.invoke(CLI, ["referrals", "create", "A", "--percent", text]).exit_code == 1
+    done = runner.invoke(CLI, ["referrals", "create", "A", f"--percent={text}"])
+    assert done.exit_code == 1 and f"--percent: {text!r}, wanted 0.01 to 100" in done.output
     assert asked.calls == []
+
+
+def test_people_read_dates_and_programs_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    Asked(monkeypatch, [ReferralState(Referral("A", 500, 1_795_438_463, None, ""), 2)])
+    output = runner.invoke(CLI, ["referrals", "list"]).output
+    assert "2026-11-23T12:54:23Z" in output and "never" in output and "1795438463" not in output
+    (row,) = json.loads(runner.invoke(CLI, ["referrals", "list", "--json"]).output)
+    assert (row["created_at"], row["expires_at"]) == (1_795_438_463, None)
+    Asked(monkeypatch, {"listed": 1, "slots_never_seen": ["5 to 9"], "caught_up_at": 1_795_438_463})
+    output = runner.invoke(CLI, ["deposits", "status"]).output
+    assert "2026-11-23T12:54:23Z" in output and "slots_never_seen  5 to 9" in output
 
 
 def test_an_assignment_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

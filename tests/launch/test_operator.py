@@ -2,9 +2,12 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.accounts.api import Describe, OwnerReply, refused
+from actors.errors import Err
 from actors.launch import operator
 
 
@@ -27,6 +30,27 @@ def test_a_bad_public_key_is_refused_before_anything_is_asked() -> None:
 def test_two_actions_are_two_operations() -> None:
     """Rule: an adjustment is idempotent by its operation, so each action must have its own."""
     assert operator.new_operation() != operator.new_operation()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (refused(Err.ACCOUNT_NOT_FOUND), "ACCOUNT_NOT_FOUND: there is no account of this key: check the key"),
+        (refused(Err.INSUFFICIENT_CREDITS, "nothing is available"), "INSUFFICIENT_CREDITS: nothing is available"),
+        (refused(Err.AUTH_FAILED), f"AUTH_FAILED: {Err.AUTH_FAILED.value.message}"),
+    ],
+)
+def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, reply: OwnerReply[Any], told: str) -> None:
+    """Rule: every error says what to do about it; never the word `refused` alone."""
+
+    async def answer(*_: Any) -> OwnerReply[Any]:
+        return reply
+
+    monkeypatch.setattr(operator.hosting, "find", lambda _: None)
+    monkeypatch.setattr(operator.hosting, "ask", answer)
+    with pytest.raises(operator.OperatorError) as raised:
+        operator.ask_owner_here(1, Describe(b"k" * 32))
+    assert str(raised.value).startswith(told)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "ray://127.0.0.1"])

@@ -109,14 +109,28 @@ def test_a_local_run_rotates_its_own_key(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rule: on the embedded chain no passphrase is needed; the former key is kept."""
-    url = start_devnode().url
-    monkeypatch.setenv("LEDGER_DEVNODE__HTTP_PORT", url.rpartition(":")[2])
-    folder = tmp_path / "secrets"
+    """Rule: on the embedded chain no passphrase is needed; the former key is kept. The chain is that of the folder,
+    whatever port it has and whatever runs on the usual one."""
+    monkeypatch.setenv("LEDGER_DEVNODE__HTTP_PORT", "1")
+    folder, chain_file = tmp_path / "secrets", tmp_path / "devnode" / "ready.json"
     folder.mkdir()
+    chain_file.parent.mkdir()
     before = wallets.load_or_make(folder).sponsor
     code, output = run("rotate", folder=tmp_path)
-    assert code == 0, output
+    assert code == 1 and f"no chain runs on {tmp_path}" in output and "The key was not changed" in output
+    devnode = start_devnode()
+    told = devnode.facts  # As the ready file has them.
+    chain_file.write_text(json.dumps(told | {"identity": before.pubkey}))
+    code, output = run("rotate", folder=tmp_path)
+    assert code == 1 and "is not the chain of" in output and "The key was not changed" in output
+    assert wallets.load_or_make(folder).sponsor == before
+    chain_file.write_text(json.dumps(told))
+    code, output = run("open-account", folder=tmp_path)
+    assert code == 1 and "Attempt to debit an account" in output and "{" not in output
+    fund(devnode.url, before.pubkey, 10**9)
+    balances_become_visible(devnode.url, before.pubkey)
+    code, output = run("rotate", folder=tmp_path)
+    assert code == 0 and "0.999995000 SOL" in output, output
     after = wallets.load_or_make(folder).sponsor
     assert after.pubkey != before.pubkey and after.pubkey in output
     kept = json.loads((folder / wallets.FILE).read_text())
@@ -129,3 +143,15 @@ def test_a_node_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("LEDGER_PAYMENTS__SPONSOR_KEY", key_text(SEED))
     code, output = run("show", folder=tmp_path)
     assert code == 1 and "did not answer" in output
+
+
+def test_a_key_is_not_replaced_while_its_node_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: SOL follows its key. Without an answer about the old key nothing is written."""
+    monkeypatch.setenv("LEDGER_UPSTREAM__NODE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("LEDGER_PAYMENTS__SPONSOR_PASSPHRASE", "p")
+    path = tmp_path / "secrets" / sponsor_setup.KEY_FILE
+    path.parent.mkdir()
+    sponsor_setup.write_sealed(path, SEED, "p")
+    code, output = run("rotate", folder=tmp_path)
+    assert code == 1 and "The key was not changed" in output
+    assert unseal(path.read_text(), "p") == SEED and list(path.parent.iterdir()) == [path]
