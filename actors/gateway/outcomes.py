@@ -14,6 +14,7 @@ Pure. This is the whole rule of charging for methods that the node answers:
 | does not answer within the class's time              | no      | TIMEOUT                |
 | cannot be reached, or its connection breaks          | no      | BACKEND_UNAVAILABLE    |
 | answers with something that is no answer, or huge    | no      | BACKEND_UNAVAILABLE    |
+| takes no more calls (HTTP 429)                       | no      | 503                    |
 
 The block engine's answers to bundles are judged as a node's. A call that is refused after its hold costs nothing.
 A list that is priced by the item (`/bulk/*`) costs its items that succeeded; the rest of its hold is released.
@@ -43,6 +44,7 @@ PUBLISHED: MappingProxyType[str, bool] = MappingProxyType(
         "timeout": False,
         "upstream_unreachable": False,
         "upstream_invalid_answer": False,
+        "upstream_overloaded": False,
         "refused_before_admission": False,
         "client_left_before_answer": False,
         "client_left_after_answer": True,
@@ -78,6 +80,8 @@ _COMPOSED = frozenset(row.name for row in METHODS.values() if row.availability i
 
 def refusal_of(answer: NodeAnswer) -> Refusal | None:
     """Return the refusal for the client where the node gave no answer; None where it gave one."""
+    if isinstance(answer, RefusedAnswer):
+        return answer.refusal
     return None if answer.answered else _NO_ANSWER[answer.kind]
 
 
