@@ -114,7 +114,7 @@ def _by_the_piece(ceiling: int, answer: PiecesAnswer) -> Judgement:
 
 
 class Reply(msgspec.Struct):
-    """The reply to one call: the node's answer, or a refusal. credits_remaining: the newest figure that is known.
+    """The reply to one call: the node's answer, or a refusal. credits_remaining: as in Replies.
 
     charge: posted for the answer. told: the number of the owner's message that gave credits_remaining; messages with
     higher numbers are newer. posted: credits that others than this replica's charge have posted for the answer.
@@ -123,7 +123,7 @@ class Reply(msgspec.Struct):
     id: bytes
     answer: NodeAnswer | None
     refusal: Refusal | None
-    credits_remaining: int = 0
+    credits_remaining: int | None = None
     charge: SettleRequest | None = None
     told: int = 0
     posted: int = 0
@@ -132,13 +132,14 @@ class Reply(msgspec.Struct):
 class Replies(msgspec.Struct):
     """The replies to one request. refusal: of the whole request, which then has no items. figures: None when not known.
 
-    credits_remaining: None where the account is not known, and the figures tell only a rate.
+    credits_remaining: the newest figure; None where none is known, of an unknown account or because its owner could not
+    tell what became of a charge. It is then told to nobody: a client that reads 0 deposits.
     """
 
     items: Sequence[Reply]
     refusal: Refusal | None
     figures: Figures | None
-    credits_remaining: int | None = 0
+    credits_remaining: int | None = None
     pubkey: bytes = b""  # Of the account, where calls of a batch were granted.
     repeated: bool = False  # The answer was kept from an earlier request (idempotent_calls.py).
 
@@ -152,7 +153,7 @@ class Replies(msgspec.Struct):
 def whole(held: HoldReply) -> Replies:
     assert held.refusal is not None
     err = Err[held.refusal]
-    remaining = 0 if held.figures is None else held.figures.credits_remaining
+    remaining = None if held.figures is None else held.figures.credits_remaining
     return Replies((), Refusal(err, _HOLD_DETAILS.get(err, "")), held.figures, remaining)
 
 
